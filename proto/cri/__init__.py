@@ -1,0 +1,1 @@
+"""The Container Runtime Interface, one folder a version."""

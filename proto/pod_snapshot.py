@@ -1,0 +1,74 @@
+"""The node's cache of one pod, `<root-dir>/pods/<uid>/observed.json`: a copy for readers, never authoritative.
+
+Written by the worker after each decision, read by the poller's resync, `tempolet pods` and later the node's API, so that
+nobody asks 110 workflows by query (design §4.15). Holds no env value and no secret.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+FILE_NAME: Final = "observed.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSnapshot:
+    """One container's newest instance; state is the CRI's word or empty before the first start."""
+
+    container_id: str = ""
+    state: str = ""
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PodSnapshot:
+    """What the workflow of a pod last decided; times are RFC 3339."""
+
+    workflow_id: str
+    node: str
+    namespace: str
+    name: str
+    uid: str
+    source: str
+    path: str
+    lifecycle: str
+    phase: str = "Pending"
+    ready: bool = False
+    reason: str = ""
+    message: str = ""
+    restarts: int = 0
+    started_at: str = ""
+    updated_at: str = ""
+    deleting: bool = False
+    sandbox_id: str = ""
+    sandbox_ready: bool = False
+    containers: dict[str, ContainerSnapshot] = field(default_factory=dict)
+    status: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> bytes:
+        """Write it as JSON."""
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "PodSnapshot":
+        """Read it back; raises ValueError or TypeError for what another version or a torn disk left."""
+        raw = json.loads(data)
+        raw["containers"] = {name: ContainerSnapshot(**one) for name, one in raw.get("containers", {}).items()}
+        return cls(**raw)
+
+
+def snapshot_path(root_dir: Path, pod_uid: str) -> Path:
+    """Say where a pod's snapshot lies."""
+    return root_dir / "pods" / pod_uid / FILE_NAME
+
+
+def read_snapshots(root_dir: Path) -> list[PodSnapshot]:
+    """Read every pod's snapshot; one that is torn or gone is left out, for the next relist finds the pod anyway."""
+    found = []
+    for path in sorted(root_dir.glob(f"pods/*/{FILE_NAME}")):
+        try:
+            found.append(PodSnapshot.from_json(path.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            continue
+    return found

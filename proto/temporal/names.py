@@ -1,0 +1,73 @@
+"""The names that histories, operators and dashboards remember, as explicit strings.
+
+Nothing here is ever renamed: a recorded history is found, replayed and signalled by these words.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+NAMESPACE: Final = "tempolet"
+RETENTION_DAYS: Final = 30
+
+POD_WORKFLOW: Final = "PodWorkflow"
+
+# signals (past tense: something was seen)
+POD_LISTED: Final = "PodListed"
+DELETION_REQUESTED: Final = "DeletionRequested"
+RUNTIME_CHANGED: Final = "RuntimeChanged"
+
+# queries
+POD_STATUS: Final = "PodStatus"
+POD_STORY: Final = "PodStory"
+
+# activities (imperative, the CRI's verbs where it has them)
+MAKE_POD_DIRECTORIES: Final = "MakePodDirectories"
+REMOVE_POD_DIRECTORIES: Final = "RemovePodDirectories"
+AWAIT_PREDECESSOR: Final = "AwaitPredecessor"
+RUN_POD_SANDBOX: Final = "RunPodSandbox"
+STOP_POD_SANDBOX: Final = "StopPodSandbox"
+REMOVE_POD_SANDBOX: Final = "RemovePodSandbox"
+PULL_IMAGE: Final = "PullImage"
+START_CONTAINER: Final = "StartContainer"
+STOP_CONTAINER: Final = "StopContainer"
+REMOVE_CONTAINER: Final = "RemoveContainer"
+READ_POD_RUNTIME: Final = "ReadPodRuntime"
+
+# search attributes: (name, kind)
+SEARCH_ATTRIBUTES: Final[tuple[tuple[str, str], ...]] = (
+    ("PodNamespace", "Keyword"),
+    ("PodName", "Keyword"),
+    ("PodUID", "Keyword"),
+    ("PodNode", "Keyword"),
+    ("PodPhase", "Keyword"),
+    ("PodReady", "Keyword"),
+    ("PodReason", "Keyword"),
+    ("PodRestarts", "Int"),
+)
+
+
+def node_task_queue(node: str) -> str:
+    """Name the one task queue of a node."""
+    return f"node/{node}"
+
+
+@dataclass(frozen=True, slots=True)
+class PodWorkflowId:
+    """The id of a pod's workflow and its inverse, side by side."""
+
+    node: str
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"pod/{self.node}/{self.namespace}/{self.name}/{self.uid}"
+
+    @classmethod
+    def parse(cls, workflow_id: str) -> "PodWorkflowId":
+        """Read the id back; raises ValueError for an id of another shape."""
+        match workflow_id.split("/"):
+            case ["pod", node, namespace, name, uid]:
+                return cls(node, namespace, name, uid)
+            case _:
+                raise ValueError(f"{workflow_id!r} is no pod workflow: pod/<node>/<namespace>/<name>/<uid> is")

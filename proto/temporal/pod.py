@@ -1,0 +1,200 @@
+"""What a pod's workflow is started with, remembers and leaves behind.
+
+`Observed` is the one place for everything that must outlive a run (style §2): continue-as-new carries it whole, the
+node's cache is a copy of it, `decide/` reads nothing else but the pod and `now`. Times are aware UTC datetimes; ids are
+the runtime's, in full. Fields are only ever added, each with a default.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+PodJson = dict[str, Any]
+"""A pod as its source wrote it: camelCase keys, nulls left out (design §4.14)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodKey:
+    """Which pod; all that most activities need to know of it."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Lifecycle(StrEnum):
+    """The kubelet pod worker's three states (pkg/kubelet/pod_workers.go)."""
+
+    SYNC = "sync"
+    TERMINATING = "terminating"
+    TERMINATED = "terminated"
+
+
+class ContainerState(StrEnum):
+    """A container's state in the runtime, the CRI's words."""
+
+    CREATED = "CONTAINER_CREATED"
+    RUNNING = "CONTAINER_RUNNING"
+    EXITED = "CONTAINER_EXITED"
+    UNKNOWN = "CONTAINER_UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What of the node's configuration decides about pods; set by the poller, so a replay sees the same."""
+
+    max_container_restart_period: timedelta = timedelta(seconds=300)
+    """KubeletConfiguration crashLoopBackOff.maxContainerRestartPeriod."""
+    image_backoff_initial: timedelta = timedelta(seconds=10)
+    image_backoff_max: timedelta = timedelta(seconds=300)
+    host_ips: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How one run of a container ended; once known it is never overwritten by a guess."""
+
+    container_id: str
+    exit_code: int
+    reason: str
+    message: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class ContainerFacts:
+    """What is known of one container of the pod, by its name in the spec."""
+
+    attempt: int = 0
+    """The attempt of the newest instance; equals the restart count."""
+    container_id: str = ""
+    sandbox_id: str = ""
+    state: ContainerState | None = None
+    image_ref: str = ""
+    """Digest or id as status.imageID shows it."""
+    image: str = ""
+    """The image's name as the runtime reports it."""
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    exit: Exit | None = None
+    """Set once the newest instance has ended."""
+    last_exit: Exit | None = None
+    """The ending before the newest instance: status.lastState."""
+    backoff: timedelta | None = None
+    """The delay that the last crash earned; None before any."""
+    failure_reason: str = ""
+    """Why the newest try to start it did not come to run (CreateContainerError, RunContainerError …)."""
+    failure_message: str = ""
+    failed_at: datetime | None = None
+    done_in_sandbox: str = ""
+    """Init containers: the sandbox in which it succeeded; never inferred from what CRI still remembers."""
+    stop_reason: str = ""
+    """Who stopped it and why, when we did."""
+
+
+@dataclass(slots=True)
+class ImageFacts:
+    """What is known of one image that the pod names."""
+
+    image_ref: str = ""
+    pulled: bool = False
+    reason: str = ""
+    """ErrImagePull, ImageInspectError, InvalidImageName, ErrImageNeverPull; empty when the last try went well."""
+    message: str = ""
+    backoff: timedelta | None = None
+    failed_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class SandboxFacts:
+    """What is known of the pod's newest sandbox."""
+
+    sandbox_id: str = ""
+    attempt: int = 0
+    ready: bool = False
+    ips: tuple[str, ...] = ()
+    created_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class Failure:
+    """Why a step that is no container's could not be done; shown until it could."""
+
+    reason: str
+    message: str
+    at: datetime
+    tries: int = 1
+
+
+@dataclass(slots=True)
+class Deletion:
+    """Somebody wants the pod gone; the shortest grace asked so far counts."""
+
+    requested_at: datetime
+    grace: timedelta
+    reason: str
+    message: str = ""
+
+
+@dataclass(slots=True)
+class Observed:
+    """All that a pod's workflow knows; what `decide` is asked about."""
+
+    lifecycle: Lifecycle = Lifecycle.SYNC
+    started_at: datetime | None = None
+    """When this node first saw the pod: status.startTime."""
+    directories: bool = False
+    waiting_for: str = ""
+    """The predecessor's uid while one of the same full name still exists."""
+    sandbox: SandboxFacts | None = None
+    next_sandbox_attempt: int = 0
+    old_sandboxes: tuple[str, ...] = ()
+    """Sandboxes that are stopped but not yet removed, oldest first."""
+    containers: dict[str, ContainerFacts] = field(default_factory=dict)
+    dead_containers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Earlier instances that the runtime still keeps, by container name, oldest first."""
+    images: dict[str, ImageFacts] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    """By action key."""
+    deletion: Deletion | None = None
+    finished: bool = False
+    """All containers have ended for good (phase Succeeded or Failed)."""
+    cleaned: bool = False
+    """Nothing of the pod is left on the node."""
+    listed_again: bool = False
+    """The source listed the pod again while it was being deleted: it starts anew afterwards."""
+    runtime_stale: bool = False
+    """A hint said that the runtime knows more than we do."""
+    condition_times: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    """Condition type -> (status, lastTransitionTime)."""
+    signals: int = 0
+    """Handled in this run; continue-as-new at 2,000 (design §4.5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodStart:
+    """The input of PodWorkflow; the poller sets it, continue-as-new carries it on."""
+
+    node: str
+    pod: PodJson
+    source: str = "file"
+    path: str = ""
+    """The manifest's path, for the poller's restart and the operator."""
+    behaviour: int = 1
+    settings: NodeSettings = NodeSettings()
+    observed: Observed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodOutcome:
+    """What a pod's workflow ends with."""
+
+    phase: str
+    reason: str
+    restarts: int
+    message: str = ""

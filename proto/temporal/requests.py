@@ -1,0 +1,179 @@
+"""What activities are asked and what they answer: the narrowest slice each (design §4.10).
+
+Requests carry the pod's key and one container's part of the spec, never a secret or a resolved env value. Answers are
+facts, not judgements: what they mean is for `workflows/decide/`.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from proto.temporal.pod import ContainerState, PodJson, PodKey
+
+
+@dataclass(frozen=True, slots=True)
+class MakePodDirectories:
+    """Make the pod's directories under root-dir and podLogsDir."""
+
+    pod: PodKey
+    containers: tuple[str, ...]
+    """Init and regular, for their log folders."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePodDirectories:
+    """Remove the pod's directories, logs and cgroup; what is gone counts as removed."""
+
+    pod: PodKey
+    qos_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitPredecessor:
+    """Wait until no other pod of this full name is left on the node."""
+
+    pod: PodKey
+
+
+@dataclass(frozen=True, slots=True)
+class RunPodSandbox:
+    """Find the pod's ready sandbox or make one, with its cgroup, log folder and network."""
+
+    pod: PodKey
+    attempt: int
+    sandbox_spec: PodJson
+    """The pod without its containers' commands and env: metadata, and of spec what a sandbox needs (see slices.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSandbox:
+    """A sandbox that is ready."""
+
+    sandbox_id: str
+    attempt: int
+    ips: tuple[str, ...] = ()
+    created_at: datetime | None = None
+    adopted: bool = False
+    """It was there already: an earlier try of this activity had made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopPodSandbox:
+    """Stop a sandbox and give its network back; its containers must be down."""
+
+    pod: PodKey
+    sandbox_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePodSandbox:
+    """Remove a stopped sandbox and every container in it."""
+
+    pod: PodKey
+    sandbox_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PullImage:
+    """Have an image on the node, by its pull policy."""
+
+    pod: PodKey
+    image: str
+    policy: str
+    """Always, IfNotPresent or Never."""
+    already_pulled: bool = False
+    """Always asks once a container start; a second container of the same start need not ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PulledImage:
+    """An image that is on the node."""
+
+    image_ref: str
+    present: bool = False
+    """It was there: nothing was pulled."""
+    size_bytes: int = 0
+    took: timedelta = timedelta()
+
+
+@dataclass(frozen=True, slots=True)
+class StartContainer:
+    """Find the container of this attempt or create it, then start it."""
+
+    pod: PodKey
+    sandbox_id: str
+    attempt: int
+    image_ref: str
+    container: PodJson
+    """This container's part of the spec."""
+    sandbox_spec: PodJson
+    """As in RunPodSandbox."""
+    sandbox_attempt: int = 0
+    ips: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeContainer:
+    """One container as the runtime reports it."""
+
+    name: str
+    container_id: str
+    sandbox_id: str
+    attempt: int
+    state: ContainerState
+    image: str = ""
+    image_ref: str = ""
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StopContainer:
+    """Stop a container: SIGTERM, SIGKILL when grace is over; answer its end as a RuntimeContainer."""
+
+    pod: PodKey
+    name: str
+    container_id: str
+    grace: timedelta
+    asked_at: datetime
+    """Grace counts from here, so a second try after a crash never lengthens it."""
+    reason: str
+    """For the story: who stops it and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveContainer:
+    """Remove a dead container; its log files stay until the pod goes."""
+
+    pod: PodKey
+    name: str
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPodRuntime:
+    """Read all that the runtime knows of this pod."""
+
+    pod: PodKey
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSandbox:
+    """One sandbox as the runtime reports it."""
+
+    sandbox_id: str
+    attempt: int
+    ready: bool
+    ips: tuple[str, ...] = ()
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodRuntime:
+    """All sandboxes and containers of one pod, newest attempt first."""
+
+    sandboxes: tuple[RuntimeSandbox, ...] = ()
+    containers: tuple[RuntimeContainer, ...] = ()

@@ -1,0 +1,40 @@
+"""What the poller and operators tell a pod's workflow: past tense, level-triggered, harmless when repeated or late."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from proto.temporal.pod import PodJson
+
+
+@dataclass(frozen=True, slots=True)
+class PodListed:
+    """The source lists this pod (the only signal that may start a workflow)."""
+
+    source: str
+    sequence: int = 0
+    pod: PodJson | None = None
+    """Set only when it differs from what the workflow was started with."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionRequested:
+    """The pod shall go: its manifest was removed or replaced, or its object deleted."""
+
+    source: str
+    reason: str
+    message: str = ""
+    grace: timedelta | None = None
+    """None: the pod's own terminationGracePeriodSeconds."""
+    sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeChanged:
+    """The runtime seems to know something new of this pod; the workflow re-reads it."""
+
+    source: str
+    """event, relist, resync or restart."""
+    sequence: int = 0
+    exited: tuple[str, ...] = ()
+    """Container ids that ended, as far as the poller saw; a workflow that knows of all of them need not re-read."""
+    sandbox_lost: bool = False
