@@ -1,0 +1,1 @@
+"""What is decided, durably and deterministically. See README.md."""
