@@ -1,0 +1,1 @@
+"""The questions asked of this project; the folders mirror its rooms."""

@@ -1,0 +1,1 @@
+"""Wiring: hosts workflows and activities, feeds them, and speaks to the operator."""

@@ -1,0 +1,91 @@
+"""One worker and one poller per node: a lock file under the root directory, held as long as the process lives.
+
+Taken by `worker/host` and `worker/poller` before anything else. It is a flock, so the kernel gives it back when the
+holder dies, kill -9 included, and no stale file ever keeps a node from starting. Whoever holds the worker's lock may
+fail the pending attempts of earlier workers (design §4.7): nobody else can be working on them.
+"""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+LOCK_DIRECTORY: Final = "tempolet"
+TRIES: Final = 3  # a reader (`lock_holder`) shares the lock for a moment
+BETWEEN_TRIES: Final = timedelta(milliseconds=20)
+
+
+class NodeLockHeldError(RuntimeError):
+    """Another process already does this job on this node."""
+
+
+@contextlib.contextmanager
+def hold_node_lock(root_dir: Path, role: str = "worker") -> Iterator[Path]:
+    """Hold the lock of a role (worker, poller) while the block runs; yields the lock file's path.
+
+    Raises NodeLockHeldError, naming the holder's pid, when another process has it; PermissionError without root.
+    """
+    path = lock_path(root_dir, role)
+    with hold_lock_file(path, role):
+        yield path
+
+
+@contextlib.contextmanager
+def hold_lock_file(path: Path, role: str) -> Iterator[None]:
+    """Hold any lock file (also `--lock-file`, which is the kubelet's) while the block runs."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    try:
+        _take(descriptor, path, role)
+        try:
+            yield
+        finally:
+            os.ftruncate(descriptor, 0)  # the file stays: removing it would let a third process lock a new one
+    finally:
+        os.close(descriptor)
+
+
+def lock_path(root_dir: Path, role: str) -> Path:
+    """Say where a role's lock file lies."""
+    return root_dir / LOCK_DIRECTORY / f"{role}.lock"
+
+
+def lock_holder(path: Path) -> int | None:
+    """Name the pid that holds a lock file, None when nobody does or it has not yet written its pid."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _written_pid(descriptor)
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int, path: Path, role: str) -> None:
+    for _ in range(TRIES):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            return
+        time.sleep(BETWEEN_TRIES.total_seconds())
+    pid = _written_pid(descriptor)
+    holder = f"pid {pid}" if pid else "another process"
+    raise NodeLockHeldError(
+        f"a {role} of this node is already running: {holder} holds {path}; stop it first, or give this one "
+        "another --root-dir"
+    )
+
+
+def _written_pid(descriptor: int) -> int | None:
+    text = os.pread(descriptor, 32, 0).strip()
+    return int(text) if text.isdigit() else None
