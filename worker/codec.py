@@ -1,0 +1,215 @@
+"""How a payload looks on Temporal's wire: compressed, then sealed with AES-256-GCM, bound to one workflow.
+
+Given to every Temporal client of ours by `temporal_client` (through `data_converter`), so nothing that history keeps is
+readable without the key file: inputs, signals, results, failures, heartbeats, memo, summaries. The seal covers namespace
+and workflow id as associated data; the id also stands in the metadata, for the UI's codec endpoint has nothing else to
+know it by. Headers (the trace context) and search attributes stay clear, as Temporal needs or the SDK leaves them.
+
+A payload that is not sealed or belongs elsewhere is refused where it is *converted*, not here: so a signal that someone
+sent with the bare `temporal` command is dropped with a log line, an update or query is answered with the error, and an
+activity fails with it. Raising here would fail the workflow task for ever, and one such signal would stop a pod. Only a
+key that is missing raises here: that can be put right, and what it sealed must not be dropped.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any, Final
+
+import zstandard
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from temporalio.api.common.v1 import Payload
+from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
+from temporalio.converter import (
+    ActivitySerializationContext,
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultFailureConverterWithEncodedAttributes,
+    DefaultPayloadConverter,
+    EncodingPayloadConverter,
+    JSONPlainPayloadConverter,
+    PayloadCodec,
+    SerializationContext,
+    WithSerializationContext,
+    WorkflowSerializationContext,
+)
+
+from worker.keys import KeyFile
+
+SEALED: Final = b"binary/encrypted"
+REFUSED: Final = b"binary/refused"
+KEY_ID: Final = "k"  # short: each stands in every payload
+WORKFLOW_ID: Final = "w"
+_NONCE_BYTES: Final = 12
+_TAG_BYTES: Final = 16
+_LEVEL: Final = 3  # zstd's default
+_LARGEST_PLAIN: Final = 64 * 1024 * 1024  # bytes; far above what Temporal's 2 MB a payload can hold compressed sensibly
+
+
+class PayloadRefused(Exception):
+    """A payload that is not sealed, was altered, or belongs to another workflow or namespace."""
+
+
+class KeyMissing(Exception):
+    """A payload sealed with a key that the key file does not have."""
+
+
+class CodecUnbound(Exception):
+    """A payload was to be sealed or opened without a workflow to bind it to."""
+
+
+class Seal:
+    """Seals and opens payloads of any workflow: the codec's core, shared by all its bound copies.
+
+    Not for several threads at once (the compressor is not); every caller is on its process's one event loop.
+    """
+
+    def __init__(self, keys: KeyFile) -> None:
+        self._keys = keys
+        self._ciphers: dict[str, AESGCM] = {}
+        self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
+        self._decompressor = zstandard.ZstdDecompressor()
+
+    def close(self, payload: Payload, namespace: str, workflow_id: str) -> Payload:
+        """Compress and seal one payload for a workflow."""
+        key = self._keys.newest
+        nonce = os.urandom(_NONCE_BYTES)
+        plain = self._compressor.compress(payload.SerializeToString())
+        cipher = self._ciphers.get(key.key_id) or self._ciphers.setdefault(key.key_id, AESGCM(key.secret))
+        return Payload(
+            metadata={"encoding": SEALED, KEY_ID: key.key_id.encode(), WORKFLOW_ID: workflow_id.encode()},
+            data=nonce + cipher.encrypt(nonce, plain, _bound_to(namespace, workflow_id)),
+        )
+
+    def open(self, payload: Payload, namespace: str, workflow_id: str | None = None) -> Payload:
+        """Open one payload; without a workflow id, the one in its metadata is believed (and then proven by the seal).
+
+        Raises PayloadRefused, or KeyMissing.
+        """
+        metadata = payload.metadata
+        if metadata.get("encoding") != SEALED or KEY_ID not in metadata or WORKFLOW_ID not in metadata:
+            raise PayloadRefused(
+                f"a payload of workflow {workflow_id or 'unknown'} is not encrypted: send it with tempolet's own client, "
+                "not with the bare temporal command or the UI"
+            )
+        named = metadata[WORKFLOW_ID].decode(errors="replace")
+        if workflow_id is not None and named != workflow_id:
+            raise PayloadRefused(f"a payload of workflow {workflow_id} belongs to workflow {named}: it was copied here")
+        cipher = self._cipher(metadata[KEY_ID].decode(errors="replace"), named)
+        data = payload.data
+        try:
+            plain = cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], _bound_to(namespace, named))
+            return Payload.FromString(self._decompressor.decompress(plain, max_output_size=_LARGEST_PLAIN))
+        except (InvalidTag, ValueError, zstandard.ZstdError):
+            raise PayloadRefused(
+                f"a payload of workflow {named} does not open: it was altered, or sealed for another namespace than "
+                f"{namespace}"
+            ) from None
+
+    def _cipher(self, key_id: str, workflow_id: str) -> AESGCM:
+        cipher = self._ciphers.get(key_id)
+        if cipher is None:
+            key = self._keys.find(key_id)
+            if key is None:
+                raise KeyMissing(
+                    f"a payload of workflow {workflow_id} is sealed with key {key_id}, and {self._keys.path} has only "
+                    f"{', '.join(self._keys.known())}: add that key's line to the file"
+                )
+            cipher = self._ciphers[key_id] = AESGCM(key.secret)
+        return cipher
+
+
+class SealingCodec(PayloadCodec, WithSerializationContext):
+    """The codec that Temporal's client and worker call; each copy is bound to one workflow by `with_context`."""
+
+    def __init__(self, seal: Seal, namespace: str = "", workflow_id: str = "") -> None:
+        self._seal = seal
+        self._namespace = namespace
+        self._workflow_id = workflow_id
+
+    def with_context(self, context: SerializationContext) -> "SealingCodec":
+        """Give the copy for a workflow: its own payloads and those of its activities alike."""
+        match context:
+            case WorkflowSerializationContext() | ActivitySerializationContext() if context.workflow_id:
+                return SealingCodec(self._seal, context.namespace, context.workflow_id)
+            case _:
+                return SealingCodec(self._seal)
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Seal payloads; raises CodecUnbound when they belong to no workflow."""
+        namespace, workflow_id = self._bound()
+        return [self._seal.close(payload, namespace, workflow_id) for payload in payloads]
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Open payloads, or put a refusal in a payload's place; raises KeyMissing or CodecUnbound."""
+        namespace, workflow_id = self._bound()
+        return [self._open_or_refuse(payload, namespace, workflow_id) for payload in payloads]
+
+    def _open_or_refuse(self, payload: Payload, namespace: str, workflow_id: str) -> Payload:
+        try:
+            return self._seal.open(payload, namespace, workflow_id)
+        except PayloadRefused as refusal:
+            return Payload(metadata={"encoding": REFUSED}, data=str(refusal).encode())
+
+    def _bound(self) -> tuple[str, str]:
+        if not self._workflow_id:
+            raise CodecUnbound(
+                "this payload belongs to no workflow: use a handle that knows its workflow (for an activity by id, "
+                "temporal_client.activity_of)"
+            )
+        return self._namespace, self._workflow_id
+
+
+class _RefusedPayloads(EncodingPayloadConverter):
+    """Raises a refusal where the payload is turned into a value."""
+
+    @property
+    def encoding(self) -> str:
+        """See above."""
+        return REFUSED.decode()
+
+    def to_payload(self, value: Any) -> Payload | None:  # noqa: ARG002 - the converter's signature; no value is one
+        """Never made from a value."""
+        return None
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:  # noqa: ARG002 - as above
+        """Raise PayloadRefused with the reason."""
+        raise PayloadRefused(payload.data.decode())
+
+
+_CONVERTERS: Final = (
+    *(
+        converter if not isinstance(converter, JSONPlainPayloadConverter) else PydanticJSONPlainPayloadConverter()
+        for converter in DefaultPayloadConverter.default_encoding_payload_converters
+    ),
+    _RefusedPayloads(),
+)
+"""One set a process: the SDK makes a converter for each workflow, and building pydantic's adapters costs more than a step."""
+
+
+class PayloadConverter(CompositePayloadConverter):
+    """pydantic's converter, sharing its type adapters between workflows, and raising refusals."""
+
+    def __init__(self) -> None:
+        super().__init__(*_CONVERTERS)
+
+
+def data_converter(keys: KeyFile) -> DataConverter:
+    """Build what every Temporal client of ours converts and seals with."""
+    return DataConverter(
+        payload_converter_class=PayloadConverter,
+        payload_codec=SealingCodec(Seal(keys)),
+        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
+    )
+
+
+def plain_data_converter() -> DataConverter:
+    """Build the same without the seal, for histories that were decoded to be kept as tests."""
+    return DataConverter(
+        payload_converter_class=PayloadConverter,
+        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
+    )
+
+
+def _bound_to(namespace: str, workflow_id: str) -> bytes:
+    return b"tempolet/1\0" + namespace.encode() + b"\0" + workflow_id.encode()
