@@ -152,14 +152,7 @@ def activity_of(client: Client, workflow_id: str, activity_id: str) -> AsyncActi
 
 
 async def _ensure_namespace(client: Client, retention: timedelta) -> None:
-    try:
-        await client.workflow_service.describe_namespace(
-            DescribeNamespaceRequest(namespace=client.namespace), timeout=_CALL_LIMIT
-        )
-    except RPCError as error:
-        if error.status != RPCStatusCode.NOT_FOUND:
-            raise
-    else:
+    if await _namespace_exists(client):
         return
     request = RegisterNamespaceRequest(
         namespace=client.namespace, description="Pods of tempolet nodes: one workflow a pod"
@@ -168,8 +161,20 @@ async def _ensure_namespace(client: Client, retention: timedelta) -> None:
     try:
         await client.workflow_service.register_namespace(request, timeout=_CALL_LIMIT)
     except RPCError as error:
-        if error.status != RPCStatusCode.ALREADY_EXISTS:  # the poller was faster, or the worker
+        if error.status is not RPCStatusCode.ALREADY_EXISTS:  # the poller was faster, or the worker
             raise
+
+
+async def _namespace_exists(client: Client) -> bool:
+    try:
+        await client.workflow_service.describe_namespace(
+            DescribeNamespaceRequest(namespace=client.namespace), timeout=_CALL_LIMIT
+        )
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 async def _ensure_search_attributes(client: Client) -> None:
@@ -194,7 +199,7 @@ async def _ensure_search_attributes(client: Client) -> None:
                 AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing), timeout=_CALL_LIMIT
             )
         except RPCError as error:
-            if error.status != RPCStatusCode.ALREADY_EXISTS:
+            if error.status is not RPCStatusCode.ALREADY_EXISTS:
                 raise
 
 
