@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from workflows.decide.quantity import ZERO, Quantity, parse_quantity
+from proto.kubernetes.quantity import ZERO, Quantity, parse_quantity
 
 _COMPUTE: Final = ("cpu", "memory")
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from workflows.decide.qos import QosClass, all_containers, qos_class, resource_list
-from workflows.decide.quantity import ZERO, Quantity
+from proto.kubernetes.qos import QosClass, all_containers, qos_class, resource_list
+from proto.kubernetes.quantity import ZERO, Quantity
 
 MIN_SHARES: Final = 2  # the kernel's bounds, kernel/sched/sched.h
 MAX_SHARES: Final = 262144
