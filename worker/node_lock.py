@@ -19,7 +19,7 @@ TRIES: Final = 3  # a reader (`lock_holder`) shares the lock for a moment
 BETWEEN_TRIES: Final = timedelta(milliseconds=20)
 
 
-class NodeLockHeldError(RuntimeError):
+class NodeLockHeld(RuntimeError):
     """Another process already does this job on this node."""
 
 
@@ -27,7 +27,7 @@ class NodeLockHeldError(RuntimeError):
 def hold_node_lock(root_dir: Path, role: str = "worker") -> Iterator[Path]:
     """Hold the lock of a role (worker, poller) while the block runs; yields the lock file's path.
 
-    Raises NodeLockHeldError, naming the holder's pid, when another process has it; PermissionError without root.
+    Raises NodeLockHeld, naming the holder's pid, when another process has it; PermissionError without root.
     """
     path = lock_path(root_dir, role)
     with hold_lock_file(path, role):
@@ -80,7 +80,7 @@ def _take(descriptor: int, path: Path, role: str) -> None:
         time.sleep(BETWEEN_TRIES.total_seconds())
     pid = _written_pid(descriptor)
     holder = f"pid {pid}" if pid else "another process"
-    raise NodeLockHeldError(
+    raise NodeLockHeld(
         f"a {role} of this node is already running: {holder} holds {path}; stop it first, or give this one "
         "another --root-dir"
     )

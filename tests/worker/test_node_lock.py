@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.node_lock import NodeLockHeldError, hold_lock_file, hold_node_lock, lock_holder, lock_path
+from worker.node_lock import NodeLockHeld, hold_lock_file, hold_node_lock, lock_holder, lock_path
 
 HOLDER = """
 import sys, time
@@ -42,7 +42,7 @@ def test_a_second_worker_is_refused_and_told_who_holds_the_lock(
     holder: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
     """The message names the pid and the file, so that the operator can act."""
-    with pytest.raises(NodeLockHeldError) as refused, hold_node_lock(tmp_path):
+    with pytest.raises(NodeLockHeld) as refused, hold_node_lock(tmp_path):
         pass
     assert f"pid {holder.pid} holds {lock_path(tmp_path, 'worker')}" in str(refused.value)
     assert lock_holder(lock_path(tmp_path, "worker")) == holder.pid
