@@ -163,23 +163,26 @@ def _read_private(path: Path) -> str:
         ) from None
     except OSError as error:
         raise KeyFileRefused(f"{path} cannot be opened: {error.strerror} (a symbolic link is refused)") from error
-    with os.fdopen(fd, "rb") as file:
-        facts = os.fstat(fd)
-        if not stat.S_ISREG(facts.st_mode):
-            raise KeyFileRefused(f"{path} is no regular file")
-        if facts.st_uid not in {os.geteuid(), 0}:
-            raise KeyFileRefused(f"{path} belongs to uid {facts.st_uid}: chown it to uid {os.geteuid()}")
-        if facts.st_mode & _OTHERS:
-            raise KeyFileRefused(
-                f"{path} has mode {stat.S_IMODE(facts.st_mode):04o}, others may use it: chmod 0600 {path}"
-            )
-        data = file.read(_LARGEST_FILE + 1)
+    try:
+        _check_private(path, os.fstat(fd))
+        data = os.read(fd, _LARGEST_FILE + 1)
+    finally:
+        os.close(fd)
     if len(data) > _LARGEST_FILE:
         raise KeyFileRefused(f"{path} is over {_LARGEST_FILE} bytes: not a key or token file")
     try:
         return data.decode("ascii")
     except UnicodeDecodeError:
         raise KeyFileRefused(f"{path} is not text: not a key or token file") from None
+
+
+def _check_private(path: Path, facts: os.stat_result) -> None:
+    if not stat.S_ISREG(facts.st_mode):
+        raise KeyFileRefused(f"{path} is no regular file")
+    if facts.st_uid not in {os.geteuid(), 0}:
+        raise KeyFileRefused(f"{path} belongs to uid {facts.st_uid}: chown it to uid {os.geteuid()}")
+    if facts.st_mode & _OTHERS:
+        raise KeyFileRefused(f"{path} has mode {stat.S_IMODE(facts.st_mode):04o}, others may use it: chmod 0600 {path}")
 
 
 def _write_new(path: Path, text: str) -> None:
