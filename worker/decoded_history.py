@@ -5,6 +5,7 @@ that a new kind of event is covered without a line here.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
@@ -39,17 +40,17 @@ def decode_history(history: WorkflowHistory, seal: Seal, namespace: str) -> Work
     copy.CopyFrom(History(events=history.events))
     for payload in payloads_in(copy):
         if payload.metadata.get("encoding") == SEALED:
-            payload.CopyFrom(seal.open(payload, namespace, history.workflow_id))
+            payload.CopyFrom(seal.open(payload, namespace))  # a signal to another workflow is sealed for that one
     return WorkflowHistory(history.workflow_id, copy.events)
 
 
-def _messages(field: FieldDescriptor, value: object) -> Iterator[Message]:
+def _messages(field: FieldDescriptor, value: Any) -> Iterator[Message]:
+    """Give a field's messages; value is one message, a list or a map, or no message at all."""
     if field.message_type is None:
         return
-    if field.message_type.GetOptions().map_entry:
-        values = value.values() if hasattr(value, "values") else ()
-        yield from (child for child in values if isinstance(child, Message))
-    elif isinstance(value, Message):
+    if isinstance(value, Message):
         yield value
-    elif isinstance(value, list) or hasattr(value, "__iter__"):
+    elif field.message_type.GetOptions().map_entry:
+        yield from (value[key] for key in value if isinstance(value[key], Message))
+    else:
         yield from value
