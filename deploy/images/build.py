@@ -1,0 +1,55 @@
+"""The images that every node has without a registry: the sandbox's pause and a busybox.
+
+Called by `deploy/parts/fetch.py` once the Debian package is unpacked; `tempolet up` imports the archives. busybox is
+linked statically, so the image needs no other file of Debian's.
+"""
+
+import platform
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from deploy.images.oci import File, Folder, Image, Link, archive
+from deploy.images.pause import pause_program
+
+PAUSE: Final = ("registry.k8s.io/pause:3.10.2",)
+BUSYBOX: Final = ("docker.io/library/busybox:1.37", "docker.io/library/busybox:latest")
+PASSWD: Final = b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
+GROUP: Final = b"root:x:0:\nnobody:x:65534:\n"
+PATH: Final = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class WrongArchitecture(Exception):
+    """This machine's processor is not the one the pause program is written for."""
+
+
+def build_images(busybox: Path, into: Path) -> list[Path]:
+    """Write pause.tar and busybox.tar; answers their paths.
+
+    Raises WrongArchitecture on anything but x86_64, and CalledProcessError when the busybox does not run.
+    """
+    if platform.machine() != "x86_64":
+        raise WrongArchitecture(
+            f"the pause program is written for x86_64, this machine is {platform.machine()}: "
+            "give a containerd that has its own sandbox image with --container-runtime-endpoint"
+        )
+    into.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, image in (("pause", _pause()), ("busybox", _busybox(busybox))):
+        path = into / f"{name}.tar"
+        path.write_bytes(archive(image))
+        written.append(path)
+    return written
+
+
+def _pause() -> Image:
+    return Image(PAUSE, {"pause": File(pause_program(), 0o755)}, {"Entrypoint": ["/pause"], "Env": [PATH]})
+
+
+def _busybox(program: Path) -> Image:
+    listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    tree: dict[str, File | Link | Folder] = {"bin": Folder(), "bin/busybox": File(program.read_bytes(), 0o755)}
+    tree |= {f"bin/{applet}": Link("busybox") for applet in listed if applet != "busybox"}
+    tree |= {"etc": Folder(), "etc/passwd": File(PASSWD), "etc/group": File(GROUP)}
+    tree |= {"home": Folder(), "root": Folder(0o700), "tmp": Folder(0o1777), "var": Folder(), "var/log": Folder()}
+    return Image(BUSYBOX, tree, {"Cmd": ["sh"], "Env": [PATH]})

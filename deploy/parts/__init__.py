@@ -1,0 +1,1 @@
+"""The programs a standalone node needs, fetched where the machine lacks them."""

@@ -1,0 +1,190 @@
+"""The configuration of a private containerd and of its pods' network, as text.
+
+Written by `containerd.py` before each start. Nothing here touches what an operator's own containerd uses: root, state,
+socket, network namespaces and address files all lie below the instance's two folders, the bridge has its own name. The
+configuration is of version 2, which containerd 1.7 knows and 2.x reads as well.
+"""
+
+import ipaddress
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+PAUSE_IMAGE: Final = "registry.k8s.io/pause:3.10.2"
+SOCKET_PATH_LIMIT: Final = 107  # sun_path of unix(7) without its final NUL
+BRIDGE_NAME_LIMIT: Final = 15  # IFNAMSIZ
+UNUSED_PLUGINS: Final = (
+    "io.containerd.internal.v1.opt",  # would make /opt/containerd
+    "io.containerd.internal.v1.tracing",
+    "io.containerd.tracing.processor.v1.otlp",
+    "io.containerd.snapshotter.v1.blockfile",
+    "io.containerd.snapshotter.v1.btrfs",
+    "io.containerd.snapshotter.v1.devmapper",
+    "io.containerd.snapshotter.v1.erofs",
+    "io.containerd.snapshotter.v1.native",
+    "io.containerd.snapshotter.v1.zfs",
+    "io.containerd.nri.v1.nri",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PodNetwork:
+    """The network of an instance's pods: one bridge, one subnet, addresses handed out by host-local."""
+
+    bridge: str = "tempolet0"
+    subnet: str = "10.213.0.0/22"
+
+    def __post_init__(self) -> None:
+        ipaddress.ip_network(self.subnet)
+        if len(self.bridge) > BRIDGE_NAME_LIMIT:
+            raise ValueError(f"bridge name {self.bridge!r} has over {BRIDGE_NAME_LIMIT} characters: choose a shorter")
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerdPlaces:
+    """Where an instance keeps things: `root` outlives a reboot, `run` need not."""
+
+    root: Path
+    run: Path
+
+    def __post_init__(self) -> None:
+        if len(str(self.ttrpc_socket)) > SOCKET_PATH_LIMIT:
+            raise ValueError(
+                f"{self.ttrpc_socket} has over {SOCKET_PATH_LIMIT} characters, more than a socket's path may have: "
+                "choose a shorter --run-dir"
+            )
+
+    @property
+    def socket(self) -> Path:
+        """The CRI socket."""
+        return self.run / "containerd.sock"
+
+    @property
+    def ttrpc_socket(self) -> Path:
+        """The socket that shims report to."""
+        return self.run / "containerd.sock.ttrpc"
+
+    @property
+    def state(self) -> Path:
+        """What containerd keeps while it runs: bundles, network namespaces."""
+        return self.run / "containerd"
+
+    @property
+    def cni_config(self) -> Path:
+        """The folder with the one network configuration."""
+        return self.run / "cni"
+
+    @property
+    def addresses(self) -> Path:
+        """host-local's folder of addresses that are taken."""
+        return self.run / "addresses"
+
+    @property
+    def config(self) -> Path:
+        """The configuration file."""
+        return self.run / "containerd.toml"
+
+    @property
+    def pid_file(self) -> Path:
+        """The daemon's pid file."""
+        return self.run / "containerd.pid"
+
+    @property
+    def log(self) -> Path:
+        """The daemon's log."""
+        return self.root / "containerd.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What differs from machine to machine."""
+
+    runc: Path
+    cni_plugins: Path
+    restrict_oom_score: bool
+    """Without CAP_SYS_RESOURCE nobody may lower oom_score_adj below his own."""
+
+
+def containerd_config(places: ContainerdPlaces, around: Surroundings) -> str:
+    """Write containerd's configuration file (TOML, version 2)."""
+    quoted = json.dumps  # TOML's basic strings and JSON's agree on paths
+    return f"""\
+version = 2
+root = {quoted(str(places.root / "containerd"))}
+state = {quoted(str(places.state))}
+disabled_plugins = {quoted(list(UNUSED_PLUGINS))}
+
+[grpc]
+address = {quoted(str(places.socket))}
+
+[ttrpc]
+address = {quoted(str(places.ttrpc_socket))}
+
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = {quoted(PAUSE_IMAGE)}
+restrict_oom_score_adj = {quoted(around.restrict_oom_score)}
+disable_apparmor = {quoted(not Path("/sys/kernel/security/apparmor").exists())}
+netns_mounts_under_state_dir = true
+enable_unprivileged_ports = true
+enable_unprivileged_icmp = true
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = {quoted(str(around.cni_plugins))}
+conf_dir = {quoted(str(places.cni_config))}
+
+[plugins."io.containerd.grpc.v1.cri".containerd]
+snapshotter = "overlayfs"
+default_runtime_name = "runc"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+BinaryName = {quoted(str(around.runc))}
+SystemdCgroup = false
+"""
+
+
+def cni_config(network: PodNetwork, addresses: Path, port_mapper: dict[str, object] | None) -> str:
+    """Write the CNI network list: a bridge with host-local addresses, host ports where a port mapper is given."""
+    bridge: dict[str, object] = {
+        "type": "bridge",
+        "bridge": network.bridge,
+        "isGateway": True,
+        "hairpinMode": True,
+        "ipam": {
+            "type": "host-local",
+            "dataDir": str(addresses),
+            "ranges": [[{"subnet": network.subnet}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        },
+    }
+    plugins = [bridge, port_mapper] if port_mapper else [bridge]
+    return json.dumps({"cniVersion": "1.0.0", "name": network.bridge, "plugins": plugins}, indent=2) + "\n"
+
+
+def port_mapper(*, nft: bool, iptables: bool, protocol: tuple[int, ...]) -> dict[str, object] | None:
+    """Choose how host ports are made: by nftables where the plugin can, else by iptables, else not at all.
+
+    `protocol` is the newest CNI protocol the plugin speaks: those that speak 1.1.0 came with nftables.
+    """
+    if nft and protocol >= (1, 1):
+        return {"type": "portmap", "capabilities": {"portMappings": True}, "backend": "nftables"}
+    if iptables:
+        return {"type": "portmap", "capabilities": {"portMappings": True}}
+    return None
+
+
+def masquerade_rules(network: PodNetwork) -> str:
+    """Write the nft table of ours that lets pods speak to the outside with the node's address."""
+    return f"""\
+table ip {network.bridge}
+delete table ip {network.bridge}
+table ip {network.bridge} {{
+  chain postrouting {{
+    type nat hook postrouting priority 100;
+    ip saddr {network.subnet} ip daddr != {network.subnet} masquerade
+  }}
+}}
+"""

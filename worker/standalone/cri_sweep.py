@@ -1,0 +1,105 @@
+"""Plain questions and removals over CRI for whoever brings a node up or down; no pod logic.
+
+Blocking gRPC on purpose: `up`, `down` and test fixtures are straight-line programs. The worker has its own client in
+`activities/clients`.
+"""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+
+from proto.cri.v1 import api_pb2 as cri
+from proto.cri.v1 import api_pb2_grpc as cri_grpc
+
+BETWEEN_TRIES: Final = 0.02
+AT_ONCE: Final = 4
+POD_DEADLINE: Final = timedelta(seconds=60)
+MAX_MESSAGE: Final = 16 * 1024 * 1024  # what the kubelet's CRI client takes
+
+
+class RuntimeNotReady(Exception):
+    """A container runtime did not become ready in time; says what it answered last."""
+
+
+@dataclass(slots=True)
+class CriSweep:
+    """A blocking CRI client on one socket; close it, or use it in a `with`."""
+
+    socket: Path
+    channel: Any = field(init=False)
+    runtime: Any = field(init=False)
+    images: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        options = [
+            ("grpc.max_receive_message_length", MAX_MESSAGE),
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.initial_reconnect_backoff_ms", 20),  # a socket that is not there yet comes within milliseconds
+            ("grpc.max_reconnect_backoff_ms", 200),
+        ]
+        self.channel = grpc.insecure_channel(f"unix://{self.socket}", options=options)
+        self.runtime = cri_grpc.RuntimeServiceStub(self.channel)
+        self.images = cri_grpc.ImageServiceStub(self.channel)
+
+    def __enter__(self) -> "CriSweep":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.channel.close()
+
+    def wait_until_ready(self, within: timedelta) -> str:
+        """Wait until the runtime says RuntimeReady; answers its name and version.
+
+        Raises RuntimeNotReady with the last answer when `within` is over.
+        """
+        until = time.monotonic() + within.total_seconds()
+        while True:
+            try:
+                status = self.runtime.Status(cri.StatusRequest(), timeout=2).status
+                waits = [c for c in status.conditions if c.type == "RuntimeReady" and not c.status]
+                answer = waits[0].message if waits else ""
+                if not waits:
+                    version = self.runtime.Version(cri.VersionRequest(), timeout=2)
+                    return f"{version.runtime_name} {version.runtime_version}"
+            except grpc.RpcError as error:
+                answer = _words(error)
+            if time.monotonic() > until:
+                raise RuntimeNotReady(f"{self.socket} is not ready after {within.total_seconds():.0f} s: {answer}")
+            time.sleep(BETWEEN_TRIES)
+
+    def network_problem(self) -> str:
+        """Say why the pod network is not ready; empty when it is."""
+        status = self.runtime.Status(cri.StatusRequest(), timeout=5).status
+        return next((c.message for c in status.conditions if c.type == "NetworkReady" and not c.status), "")
+
+    def has_image(self, name: str) -> bool:
+        """Tell whether the runtime knows an image of that name."""
+        request = cri.ImageStatusRequest(image=cri.ImageSpec(image=name))
+        return bool(self.images.ImageStatus(request, timeout=10).image.id)
+
+    def sandboxes(self) -> list[Any]:
+        """List every sandbox of the runtime."""
+        return list(self.runtime.ListPodSandbox(cri.ListPodSandboxRequest(), timeout=10).items)
+
+    def remove_sandboxes(self, ids: list[str]) -> dict[str, str]:
+        """Stop and remove sandboxes with all that is in them, without grace; answers what failed, by id."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return {sandbox: error for sandbox, error in zip(ids, pool.map(self._remove, ids), strict=True) if error}
+
+    def _remove(self, sandbox_id: str) -> str:
+        seconds = POD_DEADLINE.total_seconds()
+        try:
+            self.runtime.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=sandbox_id), timeout=seconds)
+            self.runtime.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id), timeout=seconds)
+        except grpc.RpcError as error:
+            return _words(error)
+        return ""
+
+
+def _words(error: grpc.RpcError) -> str:
+    return f"{error.code().name}: {error.details()}" if isinstance(error, grpc.Call) else str(error)

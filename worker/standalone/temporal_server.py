@@ -1,0 +1,178 @@
+"""The embedded Temporal of a standalone node: `temporal server start-dev`, tuned, with its database in a file.
+
+Used by `up` and `down` and by the tests' fixtures. It listens on loopback only and keeps namespace, retention and search
+attributes as `proto/temporal/names.py` has them. The tuning is measured (design §5): with the defaults every step of a
+pod costs 50 ms more.
+"""
+
+import contextlib
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from proto.temporal.names import NAMESPACE, RETENTION_DAYS, SEARCH_ATTRIBUTES
+from worker.standalone import programs
+from worker.standalone.process import Command, Supervised, last_lines
+
+LOOPBACK: Final = "127.0.0.1"
+READY_WITHIN: Final = timedelta(seconds=60)  # a database of many pods is replayed first
+STOP_WITHIN: Final = timedelta(seconds=15)
+BETWEEN_TRIES: Final = 0.05
+HEALTH_METHOD: Final = "/grpc.health.v1.Health/Check"
+FRONTEND: Final = b"temporal.api.workflowservice.v1.WorkflowService"
+HEALTH_REQUEST: Final = b"\x0a" + bytes([len(FRONTEND)]) + FRONTEND  # field 1: the service's name
+SERVING: Final = b"\x08\x01"  # field 1: SERVING
+PRAGMAS: Final = ("journal_mode=WAL", "synchronous=NORMAL")
+DYNAMIC_CONFIG: Final = (
+    "history.transferProcessorMaxPollRPS=5000",  # the default of 20 a second costs 50 ms a step
+    "history.timerProcessorMaxPollRPS=5000",
+    "history.visibilityProcessorMaxPollRPS=5000",
+)
+
+
+class TemporalFailed(Exception):
+    """The embedded Temporal does not do what it should; carries the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalPorts:
+    """Where it listens, on loopback."""
+
+    grpc: int = 7233
+    ui: int = 8233
+
+
+@dataclass(slots=True)
+class TemporalServer:
+    """One embedded Temporal; a context manager that starts and stops it.
+
+    `root` keeps database and log, `run` the pid file. `codec_endpoint` is what the UI decodes payloads with.
+    """
+
+    root: Path
+    run: Path
+    ports: TemporalPorts = field(default_factory=TemporalPorts)
+    codec_endpoint: str = ""
+    parts_dir: Path = field(default_factory=programs.default_parts_dir)
+
+    def __enter__(self) -> "TemporalServer":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def address(self) -> str:
+        """The frontend's address, as TEMPORAL_ADDRESS takes it."""
+        return f"{LOOPBACK}:{self.ports.grpc}"
+
+    @property
+    def ui(self) -> str:
+        """The UI's address."""
+        return f"http://{LOOPBACK}:{self.ports.ui}"
+
+    @property
+    def log(self) -> Path:
+        """The server's log."""
+        return self.root / "temporal.log"
+
+    @property
+    def database(self) -> Path:
+        """The database file."""
+        return self.root / "temporal.db"
+
+    @property
+    def process(self) -> Supervised:
+        """The server."""
+        return Supervised(self.run / "temporal.pid")
+
+    def start(self) -> bool:
+        """Start it unless it runs, wait until it serves, and see to the namespace; True when it was started now.
+
+        Raises MissingProgram without a `temporal`, TemporalFailed when a port is taken or it does not come up.
+        """
+        if self.process.running():
+            self._wait_until_serving()
+            return False
+        for port in (self.ports.grpc, self.ports.ui):
+            if not _is_free(port):
+                raise TemporalFailed(
+                    f"port {port} on {LOOPBACK} is taken by another program: "
+                    "choose another with --temporal-port (the UI's is --temporal-ui-port)"
+                )
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        program = programs.find_program(programs.TEMPORAL, self.parts_dir)
+        self.process.start(Command(self._arguments(program), self.log, {}))
+        self._wait_until_serving()
+        self._set_retention(program)
+        return True
+
+    def stop(self) -> bool:
+        """End it; False when it had to be killed."""
+        return self.process.stop(STOP_WITHIN.total_seconds())
+
+    def _arguments(self, program: Path) -> list[str | Path]:
+        arguments: list[str | Path] = [program, "server", "start-dev", "--ip", LOOPBACK, "--namespace", NAMESPACE]
+        arguments += ["--port", str(self.ports.grpc), "--ui-port", str(self.ports.ui), "--db-filename", self.database]
+        arguments += ["--log-level", "warn", "--log-format", "json", "--ui-disable-news-fetch"]
+        for pragma in PRAGMAS:
+            arguments += ["--sqlite-pragma", pragma]
+        for setting in DYNAMIC_CONFIG:
+            arguments += ["--dynamic-config-value", setting]
+        for name, kind in SEARCH_ATTRIBUTES:
+            arguments += ["--search-attribute", f"{name}={kind}"]
+        if self.codec_endpoint:
+            arguments += ["--ui-codec-endpoint", self.codec_endpoint]
+        return arguments
+
+    def _wait_until_serving(self) -> None:
+        until = time.monotonic() + READY_WITHIN.total_seconds()
+        options = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
+        with grpc.insecure_channel(self.address, options=[*options, ("grpc.enable_http_proxy", 0)]) as channel:
+            check = channel.unary_unary(HEALTH_METHOD, lambda request: request, lambda answer: answer)
+            while True:
+                with contextlib.suppress(grpc.RpcError):
+                    if check(HEALTH_REQUEST, timeout=2) == SERVING:
+                        return
+                if not self.process.running():
+                    raise TemporalFailed(f"Temporal ended while starting; {self.log} ends:\n{last_lines(self.log)}")
+                if time.monotonic() > until:
+                    raise TemporalFailed(
+                        f"Temporal at {self.address} does not serve after {READY_WITHIN.total_seconds():.0f} s; "
+                        f"{self.log} ends:\n{last_lines(self.log)}"
+                    )
+                time.sleep(BETWEEN_TRIES)
+
+    def _set_retention(self, program: Path) -> None:
+        """Keep the story of a pod that is gone for RETENTION_DAYS; start-dev makes namespaces with one day."""
+        arguments = ["operator", "namespace", "update", "--address", self.address, "--namespace", NAMESPACE]
+        argv: list[str | Path] = [program, *arguments, "--retention", f"{RETENTION_DAYS}d"]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+        if done.returncode:
+            raise TemporalFailed(f"namespace {NAMESPACE} could not be set up: {done.stderr.strip()}")
+
+
+def free_ports(count: int) -> list[int]:
+    """Find loopback ports that nobody uses now; for tests, which run beside other things."""
+    with contextlib.ExitStack() as stack:
+        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in taken:
+            each.bind((LOOPBACK, 0))
+        return [each.getsockname()[1] for each in taken]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
