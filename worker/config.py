@@ -1,0 +1,235 @@
+"""Everything an operator can set, in one frozen `NodeConfig` that the rest of tempolet takes.
+
+Three sources, the later wins: KubeletConfiguration (`--config`, `--config-dir`), our own file (`--tempolet-config`) for
+what no kubelet has, and flags with the kubelet's names. Called once, at the start of each sub-command; what the operator
+should know is returned in `warnings`, for the logs are not set up before the configuration is read.
+"""
+
+import ipaddress
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from worker.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
+from worker.kubelet_configuration import ConfigurationRefused, KubeletConfiguration, load_kubelet_configuration
+from worker.kubelet_validation import validate
+from worker.tempolet_configuration import TempoletConfiguration, load_tempolet_configuration
+
+DEFAULT_ROOT_DIR: Final = Path("/var/lib/kubelet")
+STATE_DIRECTORY: Final = "tempolet"
+DEFAULT_PARALLEL_PULLS: Final = 4
+"""When no file says a word on it; the kubelet's one at a time lets a slow pull hold up every pod (kubernetes#109956)."""
+DEFAULT_TRACING_ENDPOINT: Final = "localhost:4317"  # the kubelet's
+_CGROUP_V2: Final = Path("/sys/fs/cgroup/cgroup.controllers")  # only there when v2 is mounted as the only one
+_UNBOUNDED_BACKOFF: Final = timedelta(seconds=300)  # with the gate KubeletCrashLoopBackOffMax off
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The command line, as far as it configures a node; None is what was not given."""
+
+    config: Path | None = None
+    config_dir: Path | None = None
+    tempolet_config: Path | None = None
+    root_dir: Path | None = None
+    hostname_override: str | None = None
+    node_ip: str | None = None
+    lock_file: Path | None = None
+    feature_gates: str | None = None
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    """Flags that stand for a key of KubeletConfiguration: dotted path -> value."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePulls:
+    """How images are pulled."""
+
+    parallel: int | None = DEFAULT_PARALLEL_PULLS
+    """At most so many at a time; None: no limit."""
+    qps: int = 5
+    """Pulls a second; 0: no limit."""
+    burst: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Dns:
+    """What a pod's resolv.conf is made of."""
+
+    cluster_dns: tuple[str, ...] = ()
+    cluster_domain: str = ""
+    resolv_conf: str = "/etc/resolv.conf"
+    """The node's; empty: pods with dnsPolicy Default get none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logging:
+    """How the logs look."""
+
+    format: str = "text"
+    """text (klog) or json."""
+    verbosity: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """Where spans go; only there when KubeletConfiguration has a tracing block."""
+
+    endpoint: str = DEFAULT_TRACING_ENDPOINT
+    sampling_rate_per_million: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """One node's configuration, complete and checked."""
+
+    node_name: str
+    root_dir: Path = DEFAULT_ROOT_DIR
+    node_ips: tuple[str, ...] = ()
+    """As given by --node-ip; empty: the node's default address."""
+    lock_file: Path | None = None
+    """--lock-file, beside the node's own lock."""
+    container_runtime_endpoint: str = "unix:///run/containerd/containerd.sock"
+    image_service_endpoint: str = "unix:///run/containerd/containerd.sock"
+    static_pod_path: Path | None = None
+    file_check_frequency: timedelta = timedelta(seconds=20)
+    sync_frequency: timedelta = timedelta(minutes=1)
+    runtime_request_timeout: timedelta = timedelta(minutes=2)
+    pod_logs_dir: Path = Path("/var/log/pods")
+    cgroup_root: str = ""
+    max_pods: int = 110
+    pod_pids_limit: int = -1
+    max_container_restart_period: timedelta = timedelta(seconds=300)
+    healthz_bind_address: str = "127.0.0.1"
+    healthz_port: int = 10248
+    """0: no healthz endpoint."""
+    pulls: ImagePulls = ImagePulls()
+    dns: Dns = Dns()
+    logging: Logging = Logging()
+    tracing: Tracing | None = None
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
+    tempolet: TempoletConfiguration = field(default_factory=TempoletConfiguration)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def state_dir(self) -> Path:
+        """Give the folder of what tempolet itself keeps on a node (locks, keys)."""
+        return self.root_dir / STATE_DIRECTORY
+
+    @property
+    def payload_key_file(self) -> Path:
+        """Give the file of the keys that seal payloads."""
+        return self.tempolet.temporal.payload_key_file or self.state_dir / "payload.keys"
+
+    @property
+    def codec_token_file(self) -> Path:
+        """Give the file of the token that the codec endpoint asks for."""
+        return self.tempolet.codec.token_file or self.state_dir / "codec.token"
+
+    @property
+    def start_limit(self) -> int:
+        """Say how many Run, Create and Start calls the runtime gets at a time (design §5: 4 on 2 cores)."""
+        return self.tempolet.runtime.start_limit or 2 * (os.cpu_count() or 2)
+
+
+def load_node_config(flags: Flags) -> NodeConfig:
+    """Read and check everything; raises ConfigurationRefused with one line that names source and key."""
+    own = load_tempolet_configuration(flags.tempolet_config)
+    gates_flag = _parsed_gates(flags.feature_gates) if flags.feature_gates else {}
+    keys = dict(flags.keys)
+    if gates_flag:
+        keys["featureGates"] = gates_flag  # merged over the file's, as the kubelet does
+    kubelet = load_kubelet_configuration(flags.config, flags.config_dir, keys)
+    try:
+        gates = set_gates(kubelet["featureGates"] or {})
+    except GateRefused as error:
+        raise ConfigurationRefused(str(error)) from error
+    validate(kubelet, gates)
+    _refuse_cgroup_v1(kubelet)
+    runtime = kubelet["containerRuntimeEndpoint"]
+    return NodeConfig(
+        node_name=node_name(flags.hostname_override),
+        root_dir=(flags.root_dir or DEFAULT_ROOT_DIR).absolute(),
+        node_ips=node_ips(flags.node_ip),
+        lock_file=flags.lock_file,
+        container_runtime_endpoint=runtime,
+        image_service_endpoint=kubelet["imageServiceEndpoint"] or runtime,
+        static_pod_path=Path(kubelet["staticPodPath"]) if kubelet["staticPodPath"] else None,
+        file_check_frequency=kubelet["fileCheckFrequency"],
+        sync_frequency=kubelet["syncFrequency"],
+        runtime_request_timeout=kubelet["runtimeRequestTimeout"],
+        pod_logs_dir=Path(kubelet["podLogsDir"]),
+        cgroup_root=kubelet["cgroupRoot"] or "",
+        max_pods=kubelet["maxPods"],
+        pod_pids_limit=kubelet["podPidsLimit"],
+        max_container_restart_period=(kubelet["crashLoopBackOff.maxContainerRestartPeriod"] or _UNBOUNDED_BACKOFF),
+        healthz_bind_address=kubelet["healthzBindAddress"],
+        healthz_port=kubelet["healthzPort"],
+        pulls=_pulls(kubelet),
+        dns=Dns(tuple(kubelet["clusterDNS"] or ()), kubelet["clusterDomain"] or "", kubelet["resolvConf"] or ""),
+        logging=Logging(kubelet["logging.format"], kubelet["logging.verbosity"]),
+        tracing=_tracing(kubelet),
+        feature_gates=gates,
+        tempolet=own,
+        warnings=(*kubelet.warnings, *gate_warnings(gates)),
+    )
+
+
+def node_name(override: str | None) -> str:
+    """Name this node as the kubelet does: the override or the hostname, trimmed, lower case."""
+    name = (override or socket.gethostname()).strip().lower()
+    if not name:
+        raise ConfigurationRefused("this machine has no hostname: give --hostname-override NAME")
+    if "/" in name:
+        raise ConfigurationRefused(f"--hostname-override {name!r}: a node's name has no slash")
+    return name
+
+
+def node_ips(text: str | None) -> tuple[str, ...]:
+    """Read --node-ip: one address, or one of each family."""
+    if not text:
+        return ()
+    try:
+        found = [ipaddress.ip_address(one.strip()) for one in text.split(",")]
+    except ValueError as error:
+        raise ConfigurationRefused(f"--node-ip {text!r}: {error}") from error
+    if len(found) > 2 or (len(found) == 2 and found[0].version == found[1].version):
+        raise ConfigurationRefused(f"--node-ip {text!r}: one address, or one of IPv4 and one of IPv6")
+    if len(found) == 2 and any(one.is_unspecified for one in found):
+        raise ConfigurationRefused(f"--node-ip {text!r}: 0.0.0.0 and :: stand alone only")
+    return tuple(str(one) for one in found)
+
+
+def _parsed_gates(text: str) -> dict[str, bool]:
+    try:
+        return parse_gate_flag(text)
+    except GateRefused as error:
+        raise ConfigurationRefused(str(error)) from error
+
+
+def _refuse_cgroup_v1(kubelet: KubeletConfiguration) -> None:
+    """Obey failCgroupV1 where a file says it; unlike the kubelet's, our default runs on both."""
+    if "failCgroupV1" in kubelet.said and kubelet["failCgroupV1"] and not _CGROUP_V2.exists():
+        raise ConfigurationRefused("failCgroupV1: true, and this node has cgroup v1; set it to false to run here")
+
+
+def _pulls(kubelet: KubeletConfiguration) -> ImagePulls:
+    said = {"serializeImagePulls", "maxParallelImagePulls"} & kubelet.said
+    if not said:
+        parallel: int | None = DEFAULT_PARALLEL_PULLS
+    elif kubelet["serializeImagePulls"]:
+        parallel = 1
+    else:
+        parallel = kubelet["maxParallelImagePulls"]
+    return ImagePulls(parallel, kubelet["registryPullQPS"], kubelet["registryBurst"])
+
+
+def _tracing(kubelet: KubeletConfiguration) -> Tracing | None:
+    if not {"tracing.endpoint", "tracing.samplingRatePerMillion"} & kubelet.said:
+        return None
+    return Tracing(
+        kubelet["tracing.endpoint"] or DEFAULT_TRACING_ENDPOINT, kubelet["tracing.samplingRatePerMillion"] or 0
+    )

@@ -1,0 +1,127 @@
+"""The rules that a KubeletConfiguration must keep, for the keys that tempolet acts on.
+
+Asked by `config` once all layers are merged. The rules are the kubelet's (apis/config/validation/validation.go), and so are
+the limits; one line more says what tempolet cannot do (the systemd cgroup driver). All breaches are told at once, so that
+an operator mends a file in one go.
+"""
+
+import ipaddress
+import posixpath
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+from worker.feature_gates import FeatureGates
+from worker.go_duration import say_duration
+from worker.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
+
+Breaches = Iterator[str]
+
+_NOT_NEGATIVE: Final = ("maxPods", "registryPullQPS", "registryBurst", "eventRecordQPS", "eventBurst", "kubeAPIQPS")
+_ABOVE_ZERO: Final = ("syncFrequency", "fileCheckFrequency", "runtimeRequestTimeout")
+_BACKOFF_GATE: Final = "KubeletCrashLoopBackOffMax"
+_BACKOFF_KEY: Final = "crashLoopBackOff.maxContainerRestartPeriod"
+_TRACING_SCHEMES: Final = frozenset({"dns", "unix", "unix-abstract"})
+
+
+def validate(kubelet: KubeletConfiguration, gates: FeatureGates) -> None:
+    """Check all rules; raises ConfigurationRefused with every breach, one a line."""
+    breaches = [*_backoff(kubelet, gates), *(breach for rule in RULES for breach in rule(kubelet))]
+    if breaches:
+        raise ConfigurationRefused("invalid KubeletConfiguration: " + "\n  ".join(breaches))
+
+
+def _numbers(kubelet: KubeletConfiguration) -> Breaches:
+    for key in _NOT_NEGATIVE:
+        if (kubelet[key] or 0) < 0:
+            yield f"{key}: {kubelet[key]}, but it must not be negative"
+    for key in _ABOVE_ZERO:
+        if kubelet[key] <= timedelta():
+            yield f"{key}: {say_duration(kubelet[key])}, but it must be above 0s"
+    if not 0 <= kubelet["healthzPort"] <= 65535:
+        yield f"healthzPort: {kubelet['healthzPort']}, but a port is 1 to 65535 (0 switches it off)"
+
+
+def _pulls(kubelet: KubeletConfiguration) -> Breaches:
+    parallel = kubelet["maxParallelImagePulls"]
+    if parallel is not None and parallel < 1:
+        yield f"maxParallelImagePulls: {parallel}, but it must be 1 or more"
+    if parallel is not None and parallel > 1 and kubelet["serializeImagePulls"]:
+        yield f"maxParallelImagePulls: {parallel}, which needs serializeImagePulls: false"
+
+
+def _cgroups(kubelet: KubeletConfiguration) -> Breaches:
+    driver = kubelet["cgroupDriver"]
+    if driver == "systemd":
+        yield (
+            "cgroupDriver: systemd is not supported yet; set cgroupDriver: cgroupfs here and SystemdCgroup = false in "
+            "containerd's runc options"
+        )
+    elif driver != "cgroupfs":
+        yield f"cgroupDriver: {driver!r}, but it is cgroupfs or systemd"
+
+
+def _pod_logs(kubelet: KubeletConfiguration) -> Breaches:
+    path = kubelet["podLogsDir"]
+    if not posixpath.isabs(path):
+        yield f"podLogsDir: {path!r}, but it must be an absolute path"
+    if posixpath.normpath(path) != path:
+        yield f"podLogsDir: {path!r}, but it must be written {posixpath.normpath(path)!r}"
+    if not path.isascii():
+        yield f"podLogsDir: {path!r}, but it must be ASCII"
+
+
+def _addresses(kubelet: KubeletConfiguration) -> Breaches:
+    for index, address in enumerate(kubelet["clusterDNS"] or ()):
+        if not _is_address(address):
+            yield f"clusterDNS[{index}]: {address!r} is no IP address"
+    if not _is_address(kubelet["healthzBindAddress"]):
+        yield f"healthzBindAddress: {kubelet['healthzBindAddress']!r} is no IP address"
+    for key in ("containerRuntimeEndpoint", "imageServiceEndpoint"):
+        endpoint = kubelet[key] or ""
+        if endpoint and not endpoint.startswith(("unix:///", "/")):
+            yield f"{key}: {endpoint!r}, but unix:///path/to/socket belongs there"
+
+
+def _logging(kubelet: KubeletConfiguration) -> Breaches:
+    if kubelet["logging.format"] not in {"text", "json"}:
+        yield f"logging.format: {kubelet['logging.format']!r}, but it is text or json"
+
+
+def _tracing(kubelet: KubeletConfiguration) -> Breaches:
+    rate = kubelet["tracing.samplingRatePerMillion"] or 0
+    if not 0 <= rate <= 1_000_000:
+        yield f"tracing.samplingRatePerMillion: {rate}, but it is 0 to 1000000"
+    endpoint = kubelet["tracing.endpoint"] or ""
+    scheme = urlsplit(endpoint).scheme if "//" in endpoint else "dns"
+    if scheme not in _TRACING_SCHEMES:
+        yield f"tracing.endpoint: {endpoint!r}, but host:port belongs there (schemes: dns, unix, unix-abstract)"
+
+
+def _backoff(kubelet: KubeletConfiguration, gates: FeatureGates) -> Breaches:
+    period = kubelet[_BACKOFF_KEY]
+    if not gates.enabled(_BACKOFF_GATE):
+        if _BACKOFF_KEY in kubelet.said:
+            yield f"{_BACKOFF_KEY}: needs the feature gate {_BACKOFF_GATE}, which is off"
+    elif period is not None and not timedelta(seconds=1) <= period <= timedelta(seconds=300):
+        yield f"{_BACKOFF_KEY}: {say_duration(period)}, but it is 1s to 300s"
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+RULES: Final[tuple[Callable[[KubeletConfiguration], Breaches], ...]] = (
+    _numbers,
+    _pulls,
+    _cgroups,
+    _pod_logs,
+    _addresses,
+    _logging,
+    _tracing,
+)
