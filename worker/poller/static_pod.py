@@ -1,0 +1,110 @@
+"""What a pod becomes by coming from a manifest: a UID, the node's name in its own, and the marks of its source.
+
+Called by `manifest` between defaulting and validation, as the kubelet's pkg/kubelet/config/common.go does. One thing
+differs on purpose: the kubelet hashes Go's printing of its struct, which cannot be had here, so the UID hashes the
+canonical JSON of the defaulted pod instead. It is as stable (the same file gives the same UID, an edit a new one) and
+looks the same, but a pod that moves from the kubelet to tempolet gets a new UID and is started anew.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from proto.temporal.pod import PodJson
+
+SOURCE: Final = "file"
+CONFIG_HASH: Final = "kubernetes.io/config.hash"
+CONFIG_SOURCE: Final = "kubernetes.io/config.source"
+CONFIG_SEEN: Final = "kubernetes.io/config.seen"
+_FNV_OFFSET: Final = 0x6C62272E07BB014262B821756295C58D
+_FNV_PRIME: Final = 0x0000000001000000000000000000013B
+_FNV_MASK: Final = 2**128 - 1
+_NO_EXECUTE: Final = {"operator": "Exists", "effect": "NoExecute"}
+
+
+@dataclass(frozen=True, slots=True)
+class StaticPod:
+    """One manifest's pod, defaulted, valid, and with a place on this node."""
+
+    path: Path
+    pod: PodJson
+    uid: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A manifest that gives no pod, and everything that is wrong with it."""
+
+    path: Path
+    reason: str
+    messages: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """All messages as one line."""
+        return "; ".join(self.messages)
+
+
+def place_static_pod(path: Path, pod: PodJson, node_name: str, now: datetime) -> StaticPod:
+    """Give a defaulted pod its UID, names, node and annotations; `pod` itself stays as it is.
+
+    `now` is when the manifest was seen. The NoExecute toleration keeps a static pod on a node in trouble.
+    """
+    metadata, spec = dict(pod["metadata"]), dict(pod["spec"])
+    uid = metadata.get("uid") or static_pod_uid(pod, node_name, path)
+    metadata["uid"] = uid
+    metadata["name"] = f"{metadata['name']}-{node_name.lower()}"
+    metadata["namespace"] = metadata.get("namespace") or "default"
+    metadata["annotations"] = dict(metadata.get("annotations") or {}) | {
+        CONFIG_HASH: uid,
+        CONFIG_SOURCE: SOURCE,
+        CONFIG_SEEN: _timestamp(now),
+    }
+    spec["nodeName"] = node_name
+    spec["tolerations"] = _with_no_execute(spec.get("tolerations") or [])
+    placed = pod | {"metadata": metadata, "spec": spec}
+    return StaticPod(path, placed, uid, metadata["namespace"], metadata["name"])
+
+
+def static_pod_uid(pod: Mapping[str, Any], node_name: str, path: Path) -> str:
+    """Hash pod, node and file into 32 hex digits (FNV-128a over the pod, then `host:…`, then `file:…`)."""
+    canonical = json.dumps(pod, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"{_fnv_128a(f'{canonical}host:{node_name}file:{path}'.encode()):032x}"
+
+
+def api_references(pod: Mapping[str, Any]) -> Iterator[str]:
+    """Name what a static pod may not refer to, for there may be no API server to ask (podutil.HasAPIObjectReference).
+
+    Secrets, ConfigMaps and claims are reached through fields that `supported` refuses anyway.
+    """
+    for field in ("serviceAccountName", "serviceAccount"):
+        if pod["spec"].get(field):
+            yield f"spec.{field}: Forbidden: static pods may not reference serviceaccounts"
+
+
+def _with_no_execute(tolerations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add the toleration, or put it where the same one stands with a time limit."""
+    kept = [_NO_EXECUTE if _matches_no_execute(one) else one for one in tolerations]
+    return kept if _NO_EXECUTE in kept else [*kept, _NO_EXECUTE]
+
+
+def _matches_no_execute(toleration: Mapping[str, Any]) -> bool:
+    fields = ("key", "operator", "value", "effect")
+    return all((toleration.get(field) or "") == _NO_EXECUTE.get(field, "") for field in fields)
+
+
+def _timestamp(now: datetime) -> str:
+    """Write RFC 3339 with nine digits, the kubelet's fixed width."""
+    return f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}000Z"
+
+
+def _fnv_128a(data: bytes) -> int:
+    value = _FNV_OFFSET
+    for byte in data:
+        value = ((value ^ byte) * _FNV_PRIME) & _FNV_MASK
+    return value
