@@ -1,1 +1,1 @@
-"""What is decided, durably and deterministically. See README.md."""
+"""The deterministic half: what a pod's workflow does, and in `decide/` why. See README.md."""

@@ -18,7 +18,6 @@ RUNTIME_CHANGED: Final = "RuntimeChanged"
 
 # queries
 POD_STATUS: Final = "PodStatus"
-POD_STORY: Final = "PodStory"
 
 # activities (imperative, the CRI's verbs where it has them)
 MAKE_POD_DIRECTORIES: Final = "MakePodDirectories"

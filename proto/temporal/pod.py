@@ -86,7 +86,9 @@ class ContainerFacts:
     last_exit: Exit | None = None
     """The ending before the newest instance: status.lastState."""
     backoff: timedelta | None = None
-    """The delay that the last crash earned; None before any."""
+    """The delay that the last restart earned; None before any."""
+    backoff_at: datetime | None = None
+    """When that restart was begun; ten minutes later it is forgotten."""
     failure_reason: str = ""
     """Why the newest try to start it did not come to run (CreateContainerError, RunContainerError …)."""
     failure_message: str = ""
@@ -117,6 +119,8 @@ class SandboxFacts:
     sandbox_id: str = ""
     attempt: int = 0
     ready: bool = False
+    stopped: bool = False
+    """Its network is given back; it only waits to be removed."""
     ips: tuple[str, ...] = ()
     created_at: datetime | None = None
 

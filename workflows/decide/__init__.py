@@ -1,1 +1,1 @@
-"""The pure core: facts and `now` in, answers with their reasons out; sees neither Temporal, a clock nor the machine."""
+"""The pure core: facts and `now` in, answers with their reasons out. No Temporal, clock, socket or randomness here."""

@@ -1,0 +1,9 @@
+"""Whose a sandbox is: the annotation by which a node's tempolet knows its own objects in a runtime it may share.
+
+The poller writes it into each pod it starts, the sandbox activity copies a pod's annotations to its sandbox, and only
+sandboxes that carry it are ever adopted or removed: a foreign containerd may hold the pods of a kubelet.
+"""
+
+from typing import Final
+
+NODE_ANNOTATION: Final = "tempolet.dev/node"

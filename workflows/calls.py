@@ -1,0 +1,90 @@
+"""The one table of activity calls: names, types, time limits, retries and what the Temporal UI shows of each.
+
+Limits are chosen for the day a worker dies (design §4.7): whatever may last over a second heartbeats every few seconds, and
+every deadline inside an activity is shorter than the limit here. Only what Kubernetes itself would try again in silence is
+retried by Temporal (the runtime is away); every other failure comes back as a fact that `decide/` judges.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from temporalio.common import RetryPolicy
+
+from proto.temporal import names, requests
+from workflows.decide.actions import Action
+
+PATIENT: Final = RetryPolicy(
+    initial_interval=timedelta(milliseconds=200), backoff_coefficient=2, maximum_interval=timedelta(seconds=5)
+)
+"""For as long as it takes: pods keep their state while the runtime is away, and go on by themselves."""
+
+BEAT: Final = timedelta(seconds=10)
+"""How long a silent activity counts as alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """How one kind of action is called."""
+
+    name: str
+    result: type | None
+    within: timedelta
+    summary: Callable[[Any], str]
+    heartbeat: timedelta | None = BEAT
+
+
+CALLS: Final[dict[type, Call]] = {
+    requests.MakePodDirectories: Call(
+        names.MAKE_POD_DIRECTORIES, None, timedelta(minutes=1), lambda _: "make directories", heartbeat=None
+    ),
+    requests.RemovePodDirectories: Call(
+        names.REMOVE_POD_DIRECTORIES, None, timedelta(minutes=10), lambda _: "remove directories, logs and cgroup"
+    ),
+    requests.AwaitPredecessor: Call(
+        names.AWAIT_PREDECESSOR, None, timedelta(days=365), lambda asked: f"wait until no other {asked.pod} is left"
+    ),
+    requests.RunPodSandbox: Call(
+        names.RUN_POD_SANDBOX,
+        requests.PodSandbox,
+        timedelta(minutes=5),
+        lambda asked: f"run sandbox, attempt {asked.attempt}",
+    ),
+    requests.StopPodSandbox: Call(
+        names.STOP_POD_SANDBOX, None, timedelta(minutes=5), lambda asked: f"stop sandbox {asked.sandbox_id[:12]}"
+    ),
+    requests.RemovePodSandbox: Call(
+        names.REMOVE_POD_SANDBOX, None, timedelta(minutes=5), lambda asked: f"remove sandbox {asked.sandbox_id[:12]}"
+    ),
+    requests.PullImage: Call(
+        names.PULL_IMAGE,
+        requests.PulledImage,
+        timedelta(hours=24),  # a pull ends by the runtime's own progress deadline, not by its size
+        lambda asked: f"pull {asked.image} ({asked.policy})",
+    ),
+    requests.StartContainer: Call(
+        names.START_CONTAINER,
+        requests.RuntimeContainer,
+        timedelta(minutes=5),
+        lambda asked: f"start {asked.container['name']}" + (f", restart {asked.attempt}" if asked.attempt else ""),
+    ),
+    requests.StopContainer: Call(
+        names.STOP_CONTAINER,
+        requests.RuntimeContainer,
+        timedelta(minutes=5),
+        lambda asked: f"stop {asked.name}, grace {asked.grace.total_seconds():g} s: {asked.reason}",
+    ),
+    requests.RemoveContainer: Call(
+        names.REMOVE_CONTAINER, None, timedelta(minutes=5), lambda asked: f"remove dead {asked.name}"
+    ),
+    requests.ReadPodRuntime: Call(
+        names.READ_POD_RUNTIME, requests.PodRuntime, timedelta(minutes=2), lambda _: "read the runtime", heartbeat=BEAT
+    ),
+}
+
+
+def time_limit(action: Action) -> timedelta:
+    """Say how long one try may take; a stop has its grace on top."""
+    limit = CALLS[type(action)].within
+    return limit + action.grace if isinstance(action, requests.StopContainer) else limit

@@ -1,0 +1,77 @@
+"""What can be decided: an action is the request of the activity that carries it out.
+
+So there is one shape for "start web, attempt 3" in a decision, in the call and in the history. `key` names what an action
+is about: two actions of one key never run side by side, and failures are remembered by it.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from proto.temporal.requests import (
+    AwaitPredecessor,
+    MakePodDirectories,
+    PullImage,
+    ReadPodRuntime,
+    RemoveContainer,
+    RemovePodDirectories,
+    RemovePodSandbox,
+    RunPodSandbox,
+    StartContainer,
+    StopContainer,
+    StopPodSandbox,
+)
+
+Action = (
+    MakePodDirectories
+    | RemovePodDirectories
+    | AwaitPredecessor
+    | RunPodSandbox
+    | StopPodSandbox
+    | RemovePodSandbox
+    | PullImage
+    | StartContainer
+    | StopContainer
+    | RemoveContainer
+    | ReadPodRuntime
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Look again at this time; the summary names the timer in the Temporal UI."""
+
+    at: datetime
+    summary: str
+
+
+def image_key(image: str, policy: str) -> str:
+    """Name an image as the pod asks for it: two containers with different pull policies ask apart."""
+    return f"{image} {policy}"
+
+
+def key(action: Action) -> str:
+    """Say what an action is about; also its activity id."""
+    match action:
+        case MakePodDirectories() | RemovePodDirectories():
+            return "directories"
+        case AwaitPredecessor():
+            return "predecessor"
+        case RunPodSandbox() | StopPodSandbox():
+            return "sandbox"
+        case RemovePodSandbox(sandbox_id=sandbox_id):
+            return f"remove-sandbox/{sandbox_id}"
+        case PullImage(image=image, policy=policy):
+            return f"image/{image_key(image, policy)}"
+        case StartContainer(container=container):
+            return f"container/{container['name']}"
+        case StopContainer(name=name):
+            return f"container/{name}"
+        case RemoveContainer(container_id=container_id):
+            return f"remove-container/{container_id}"
+        case ReadPodRuntime():
+            return "runtime"
+
+
+def mutates(action: Action) -> bool:
+    """Say whether it changes what a re-read of the runtime would see."""
+    return not isinstance(action, (ReadPodRuntime, PullImage, MakePodDirectories, AwaitPredecessor))

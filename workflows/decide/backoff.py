@@ -1,0 +1,45 @@
+"""How long a container that ended waits before it starts again, and an image before it is pulled again.
+
+The kubelet's rule (pkg/kubelet/kuberuntime/kuberuntime_manager.go doBackOff over client-go's flowcontrol.Backoff): the
+first restart comes at once and earns 10 s, each further one doubles what the next has to wait, up to the node's maximum;
+a container that ran for ten minutes is forgiven. Answered from times in `Observed`, so a replay gives the same delay.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+INITIAL: Final = timedelta(seconds=10)
+FORGIVEN_AFTER: Final = timedelta(minutes=10)
+"""pkg/kubelet/kubelet.go HasExpiredFunc; not twice the maximum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """What earlier restarts have earned: the delay, and when the restart that earned it was begun."""
+
+    delay: timedelta | None = None
+    since: datetime | None = None
+
+    def forgiven(self, at: datetime) -> bool:
+        """Say whether something that ended at this time starts with a clean sheet."""
+        return self.delay is None or self.since is None or at - self.since > FORGIVEN_AFTER
+
+
+def due(backoff: Backoff, ended_at: datetime) -> datetime:
+    """Say when what ended then may start again."""
+    if backoff.forgiven(ended_at) or backoff.delay is None:
+        return ended_at
+    return ended_at + backoff.delay
+
+
+def after_restart(backoff: Backoff, ended_at: datetime, now: datetime, maximum: timedelta) -> Backoff:
+    """Say what the restart that begins now earns the next one."""
+    if backoff.forgiven(ended_at) or backoff.delay is None:
+        return Backoff(min(INITIAL, maximum), now)
+    return Backoff(min(backoff.delay * 2, maximum), now)
+
+
+def next_image_delay(previous: timedelta | None, initial: timedelta, maximum: timedelta) -> timedelta:
+    """Say how long a failed pull waits: 10, 20, 40 … 300 s (pkg/kubelet/images/image_manager.go)."""
+    return initial if previous is None else min(previous * 2, maximum)

@@ -1,0 +1,109 @@
+"""A pod's conditions (pkg/kubelet/status/generate.go), with the times at which they last changed.
+
+The times live in `Observed.condition_times`: `settle` writes them after each decision, so that a query or a replay tells
+the same time again.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from kubernetes.client.models.v1_container_status import V1ContainerStatus
+from kubernetes.client.models.v1_pod_condition import V1PodCondition
+
+from proto.temporal.pod import ContainerState, Observed
+from workflows.decide.phase import Phase
+from workflows.decide.situation import Situation
+
+POD_COMPLETED: Final = "PodCompleted"
+POD_FAILED: Final = "PodFailed"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a condition holds, and if not, why."""
+
+    holds: bool
+    reason: str | None = None
+    message: str | None = None
+
+
+def conditions(
+    situation: Situation, init: list[V1ContainerStatus], regular: list[V1ContainerStatus], phase: Phase
+) -> list[V1PodCondition]:
+    """Build every condition that the kubelet owns, in its order."""
+    return [
+        V1PodCondition(
+            type=name,
+            status="True" if verdict.holds else "False",
+            reason=verdict.reason,
+            message=verdict.message,
+            last_transition_time=since(situation, name, holds=verdict.holds),
+        )
+        for name, verdict in verdicts(situation, init, regular, phase)
+    ]
+
+
+def verdicts(
+    situation: Situation, init: list[V1ContainerStatus], regular: list[V1ContainerStatus], phase: Phase
+) -> Iterator[tuple[str, Verdict]]:
+    """Judge each condition."""
+    sandbox = situation.observed.sandbox
+    has_network = bool(sandbox and sandbox.ready and (sandbox.ips or situation.spec.host_network))
+    yield "PodReadyToStartContainers", Verdict(has_network)
+    yield "Initialized", initialized(situation, init, phase)
+    ready = containers_ready(regular, phase)
+    yield "Ready", ready
+    yield "ContainersReady", ready
+    yield "PodScheduled", Verdict(holds=True)
+
+
+def initialized(situation: Situation, init: list[V1ContainerStatus], phase: Phase) -> Verdict:
+    """Say whether the init containers are through; a pod whose regular containers ever ran stays initialized."""
+    if phase is Phase.SUCCEEDED:
+        return Verdict(holds=True, reason=POD_COMPLETED)
+    if any(
+        facts.state in (ContainerState.RUNNING, ContainerState.EXITED)
+        for one in situation.containers
+        if (facts := situation.facts(one.name)).container_id
+    ):
+        return Verdict(holds=True)
+    incomplete = [one.name for one in init if not one.ready]
+    if incomplete:
+        return Verdict(
+            holds=False,
+            reason="ContainersNotInitialized",
+            message=f"containers with incomplete status: [{' '.join(incomplete)}]",
+        )
+    return Verdict(holds=True)
+
+
+def containers_ready(regular: list[V1ContainerStatus], phase: Phase) -> Verdict:
+    """Say whether every regular container is ready."""
+    match phase:
+        case Phase.SUCCEEDED:
+            return Verdict(holds=False, reason=POD_COMPLETED)
+        case Phase.FAILED:
+            return Verdict(holds=False, reason=POD_FAILED)
+        case _:
+            unready = [one.name for one in regular if not one.ready]
+            if not unready:
+                return Verdict(holds=True)
+            message = f"containers with unready status: [{' '.join(unready)}]"
+            return Verdict(holds=False, reason="ContainersNotReady", message=message)
+
+
+def since(situation: Situation, name: str, *, holds: bool) -> datetime:
+    """Say when a condition took the value it has now."""
+    known = situation.observed.condition_times.get(name)
+    if known and known[0] == ("True" if holds else "False"):
+        return known[1]
+    return situation.now
+
+
+def settle(observed: Observed, settled: list[V1PodCondition]) -> None:
+    """Remember when each condition took its value."""
+    observed.condition_times = {
+        one.type: (one.status, one.last_transition_time) for one in settled if one.last_transition_time
+    }

@@ -1,0 +1,116 @@
+"""What a pod's status says of each container (pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses).
+
+A container that will start again is waiting, with the kubelet's reason for the wait; its last end is its lastState. Without
+probes, running means started and ready.
+"""
+
+from typing import Final
+
+from kubernetes.client.models.v1_container import V1Container
+from kubernetes.client.models.v1_container_state import V1ContainerState
+from kubernetes.client.models.v1_container_state_running import V1ContainerStateRunning
+from kubernetes.client.models.v1_container_state_terminated import V1ContainerStateTerminated
+from kubernetes.client.models.v1_container_state_waiting import V1ContainerStateWaiting
+from kubernetes.client.models.v1_container_status import V1ContainerStatus
+
+from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Lifecycle
+from workflows.decide.backoff import Backoff, due
+from workflows.decide.containers import Standing, init_failed, is_init, standing
+from workflows.decide.situation import Situation
+
+CONTAINER_CREATING: Final = "ContainerCreating"
+POD_INITIALIZING: Final = "PodInitializing"
+CRASH_LOOP_BACK_OFF: Final = "CrashLoopBackOff"
+RUNTIME_SCHEME: Final = "containerd://"
+
+
+def container_status(situation: Situation, container: V1Container) -> V1ContainerStatus:
+    """Build one container's status."""
+    facts = situation.facts(container.name)
+    state, last = states(situation, container, facts)
+    init = is_init(situation, container.name)
+    done = init and facts.exit is not None and facts.exit.exit_code == 0
+    running = state.running is not None
+    return V1ContainerStatus(
+        name=container.name,
+        image=facts.image or container.image,
+        image_id=facts.image_ref,
+        container_id=container_uri(facts.container_id),
+        restart_count=facts.attempt,
+        ready=done if init else running,
+        started=running,
+        state=state,
+        last_state=last,
+    )
+
+
+def container_uri(container_id: str) -> str | None:
+    """Write an id as status.containerID does."""
+    return f"{RUNTIME_SCHEME}{container_id}" if container_id else None
+
+
+def states(
+    situation: Situation, container: V1Container, facts: ContainerFacts
+) -> tuple[V1ContainerState, V1ContainerState]:
+    """Say the present state and the one before it."""
+    before = V1ContainerState(terminated=terminated(facts.last_exit)) if facts.last_exit else V1ContainerState()
+    if facts.exit is None:
+        if facts.state is ContainerState.RUNNING:
+            return V1ContainerState(running=V1ContainerStateRunning(started_at=facts.started_at)), before
+        return V1ContainerState(waiting=waiting(situation, container, facts)), before
+    ended = V1ContainerState(terminated=terminated(facts.exit))
+    comes_back = standing(situation, container) is Standing.WANTED and not init_failed(situation)
+    if comes_back and situation.observed.lifecycle is Lifecycle.SYNC:
+        reason = waiting(situation, container, facts)
+        if reason.reason not in (CONTAINER_CREATING, POD_INITIALIZING):
+            return V1ContainerState(waiting=reason), ended
+    return ended, before
+
+
+def waiting(situation: Situation, container: V1Container, facts: ContainerFacts) -> V1ContainerStateWaiting:
+    """Say what a container waits for."""
+    if facts.exit and facts.exit.finished_at and facts.backoff:
+        at = due(Backoff(facts.backoff, facts.backoff_at), facts.exit.finished_at)
+        if at > situation.now:
+            return V1ContainerStateWaiting(
+                reason=CRASH_LOOP_BACK_OFF, message=back_off_words(situation, container, facts)
+            )
+    image = situation.image(container)
+    if image.reason:
+        return image_waiting(
+            container, image.reason, image.message, again=image.backoff != situation.settings.image_backoff_initial
+        )
+    if facts.failure_reason:
+        return V1ContainerStateWaiting(reason=facts.failure_reason, message=facts.failure_message or None)
+    init_first = situation.init_containers and not is_init(situation, container.name)
+    return V1ContainerStateWaiting(reason=POD_INITIALIZING if init_first else CONTAINER_CREATING)
+
+
+def image_waiting(container: V1Container, reason: str, message: str, *, again: bool) -> V1ContainerStateWaiting:
+    """Say why an image is not there: the first failure by its own name, further ones as a back-off."""
+    if not again:
+        return V1ContainerStateWaiting(reason=reason, message=message)
+    return V1ContainerStateWaiting(
+        reason="ImagePullBackOff", message=f'Back-off pulling image "{container.image}": {reason}: {message}'
+    )
+
+
+def back_off_words(situation: Situation, container: V1Container, facts: ContainerFacts) -> str:
+    """Write the kubelet's sentence about a crash loop (kuberuntime_manager.go doBackOff)."""
+    seconds = int(facts.backoff.total_seconds()) if facts.backoff else 0
+    minutes, rest = divmod(seconds, 60)
+    delay = f"{minutes}m{rest}s" if minutes else f"{rest}s"
+    pod = situation.key
+    return f"back-off {delay} restarting failed container={container.name} pod={pod.name}_{pod.namespace}({pod.uid})"
+
+
+def terminated(end: Exit) -> V1ContainerStateTerminated:
+    """Write an end as a terminated state."""
+    return V1ContainerStateTerminated(
+        exit_code=end.exit_code,
+        reason=end.reason,
+        message=end.message or None,
+        started_at=end.started_at,
+        finished_at=end.finished_at,
+        container_id=container_uri(end.container_id),
+    )

@@ -1,0 +1,67 @@
+"""The pod's three states and what moves it between them, as one table (style §4)."""
+
+from enum import StrEnum
+from typing import Final
+
+from proto.temporal.pod import Lifecycle
+from workflows.decide.containers import Standing, init_failed, standing
+from workflows.decide.sandbox import live_containers, may_have_sandbox
+from workflows.decide.situation import Situation
+
+
+class Event(StrEnum):
+    """What happens to a pod as a whole."""
+
+    DELETION_REQUESTED = "DeletionRequested"
+    POD_FINISHED = "PodFinished"
+    LAST_CONTAINER_EXITED = "LastContainerExited"
+
+
+TRANSITIONS: Final = {
+    (Lifecycle.SYNC, Event.DELETION_REQUESTED): Lifecycle.TERMINATING,
+    (Lifecycle.SYNC, Event.POD_FINISHED): Lifecycle.TERMINATING,
+    (Lifecycle.TERMINATING, Event.LAST_CONTAINER_EXITED): Lifecycle.TERMINATED,
+}
+
+
+def after(state: Lifecycle, event: Event) -> Lifecycle:
+    """Say the state after an event; raises LookupError for a pair that the table does not have."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise LookupError(f"a pod in state {state} knows no {event}") from None
+
+
+def next_event(situation: Situation) -> Event | None:
+    """Say what has happened to the pod, if anything."""
+    observed = situation.observed
+    match observed.lifecycle:
+        case Lifecycle.SYNC if observed.deletion:
+            return Event.DELETION_REQUESTED
+        case Lifecycle.SYNC if pod_finished(situation):
+            return Event.POD_FINISHED
+        case Lifecycle.TERMINATING if stopped(situation):
+            return Event.LAST_CONTAINER_EXITED
+        case _:
+            return None
+
+
+def pod_finished(situation: Situation) -> bool:
+    """Say whether nothing of the pod will ever run again (pkg/kubelet/kubelet.go SyncPod, isTerminal)."""
+    if situation.is_busy("container/", "sandbox") or live_containers(situation):
+        return False
+    if init_failed(situation):
+        return True
+    if all(standing(situation, one) is Standing.DONE for one in situation.containers):
+        return True
+    return bool(situation.observed.sandbox) and not situation.sandbox_id and not may_have_sandbox(situation)
+
+
+def stopped(situation: Situation) -> bool:
+    """Say whether no container runs, none is about to, and the network is given back."""
+    sandbox = situation.observed.sandbox
+    return (
+        not situation.is_busy("container/", "sandbox")
+        and not live_containers(situation)
+        and (sandbox is None or sandbox.stopped)
+    )

@@ -1,0 +1,55 @@
+"""A pod's phase, from its containers' statuses (pkg/kubelet/kubelet_pods.go getPhase)."""
+
+from enum import StrEnum
+
+from kubernetes.client.models.v1_container_state_terminated import V1ContainerStateTerminated
+from kubernetes.client.models.v1_container_status import V1ContainerStatus
+
+from workflows.decide.containers import init_failed, policy_of
+from workflows.decide.restart import RestartPolicy
+from workflows.decide.situation import Situation
+
+
+class Phase(StrEnum):
+    """status.phase."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+TERMINAL = (Phase.SUCCEEDED, Phase.FAILED)
+
+
+def ending(status: V1ContainerStatus) -> V1ContainerStateTerminated | None:
+    """The end that counts: the present one, or the last one while the container waits to start again."""
+    if status.state and status.state.terminated:
+        return status.state.terminated
+    waits = status.state and status.state.waiting
+    return status.last_state.terminated if waits and status.last_state else None
+
+
+def pod_phase(situation: Situation, init: list[V1ContainerStatus], regular: list[V1ContainerStatus]) -> Phase:
+    """Say the phase; a pod that is deleted keeps the phase that its containers give it."""
+    if init_failed(situation):
+        return Phase.FAILED
+    if any(ending(one) is None for one in init):
+        return Phase.PENDING
+    running = sum(1 for one in regular if one.state and one.state.running)
+    ends = [end for one in regular if (end := ending(one)) is not None]
+    if running + len(ends) < len(regular):
+        return Phase.PENDING
+    if running:
+        return Phase.RUNNING
+    return phase_of_ends(
+        policy_of(situation), [end.exit_code for end in ends], gone=situation.observed.deletion is not None
+    )
+
+
+def phase_of_ends(policy: RestartPolicy, exit_codes: list[int], *, gone: bool) -> Phase:
+    """Say the phase of a pod all of whose containers have ended; one that is deleted will not start them again."""
+    failed = any(exit_codes)
+    if not gone and (policy is RestartPolicy.ALWAYS or (policy is RestartPolicy.ON_FAILURE and failed)):
+        return Phase.RUNNING
+    return Phase.FAILED if failed else Phase.SUCCEEDED

@@ -1,0 +1,60 @@
+"""What to do now for a pod, and when to look again: the one question the workflow asks, again and again.
+
+The kubelet's computePodActions answers it for a pod in sync; here the same question covers a pod that goes. The answer
+depends on nothing but the `Situation`, so a replay decides the same.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from proto.temporal.pod import Lifecycle
+from proto.temporal.requests import ReadPodRuntime
+from workflows.decide.actions import Action, Wake, key, mutates
+from workflows.decide.order import ORDER
+from workflows.decide.situation import Situation
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Actions to begin now, and the earliest time at which something else may be due."""
+
+    begin: tuple[Action, ...] = ()
+    wake: Wake | None = None
+
+
+def plan(answers: Iterable[Action | Wake]) -> Plan:
+    """Gather answers; of two actions of one key the first counts."""
+    begin: dict[str, Action] = {}
+    wake: Wake | None = None
+    for answer in answers:
+        if isinstance(answer, Wake):
+            wake = answer if wake is None or answer.at < wake.at else wake
+        else:
+            begin.setdefault(key(answer), answer)
+    return Plan(tuple(begin.values()), wake)
+
+
+def pod_actions(situation: Situation) -> Plan:
+    """Say what to do now; while a re-read is under way nothing is begun that it could miss."""
+    if situation.is_busy("runtime"):
+        return Plan()
+    if situation.observed.runtime_stale and not any(mutates(action) for action in situation.busy.values()):
+        return Plan((ReadPodRuntime(situation.key),))
+    if situation.observed.lifecycle is Lifecycle.SYNC:
+        return plan(answer for step in ORDER for answer in step.do(situation))
+    return undo(situation)
+
+
+def undo(situation: Situation) -> Plan:
+    """Say the next thing to undo: the lowest step that still has something, or is still at it."""
+    for step in reversed(ORDER):
+        answers = list(step.undo(situation))
+        if answers or situation.is_busy(*step.keys):
+            return plan(answers)
+    return Plan()
+
+
+def is_over(situation: Situation) -> bool:
+    """Say whether the workflow may end: the pod is deleted and nothing of it is left."""
+    observed = situation.observed
+    return observed.lifecycle is Lifecycle.TERMINATED and observed.cleaned

@@ -1,0 +1,83 @@
+"""When the pod gets a sandbox, and when a new one (kuberuntime_manager.go computePodActions, podSandboxChanged).
+
+A sandbox that is not ready any more takes its containers with it: what still runs in it is stopped, its network given
+back, and everything starts again under the next attempt.
+"""
+
+from collections.abc import Iterator
+
+from proto.temporal.pod import ContainerState
+from proto.temporal.requests import AwaitPredecessor, MakePodDirectories, RunPodSandbox, StopContainer, StopPodSandbox
+from workflows.decide.actions import Action, Wake
+from workflows.decide.containers import init_failed, policy_of
+from workflows.decide.grace import pod_grace
+from workflows.decide.restart import RestartPolicy, starts_again
+from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.slices import sandbox_slice
+
+LIVE = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)
+
+
+def make_directories(situation: Situation) -> Iterator[Action | Wake]:
+    """Make the pod's directories once; nothing but the containers needs them, so they are made beside the sandbox."""
+    if not situation.observed.directories:
+        names = tuple(one.name for one in (*situation.init_containers, *situation.containers))
+        yield from unless_failed(situation, MakePodDirectories(situation.key, names))
+
+
+def live_containers(situation: Situation) -> list[str]:
+    """Name the containers that the runtime still holds and that have not ended, in the spec's order."""
+    return [
+        one.name
+        for one in (*situation.init_containers, *situation.containers)
+        if (facts := situation.facts(one.name)).exit is None and facts.state in LIVE
+    ]
+
+
+def may_have_sandbox(situation: Situation) -> bool:
+    """Say whether anything would start in a sandbox: a finished pod gets no new one."""
+    policy = policy_of(situation)
+    if policy is RestartPolicy.NEVER and situation.observed.next_sandbox_attempt and ever_ran(situation):
+        return False
+    if init_failed(situation):
+        return False
+    return any(
+        (ended := situation.facts(one.name).exit) is None or starts_again(policy, ended) for one in situation.containers
+    )
+
+
+def ever_ran(situation: Situation) -> bool:
+    """Say whether any container ever came to be."""
+    return any(facts.container_id for facts in situation.observed.containers.values())
+
+
+def run_sandbox(situation: Situation) -> Iterator[Action | Wake]:
+    """Get the pod a ready sandbox; what is left of a lost one goes first."""
+    observed = situation.observed
+    if observed.waiting_for:
+        yield from unless_failed(situation, AwaitPredecessor(situation.key))
+        return
+    if situation.sandbox_id or not may_have_sandbox(situation):
+        return
+    if live := live_containers(situation):
+        yield from stop_all(situation, live, "its sandbox is gone")
+    elif observed.sandbox and not observed.sandbox.stopped:
+        yield from unless_failed(situation, StopPodSandbox(situation.key, observed.sandbox.sandbox_id))
+    else:
+        attempt = observed.next_sandbox_attempt
+        yield from unless_failed(situation, RunPodSandbox(situation.key, attempt, sandbox_slice(situation.source)))
+
+
+def stop_all(situation: Situation, names: list[str], reason: str) -> Iterator[Action | Wake]:
+    """Stop these containers side by side, all with the pod's grace."""
+    deletion = situation.observed.deletion
+    for name in names:
+        stop = StopContainer(
+            pod=situation.key,
+            name=name,
+            container_id=situation.facts(name).container_id,
+            grace=pod_grace(situation.spec, deletion.grace if deletion else None),
+            asked_at=deletion.requested_at if deletion else situation.now,
+            reason=reason,
+        )
+        yield from unless_failed(situation, stop)

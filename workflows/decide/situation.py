@@ -1,0 +1,80 @@
+"""All that a decision may look at, gathered once: the pod, what was observed, what is under way, and the time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from kubernetes.client.models.v1_container import V1Container
+from kubernetes.client.models.v1_pod_spec import V1PodSpec
+
+from proto.temporal.pod import ContainerFacts, ImageFacts, NodeSettings, Observed, PodJson, PodKey
+from workflows.decide.actions import Action, Wake, image_key, key
+
+RETRY_AFTER: Final = timedelta(seconds=10)
+"""How long a step that failed waits (pkg/kubelet/kubelet.go backOffPeriod)."""
+RETRY_AFTER_TRANSIENT: Final = timedelta(seconds=1)
+"""The same while only the network is not ready yet (pod_workers.go backOffOnTransientErrorPeriod)."""
+
+
+def image_asked(container: V1Container) -> tuple[str, str]:
+    """Say which image a container asks for, and by which policy."""
+    return container.image or "", container.image_pull_policy or "IfNotPresent"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is asked about: everything a rule needs, and nothing it could fetch."""
+
+    key: PodKey
+    spec: V1PodSpec
+    source: PodJson
+    """The same pod as its source wrote it; what activities are given is cut from it."""
+    observed: Observed
+    now: datetime
+    settings: NodeSettings = field(default_factory=NodeSettings)
+    busy: Mapping[str, Action] = field(default_factory=dict)
+    """Actions under way, by key."""
+
+    @property
+    def init_containers(self) -> list[V1Container]:
+        """Its init containers, in order."""
+        return self.spec.init_containers or []
+
+    @property
+    def containers(self) -> list[V1Container]:
+        """Its regular containers, in order."""
+        return self.spec.containers
+
+    @property
+    def sandbox_id(self) -> str:
+        """The ready sandbox's id, or an empty string."""
+        sandbox = self.observed.sandbox
+        return sandbox.sandbox_id if sandbox and sandbox.ready else ""
+
+    def facts(self, name: str) -> ContainerFacts:
+        """What is known of a container; a fresh record for one never seen."""
+        return self.observed.containers.get(name) or ContainerFacts()
+
+    def image(self, container: V1Container) -> ImageFacts:
+        """What is known of a container's image."""
+        return self.observed.images.get(image_key(*image_asked(container))) or ImageFacts()
+
+    def is_busy(self, *prefixes: str) -> bool:
+        """Say whether an action whose key starts like this is under way."""
+        return any(one.startswith(prefixes) for one in self.busy)
+
+
+def unless_failed(situation: Situation, action: Action) -> list[Action | Wake]:
+    """Do it now, or look again when the pause after its last failure is over; nothing while it is under way."""
+    subject = key(action)
+    if subject in situation.busy:
+        return []
+    failure = situation.observed.failures.get(subject)
+    if failure is None:
+        return [action]
+    pause = RETRY_AFTER_TRANSIENT if failure.reason == "NetworkNotReady" else RETRY_AFTER
+    at = failure.at + pause
+    if at <= situation.now:
+        return [action]
+    return [Wake(at, f"{failure.reason}: try {subject} again at {at:%H:%M:%S}")]

@@ -1,0 +1,45 @@
+"""What an activity is told of the pod: the narrowest slice (design §4.10), cut from the source's JSON.
+
+A pod may be a megabyte; a sandbox needs a page of it, a container its own part. Nothing is renamed on the way.
+"""
+
+from typing import Any, Final
+
+from proto.temporal.pod import PodJson
+
+METADATA: Final = ("name", "namespace", "uid", "labels", "annotations")
+SPEC: Final = (
+    "hostNetwork",
+    "hostname",
+    "dnsPolicy",
+    "restartPolicy",
+    "terminationGracePeriodSeconds",
+    "securityContext",
+    "priority",
+    "priorityClassName",
+)
+CONTAINER: Final = ("name", "ports", "resources")
+"""What the sandbox must know of every container: host ports, and the sums that make the pod's cgroup."""
+
+
+def _cut(source: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
+    return {name: source[name] for name in fields if source.get(name) not in (None, {}, [])}
+
+
+def sandbox_slice(pod: PodJson) -> PodJson:
+    """Cut what a sandbox, the pod's cgroup and its network need."""
+    spec = pod["spec"]
+    cut = _cut(spec, SPEC)
+    for kind in ("initContainers", "containers"):
+        if spec.get(kind):
+            cut[kind] = [_cut(one, CONTAINER) for one in spec[kind]]
+    return {"metadata": _cut(pod["metadata"], METADATA), "spec": cut}
+
+
+def container_slice(pod: PodJson, name: str) -> PodJson:
+    """Cut one container's own part; raises KeyError for a name the pod does not have."""
+    spec = pod["spec"]
+    for one in (*spec.get("initContainers", ()), *spec["containers"]):
+        if one["name"] == name:
+            return dict(one)
+    raise KeyError(f"the pod has no container {name!r}")

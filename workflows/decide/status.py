@@ -1,0 +1,89 @@
+"""A pod's status as the API shows it, and the one line an operator reads first.
+
+Built after each decision from what is known, never stored: `Observed` holds the facts, this says what they mean
+(pkg/kubelet/kubelet_pods.go generateAPIPodStatus).
+"""
+
+from dataclasses import dataclass
+
+from kubernetes.client.models.v1_container_status import V1ContainerStatus
+from kubernetes.client.models.v1_host_ip import V1HostIP
+from kubernetes.client.models.v1_pod_ip import V1PodIP
+from kubernetes.client.models.v1_pod_status import V1PodStatus
+
+from proto.kubernetes.qos import qos_class
+from proto.temporal.pod import Lifecycle
+from workflows.decide.conditions import conditions
+from workflows.decide.container_status import CONTAINER_CREATING, POD_INITIALIZING, container_status
+from workflows.decide.phase import TERMINAL, Phase, pod_phase
+from workflows.decide.situation import Situation
+
+ORDINARY_WAITS = (CONTAINER_CREATING, POD_INITIALIZING)
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What fits into a table row: is it ready, how often did it restart, and what is the last reason."""
+
+    ready: bool
+    restarts: int
+    reason: str
+    message: str
+
+
+def pod_status(situation: Situation) -> V1PodStatus:
+    """Build the status of a pod."""
+    observed = situation.observed
+    init = [container_status(situation, one) for one in situation.init_containers]
+    regular = [container_status(situation, one) for one in situation.containers]
+    phase = pod_phase(situation, init, regular)
+    if observed.lifecycle is Lifecycle.TERMINATED and phase not in TERMINAL:
+        phase = Phase.FAILED
+    host_ips = situation.settings.host_ips
+    ips = observed.sandbox.ips if observed.sandbox else ()
+    if situation.spec.host_network and observed.sandbox:
+        ips = host_ips
+    return V1PodStatus(
+        phase=phase.value,
+        conditions=conditions(situation, init, regular, phase),
+        init_container_statuses=init or None,
+        container_statuses=regular,
+        host_ip=host_ips[0] if host_ips else None,
+        host_ips=[V1HostIP(ip=ip) for ip in host_ips] or None,
+        pod_ip=ips[0] if ips else None,
+        pod_ips=[V1PodIP(ip=ip) for ip in ips] or None,
+        qos_class=qos_class(situation.source).value,
+        start_time=observed.started_at,
+    )
+
+
+def headline(situation: Situation, status: V1PodStatus) -> Headline:
+    """Say the row of `tempolet pods`: the most urgent reason comes first."""
+    statuses = [*(status.init_container_statuses or []), *(status.container_statuses or [])]
+    reason, message = first_reason(situation, statuses)
+    ready = any(one.type == "Ready" and one.status == "True" for one in status.conditions or [])
+    return Headline(ready, sum(one.restart_count for one in statuses), reason, message)
+
+
+def first_reason(situation: Situation, statuses: list[V1ContainerStatus]) -> tuple[str, str]:
+    """Say why the pod is not simply running; for a running one, how a container last ended."""
+    observed = situation.observed
+    if observed.deletion and observed.lifecycle is not Lifecycle.TERMINATED:
+        return "Terminating", f"{observed.deletion.reason}: {observed.deletion.message}"
+    if observed.waiting_for:
+        return "PredecessorPresent", observed.waiting_for
+    for name in ("sandbox", "directories"):
+        if failure := observed.failures.get(name):
+            return failure.reason, failure.message
+    waits = [one.state.waiting for one in statuses if one.state and one.state.waiting]
+    for wait in waits:
+        if wait.reason not in ORDINARY_WAITS:
+            return wait.reason or "", wait.message or ""
+    ends = [end for one in statuses for state in (one.state, one.last_state) if state and (end := state.terminated)]
+    worth_telling = [end for end in ends if end.exit_code != 0 or end.reason != "Completed"]
+    if worth_telling:
+        last = max(worth_telling, key=lambda end: end.finished_at or situation.now)
+        return last.reason or "", last.message or f"exit code {last.exit_code}"
+    if waits:
+        return waits[0].reason or "", ""
+    return "Completed" if ends and len(ends) == len(statuses) else "", ""

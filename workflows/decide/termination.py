@@ -1,0 +1,41 @@
+"""How a pod goes: containers, sandbox, and, once it is deleted, every trace (pkg/kubelet/kubelet.go SyncTerminatingPod).
+
+A pod that has finished by itself keeps its dead containers and logs until its source no longer lists it.
+"""
+
+from collections.abc import Iterator
+
+from proto.kubernetes.qos import qos_class
+from proto.temporal.requests import RemovePodDirectories, RemovePodSandbox, StopPodSandbox
+from workflows.decide.actions import Action, Wake
+from workflows.decide.sandbox import live_containers, stop_all
+from workflows.decide.situation import Situation, unless_failed
+
+
+def stop_containers(situation: Situation) -> Iterator[Action | Wake]:
+    """Stop every container that still runs, side by side."""
+    deletion = situation.observed.deletion
+    reason = f"{deletion.reason}: {deletion.message}" if deletion else "the pod has finished"
+    yield from stop_all(situation, live_containers(situation), reason)
+
+
+def stop_sandbox(situation: Situation) -> Iterator[Action | Wake]:
+    """Give the pod's network back."""
+    sandbox = situation.observed.sandbox
+    if sandbox and not sandbox.stopped:
+        yield from unless_failed(situation, StopPodSandbox(situation.key, sandbox.sandbox_id))
+
+
+def remove_sandboxes(situation: Situation) -> Iterator[Action | Wake]:
+    """Remove every sandbox of a deleted pod, and with each its containers."""
+    observed = situation.observed
+    if observed.deletion:
+        newest = (observed.sandbox.sandbox_id,) if observed.sandbox else ()
+        for sandbox_id in (*observed.old_sandboxes, *newest):
+            yield from unless_failed(situation, RemovePodSandbox(situation.key, sandbox_id))
+
+
+def remove_directories(situation: Situation) -> Iterator[Action | Wake]:
+    """Remove a deleted pod's directories, logs and cgroup."""
+    if situation.observed.deletion and not situation.observed.cleaned:
+        yield from unless_failed(situation, RemovePodDirectories(situation.key, qos_class(situation.source)))

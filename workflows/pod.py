@@ -1,0 +1,204 @@
+"""PodWorkflow: one pod's life on this node, from its first listing until nothing of it is left.
+
+The loop below is all there is: say where the pod stands, begin what is due, tell the world, wait for the next thing to
+happen. What is due is decided in `decide/`, how it is done stands in `steps.py`. The workflow never fails and never ends
+while the runtime holds anything of the pod (design §4.5): every failure is a fact like any other.
+"""
+
+import asyncio
+from collections import deque
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import CancelledError
+
+with workflow.unsafe.imports_passed_through():
+    from kubernetes.client.models.v1_pod_spec import V1PodSpec
+
+    from proto.temporal import names
+    from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
+    from proto.temporal.requests import AwaitPredecessor, PullImage
+    from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+    from workflows import publish
+    from workflows.decide import conditions, hints, lifecycle, status
+    from workflows.decide.actions import Action, key
+    from workflows.decide.fold import Answer, fold, fold_failure
+    from workflows.decide.pod_actions import Plan, is_over, pod_actions
+    from workflows.decide.situation import Situation
+    from workflows.steps import Failed, carry_out
+    from workflows.versions import require_known
+
+SIGNALS_A_RUN = 2000
+"""Temporal refuses more than 10,000 (design §4.3)."""
+
+
+def spec_of(pod: PodJson) -> V1PodSpec:
+    """Read the spec from its source's JSON; fields that this release does not know are left out, never refused."""
+    spec = V1PodSpec.from_dict(pod["spec"])
+    assert spec is not None
+    return spec
+
+
+@workflow.defn(name=names.POD_WORKFLOW)
+class PodWorkflow:
+    """A pod's life."""
+
+    @workflow.init
+    def __init__(self, start: PodStart) -> None:
+        meta = start.pod["metadata"]
+        self.start = start
+        self.pod = PodKey(meta["namespace"], meta["name"], meta["uid"])
+        self.spec = spec_of(start.pod)
+        self.observed = start.observed or Observed(started_at=workflow.now())
+        self.arrived: deque[hints.Signal | tuple[Action, Answer | Failed]] = deque()
+        self.under_way: dict[str, tuple[Action, asyncio.Task[None]]] = {}
+        self.announced = publish.announced()
+
+    @workflow.run
+    async def run(self, start: PodStart) -> PodOutcome:
+        """Keep the pod as its source wants it, and end when it is gone."""
+        require_known(start.behaviour)
+        while not is_over(self.situation()):
+            self.advance_lifecycle()
+            plan = self.begin_what_is_due()
+            self.publish_status()
+            await self.next_event(plan)
+            self.continue_as_new_if_long()
+        if self.observed.listed_again:
+            self.start_anew()
+        return self.outcome()
+
+    # --- the loop's parts, in its order
+
+    def situation(self) -> Situation:
+        """Gather what a decision may look at."""
+        return Situation(
+            key=self.pod,
+            spec=self.spec,
+            source=self.start.pod,
+            observed=self.observed,
+            now=workflow.now(),
+            settings=self.start.settings,
+            busy={name: action for name, (action, _) in self.under_way.items()},
+        )
+
+    def advance_lifecycle(self) -> None:
+        """Move through sync, terminating, terminated as far as the facts go."""
+        while event := lifecycle.next_event(self.situation()):
+            self.observed.lifecycle = lifecycle.after(self.observed.lifecycle, event)
+            self.observed.finished = self.observed.finished or event is lifecycle.Event.POD_FINISHED
+            self.give_up_waiting()
+
+    def give_up_waiting(self) -> None:
+        """A pod that goes waits for no image and no predecessor."""
+        for name, (action, task) in list(self.under_way.items()):
+            if isinstance(action, PullImage | AwaitPredecessor):
+                task.cancel()
+                del self.under_way[name]
+        self.observed.waiting_for = ""
+
+    def begin_what_is_due(self) -> Plan:
+        """Begin every action that is decided; a run that is about to be continued begins nothing more."""
+        plan = Plan() if self.is_long() else pod_actions(self.situation())
+        for action in plan.begin:
+            self.under_way[key(action)] = (action, asyncio.create_task(self.carry_out(action)))
+        return plan
+
+    async def carry_out(self, action: Action) -> None:
+        """Carry an action out and file what came back."""
+        try:
+            self.arrived.append((action, await carry_out(action)))
+        except (asyncio.CancelledError, CancelledError):
+            return
+
+    def publish_status(self) -> None:
+        """Tell the node's cache, the search attributes and the UI's card where the pod stands."""
+        situation = self.situation()
+        pod_status = status.pod_status(situation)
+        conditions.settle(self.observed, pod_status.conditions or [])
+        self.announced = publish.publish(self.start, situation, pod_status, self.announced)
+
+    async def next_event(self, plan: Plan) -> None:
+        """Wait for an answer, a signal or the plan's wake, and write down what came."""
+        timeout = max(plan.wake.at - workflow.now(), timedelta(milliseconds=1)) if plan.wake else None
+        try:
+            await workflow.wait_condition(
+                lambda: bool(self.arrived), timeout=timeout, timeout_summary=plan.wake.summary if plan.wake else None
+            )
+        except TimeoutError:
+            return
+        except asyncio.CancelledError:
+            workflow.logger.warning("a cancel of %s is ignored: remove its manifest instead", self.pod)
+        while self.arrived:
+            self.write_down(self.arrived.popleft())
+
+    def write_down(self, arrival: hints.Signal | tuple[Action, Answer | Failed]) -> None:
+        """Bring one arrival into `Observed`."""
+        match arrival:
+            case (action, Failed(reason, message)):
+                self.under_way.pop(key(action), None)
+                fold_failure(self.situation(), action, reason, message)
+            case (action, answer):
+                self.under_way.pop(key(action), None)
+                fold(self.situation(), action, answer)
+            case signal:
+                hints.hear(self.situation(), signal)
+
+    def is_long(self) -> bool:
+        """Say whether this run's history has grown enough."""
+        return workflow.info().is_continue_as_new_suggested() or self.observed.signals >= SIGNALS_A_RUN
+
+    def continue_as_new_if_long(self) -> None:
+        """Begin a new run with everything known, once nothing is under way and nothing unread."""
+        if self.is_long() and not self.under_way and not self.arrived:
+            self.observed.signals = 0
+            self.go_on(self.observed)
+
+    def start_anew(self) -> None:
+        """Begin the pod's life again: its source took it back while it was going."""
+        self.go_on(None)
+
+    def go_on(self, observed: Observed | None) -> None:
+        """Continue as new; raises Temporal's own exception for that."""
+        workflow.continue_as_new(
+            PodStart(
+                node=self.start.node,
+                pod=self.start.pod,
+                source=self.start.source,
+                path=self.start.path,
+                behaviour=self.start.behaviour,
+                settings=self.start.settings,
+                observed=observed,
+            )
+        )
+
+    def outcome(self) -> PodOutcome:
+        """What is left to say of the pod."""
+        situation = self.situation()
+        line = status.headline(situation, last := status.pod_status(situation))
+        deletion = self.observed.deletion
+        reason = deletion.reason if deletion else line.reason
+        return PodOutcome(last.phase or "", reason, line.restarts, deletion.message if deletion else line.message)
+
+    # --- what it is told and asked
+
+    @workflow.signal(name=names.POD_LISTED, description="the source lists this pod")
+    def pod_listed(self, signal: PodListed) -> None:
+        """File it."""
+        self.arrived.append(signal)
+
+    @workflow.signal(name=names.DELETION_REQUESTED, description="the pod shall go")
+    def deletion_requested(self, signal: DeletionRequested) -> None:
+        """File it."""
+        self.arrived.append(signal)
+
+    @workflow.signal(name=names.RUNTIME_CHANGED, description="the runtime knows something new")
+    def runtime_changed(self, signal: RuntimeChanged) -> None:
+        """File it."""
+        self.arrived.append(signal)
+
+    @workflow.query(name=names.POD_STATUS, description="the pod's status, as the API shows it")
+    def pod_status(self) -> dict[str, Any]:
+        """Answer V1PodStatus as JSON."""
+        return status.pod_status(self.situation()).model_dump(by_alias=True, exclude_none=True, mode="json")

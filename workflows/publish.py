@@ -1,0 +1,134 @@
+"""How a pod's workflow shows where the pod stands: search attributes, the UI's card, the node's cache.
+
+Nothing here decides and nothing adds to the history but a search attribute that changed. The cache is written outside the
+workflow by an extern function that the worker installs (`worker/host/pod_cache.py`), never while replaying.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from kubernetes.client.models.v1_pod_status import V1PodStatus
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey
+
+from proto.pod_snapshot import ContainerSnapshot, PodSnapshot
+from proto.temporal.names import PodWorkflowId
+from proto.temporal.pod import PodStart
+from workflows.decide.situation import Situation
+from workflows.decide.status import ORDINARY_WAITS, Headline, headline
+
+EXTERN: Final = "tempolet_publish_pod"
+"""The extern function's name: (PodSnapshot) -> None."""
+
+PHASE: Final = SearchAttributeKey.for_keyword("PodPhase")
+READY: Final = SearchAttributeKey.for_keyword("PodReady")
+REASON: Final = SearchAttributeKey.for_keyword("PodReason")
+RESTARTS: Final = SearchAttributeKey.for_int("PodRestarts")
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What the search attributes say now."""
+
+    phase: str = "Pending"
+    ready: str = "False"
+    reason: str = ""
+    restarts: int = 0
+
+
+def announced() -> Announced:
+    """Read what this workflow's search attributes say: its start's, or the run's before."""
+    known = workflow.info().typed_search_attributes
+    return Announced(
+        known.get(PHASE, "Pending"), known.get(READY, "False"), known.get(REASON, ""), known.get(RESTARTS, 0)
+    )
+
+
+def publish(start: PodStart, situation: Situation, status: V1PodStatus, before: Announced) -> Announced:
+    """Show where the pod stands; answers what the search attributes say afterwards."""
+    line = headline(situation, status)
+    workflow.set_current_details(card(situation, status, line))
+    write: Callable[[PodSnapshot], None] | None = workflow.extern_functions().get(EXTERN)
+    if write is not None and not workflow.unsafe.is_replaying():
+        write(snapshot(start, situation, status, line))
+    return announce(status, line, before)
+
+
+def announce(status: V1PodStatus, line: Headline, before: Announced) -> Announced:
+    """Upsert the search attributes that changed; a pod that is merely on its way has no reason to tell."""
+    reason = "" if line.reason in ORDINARY_WAITS else line.reason
+    after = Announced(status.phase or "", "True" if line.ready else "False", reason, line.restarts)
+    updates = [
+        key.value_set(new)
+        for key, old, new in (
+            (PHASE, before.phase, after.phase),
+            (READY, before.ready, after.ready),
+            (REASON, before.reason, after.reason),
+        )
+        if old != new
+    ]
+    if before.restarts != after.restarts:
+        workflow.upsert_search_attributes([*updates, RESTARTS.value_set(after.restarts)])
+    elif updates:
+        workflow.upsert_search_attributes(updates)
+    return after
+
+
+def card(situation: Situation, status: V1PodStatus, line: Headline) -> str:
+    """Write the small markdown card that the UI shows as current details."""
+    rows = [f"**{status.phase}**, {'ready' if line.ready else 'not ready'}, {line.restarts} restarts"]
+    if line.reason:
+        rows.append(f"{line.reason}: {line.message}" if line.message else line.reason)
+    rows += [
+        f"- `{one.name}` {state_words(one.state)}"
+        for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    ]
+    if situation.busy:
+        rows.append("under way: " + ", ".join(situation.busy))
+    return "\n\n".join(rows[:2]) + "\n\n" + "\n".join(rows[2:])
+
+
+def state_words(state: Any) -> str:
+    """Say a container's state in a few words."""
+    if state.running:
+        return f"running since {state.running.started_at:%H:%M:%S}" if state.running.started_at else "running"
+    if state.terminated:
+        return f"ended: {state.terminated.reason}, exit code {state.terminated.exit_code}"
+    return f"waiting: {state.waiting.reason}" if state.waiting else "unknown"
+
+
+def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: Headline) -> PodSnapshot:
+    """Copy what readers of the node's cache need."""
+    observed, pod = situation.observed, situation.key
+    return PodSnapshot(
+        workflow_id=str(PodWorkflowId(start.node, pod.namespace, pod.name, pod.uid)),
+        node=start.node,
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        source=start.source,
+        path=start.path,
+        lifecycle=observed.lifecycle.value,
+        phase=status.phase or "",
+        ready=line.ready,
+        reason=line.reason,
+        message=line.message,
+        restarts=line.restarts,
+        started_at=rfc3339(observed.started_at),
+        updated_at=rfc3339(situation.now),
+        deleting=observed.deletion is not None,
+        sandbox_id=observed.sandbox.sandbox_id if observed.sandbox else "",
+        sandbox_ready=bool(observed.sandbox and observed.sandbox.ready),
+        containers={
+            name: ContainerSnapshot(facts.container_id, facts.state.value if facts.state else "", facts.attempt)
+            for name, facts in observed.containers.items()
+        },
+        status=status.model_dump(by_alias=True, exclude_none=True, mode="json"),
+    )
+
+
+def rfc3339(time: datetime | None) -> str:
+    """Write a time as the API does."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ") if time else ""

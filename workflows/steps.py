@@ -1,0 +1,57 @@
+"""How a decided action is carried out: as an activity, whose answer or failure comes back as a fact.
+
+Called by PodWorkflow for every action of a plan. Nothing is judged here: a failure keeps its reason (the ApplicationError's
+type, Kubernetes' own word) and its message, and `decide.fold` writes both down.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import TimeoutError as ActivityTimedOut
+
+from workflows.calls import CALLS, PATIENT, time_limit
+from workflows.decide.actions import Action, key
+from workflows.decide.fold import Answer
+
+SUMMARY_LIMIT: Final = 200
+"""Temporal takes 400 bytes of summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Why an action could not be done."""
+
+    reason: str
+    message: str
+
+
+async def carry_out(action: Action) -> Answer | Failed:
+    """Carry an action out; raises only when the workflow itself gave it up."""
+    call = CALLS[type(action)]
+    try:
+        answer: Answer = await workflow.execute_activity(
+            call.name,
+            action,
+            result_type=call.result,
+            activity_id=key(action),
+            start_to_close_timeout=time_limit(action),
+            heartbeat_timeout=call.heartbeat,
+            retry_policy=PATIENT,
+            summary=call.summary(action)[:SUMMARY_LIMIT],
+        )
+    except ActivityError as error:
+        return failure(error)
+    return answer
+
+
+def failure(error: ActivityError) -> Failed:
+    """Read the reason out of an activity's error."""
+    match error.cause:
+        case ApplicationError(type=str(reason), message=message):
+            return Failed(reason, message)
+        case ActivityTimedOut() as timeout:
+            return Failed("DeadlineExceeded", f"{error.activity_type} gave no answer: {timeout.message}")
+        case cause:
+            return Failed(type(cause).__name__, str(cause))

@@ -1,0 +1,24 @@
+"""Which behaviour a run follows: a number set at its start, so that running pods never change under their feet.
+
+The poller puts `CURRENT` into the start input and continue-as-new may raise it, nowhere else (design §4.13). A change of
+what workflow code does takes the next number, a line of reason here and a recorded history in tests/replay/histories/.
+"""
+
+from typing import Final
+
+BEHAVIOURS: Final[dict[int, str]] = {
+    1: "the first: sandbox, images, init containers, containers, backoff, deletion",
+}
+CURRENT: Final = max(BEHAVIOURS)
+
+
+class UnknownBehaviourError(Exception):
+    """The run was started by a newer release; it fails the workflow task, which waits for a worker that knows it."""
+
+
+def require_known(behaviour: int) -> None:
+    """Refuse a run of a newer release; raises UnknownBehaviourError."""
+    if behaviour not in BEHAVIOURS:
+        raise UnknownBehaviourError(
+            f"this pod follows behaviour {behaviour}, this worker knows 1 to {CURRENT}: start a worker of the newer release"
+        )
