@@ -1,0 +1,138 @@
+"""How the Temporal UI shows payloads: it asks this endpoint, in the browser, to open them.
+
+Served by the worker on loopback, at `http://<address>/<token>`; the UI is told that address when Temporal starts
+(`temporal server start-dev --ui-codec-endpoint`) and adds `/decode`. The token stands in the path because that is the
+only place where the UI takes one without a person typing: it passes an access token to https endpoints only, and
+start-dev has no option for cookies. `temporal … --codec-endpoint` takes the same address.
+
+It only decodes. What the UI encoded would be a signal or an update from a browser, sealed as if it were ours. A payload
+that does not open is answered with the reason in its place, so that one of them doesn't hide the rest.
+
+What the token does and doesn't: it keeps other web pages and other programs out that were not told it. It is no wall
+between users of one machine, for the UI's own settings, which name the endpoint, are open to all who reach the UI.
+"""
+
+import hmac
+import json
+import re
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from google.protobuf.json_format import MessageToJson, Parse, ParseError
+from temporalio.api.common.v1 import Payload, Payloads
+
+from worker.codec import SEALED, KeyMissing, PayloadRefused, Seal
+from worker.endpoint import Address, Answer, Endpoint, Request
+from worker.keys import KeyFile, KeyFileRefused
+
+_HEADER_NAMES: Final = re.compile(r"[A-Za-z0-9_, -]+")
+_JSON: Final = "application/json"
+_LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class CodecEndpointSettings:
+    """Where the endpoint is, who may ask, and what opens the payloads."""
+
+    address: Address
+    token: str
+    key_file: Path
+    namespace: str
+    ui: Address
+    """Where the UI is served: its origin, under both of its loopback names, is the only one that a browser may ask from."""
+
+    @property
+    def url(self) -> str:
+        """What `--ui-codec-endpoint` and `temporal --codec-endpoint` are given."""
+        return f"http://{self.address}/{self.token}"
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The origins of the UI as browsers name them."""
+        hosts = {str(self.ui)} | ({f"{name}:{self.ui.port}" for name in _LOOPBACK_NAMES} if self.ui.loopback else set())
+        return frozenset(f"http://{host}" for host in hosts)
+
+
+def serve_codec(settings: CodecEndpointSettings) -> Endpoint:
+    """Start the endpoint; raises ValueError for an address that others than this machine reach, OSError when taken."""
+    if not settings.address.loopback:
+        raise ValueError(
+            f"the codec endpoint opens payloads, so it listens on loopback only, not on {settings.address}"
+        )
+    decoder = CodecRoutes(settings)
+    base = f"/{settings.token}"
+    return Endpoint(settings.address, {f"{base}/decode": decoder.decode, f"{base}/encode": decoder.encode}).start()
+
+
+class CodecRoutes:
+    """The two routes of Temporal's codec server protocol; called in the endpoint's threads."""
+
+    def __init__(self, settings: CodecEndpointSettings) -> None:
+        self._namespace = settings.namespace
+        self._token = settings.token
+        self._origins = settings.origins
+        self._seal = Seal(KeyFile(settings.key_file))
+        self._one_at_a_time = threading.Lock()  # a Seal is not for several threads
+
+    def decode(self, request: Request) -> Answer:
+        """Open the payloads of one request, each or its reason."""
+        if refusal := self._refusal(request):
+            return refusal
+        if request.method == "OPTIONS":
+            return Answer(HTTPStatus.NO_CONTENT, headers=self._cors(request))
+        try:
+            asked = Parse(request.body, Payloads(), ignore_unknown_fields=True)
+        except (ParseError, UnicodeDecodeError):
+            return Answer(HTTPStatus.BAD_REQUEST, b"expected Temporal's Payloads as JSON", headers=self._cors(request))
+        with self._one_at_a_time:
+            answer = Payloads(payloads=self._opened(asked.payloads))
+        return Answer(body=MessageToJson(answer, indent=None).encode(), content_type=_JSON, headers=self._cors(request))
+
+    def encode(self, request: Request) -> Answer:
+        """Refuse: signals come from tempolet's own clients."""
+        if refusal := self._refusal(request):
+            return refusal
+        if request.method == "OPTIONS":
+            return Answer(HTTPStatus.NO_CONTENT, headers=self._cors(request))
+        reason = b"this endpoint only decodes: send signals and updates with tempolet"
+        return Answer(HTTPStatus.FORBIDDEN, reason, headers=self._cors(request))
+
+    def _refusal(self, request: Request) -> Answer | None:
+        if not hmac.compare_digest(request.path.split("/")[1], self._token):
+            return Answer(HTTPStatus.NOT_FOUND, b"not found")
+        origin = request.headers.get("origin")
+        if origin is not None and origin not in self._origins:
+            return Answer(HTTPStatus.FORBIDDEN, b"only the Temporal UI's own pages may ask")
+        if request.method not in {"OPTIONS", "POST"}:
+            return Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"POST", headers={"Allow": "POST, OPTIONS"})
+        namespace = request.headers.get("x-namespace", self._namespace)
+        if request.method == "POST" and namespace != self._namespace:
+            reason = f"this endpoint opens namespace {self._namespace}, not {namespace}"
+            return Answer(HTTPStatus.BAD_REQUEST, reason.encode(), headers=self._cors(request))
+        return None
+
+    def _opened(self, payloads: Iterable[Payload]) -> list[Payload]:
+        return [self._open(payload) if payload.metadata.get("encoding") == SEALED else payload for payload in payloads]
+
+    def _open(self, payload: Payload) -> Payload:
+        try:
+            return self._seal.open(payload, self._namespace)
+        except (PayloadRefused, KeyMissing, KeyFileRefused) as error:
+            return Payload(metadata={"encoding": b"json/plain"}, data=json.dumps(f"cannot be shown: {error}").encode())
+
+    def _cors(self, request: Request) -> dict[str, str]:
+        origin = request.headers.get("origin")
+        if origin not in self._origins:
+            return {}
+        headers = request.headers.get("access-control-request-headers", "")
+        return {
+            "Access-Control-Allow-Origin": origin,
+            "Access-Control-Allow-Methods": "POST",
+            "Access-Control-Allow-Headers": headers if _HEADER_NAMES.fullmatch(headers) else "content-type",
+            "Access-Control-Max-Age": "600",
+            "Vary": "Origin",
+        }
