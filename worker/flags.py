@@ -1,0 +1,113 @@
+"""The flags of `tempolet worker` and `tempolet poller`, with the kubelet's names.
+
+Read with argparse, for these two run for months and a command-line library would stay in their memory; `cli` hands its
+own commands' node flags through the same table. Most of the kubelet's flags are deprecated in favour of its file, so only
+those that people still write are here; each stands for a key and wins over the files.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from worker.config import Flags
+
+
+class WrongUsage(Exception):
+    """A command line that cannot be read; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFlag:
+    """A flag that stands for a key of KubeletConfiguration."""
+
+    name: str
+    key: str
+    help: str
+    read: Callable[[str], Any] = str
+
+
+def _list(text: str) -> list[str]:
+    return [one.strip() for one in text.split(",") if one.strip()]
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise argparse.ArgumentTypeError(f"{text!r}: write true or false")
+    return text.lower() == "true"
+
+
+KEY_FLAGS: Final = (
+    KeyFlag("container-runtime-endpoint", "containerRuntimeEndpoint", "the CRI socket, unix:///path"),
+    KeyFlag("image-service-endpoint", "imageServiceEndpoint", "the CRI image socket, if it is another one"),
+    KeyFlag("pod-manifest-path", "staticPodPath", "folder (or file) of static pod manifests"),
+    KeyFlag("file-check-frequency", "fileCheckFrequency", "between two looks at the manifests, e.g. 20s"),
+    KeyFlag("runtime-request-timeout", "runtimeRequestTimeout", "limit of a CRI call, e.g. 2m"),
+    KeyFlag("cgroup-driver", "cgroupDriver", "cgroupfs"),
+    KeyFlag("cgroup-root", "cgroupRoot", "cgroup under which pods live"),
+    KeyFlag("cluster-dns", "clusterDNS", "addresses of the cluster's DNS, comma-separated", _list),
+    KeyFlag("cluster-domain", "clusterDomain", "domain of the cluster's DNS"),
+    KeyFlag("resolv-conf", "resolvConf", "the node's resolver file"),
+    KeyFlag("max-pods", "maxPods", "pods on this node at most", _number),
+    KeyFlag("pod-max-pids", "podPidsLimit", "processes in a pod at most, -1: no limit", _number),
+    KeyFlag("serialize-image-pulls", "serializeImagePulls", "true: one pull at a time", _truth),
+    KeyFlag("registry-qps", "registryPullQPS", "pulls a second, 0: no limit", _number),
+    KeyFlag("registry-burst", "registryBurst", "pulls at once above that", _number),
+    KeyFlag("healthz-port", "healthzPort", "port of the healthz endpoint, 0: none", _number),
+    KeyFlag("healthz-bind-address", "healthzBindAddress", "address of the healthz endpoint"),
+    KeyFlag("logging-format", "logging.format", "text or json"),
+    KeyFlag("v", "logging.verbosity", "log verbosity", _number),
+)
+
+_OTHER_FLAGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "config": ("KubeletConfiguration file", Path),
+    "config-dir": ("folder of drop-ins (*.conf) for it", Path),
+    "tempolet-config": ("TempoletConfiguration file: what no kubelet has a key for", Path),
+    "root-dir": ("folder of the node's state, /var/lib/kubelet", Path),
+    "hostname-override": ("the node's name instead of the hostname", str),
+    "node-ip": ("the node's address, or one of each family", str),
+    "lock-file": ("a lock file to hold beside the node's own", Path),
+    "feature-gates": ("Name=true,Other=false", str),
+}
+
+
+class _OneLineParser(argparse.ArgumentParser):
+    """Raises instead of printing the whole usage and exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        raise WrongUsage(message)
+
+
+def node_parser(prog: str, description: str) -> argparse.ArgumentParser:
+    """Make the parser of a command that runs a node."""
+    parser = _OneLineParser(prog=prog, description=description, allow_abbrev=False)
+    for name, (what, read) in _OTHER_FLAGS.items():
+        parser.add_argument(f"--{name}", help=what, type=read, metavar="VALUE")
+    for flag in KEY_FLAGS:
+        names = [f"--{flag.name}"] + (["-v"] if flag.name == "v" else [])
+        parser.add_argument(*names, help=f"{flag.help} [{flag.key}]", type=flag.read, dest=flag.key, metavar="VALUE")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return parser
+
+
+def parse_node_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> Flags:
+    """Read a command line; raises WrongUsage with one line."""
+    found, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        raise WrongUsage(f"unknown argument {unknown[0]!r}; `{parser.prog} --help` lists them")
+    given = vars(found)
+    keys = {flag.key: given[flag.key] for flag in KEY_FLAGS if given[flag.key] is not None}
+    return Flags(keys=keys, **{name.replace("-", "_"): given[name.replace("-", "_")] for name in _OTHER_FLAGS})
+
+
+def flag_values(arguments: Sequence[str]) -> Flags:
+    """Read node flags that another command was given."""
+    return parse_node_flags(node_parser("tempolet", ""), arguments)
