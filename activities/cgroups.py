@@ -1,0 +1,191 @@
+"""The pods' cgroups: `<cgroup root>/kubepods/{burstable,besteffort}/pod<uid>`, by the cgroupfs driver's names.
+
+The worker makes the QoS tiers when it starts; RunPodSandbox makes a pod's own one before the sandbox, because a limit
+that comes later has not counted; RemovePodDirectories removes it after the last container. Works on v1 (each controller
+a hierarchy) and v2. What is left running in a pod's cgroup is killed there and nowhere else.
+
+Everything here may block for milliseconds: call it in a thread.
+"""
+
+import contextlib
+import errno
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from activities.errors import failed
+from activities.pod_paths import plain_name
+from proto.kubernetes.qos import QosClass
+from proto.kubernetes.resources import MIN_SHARES, PodResources, cpu_weight
+
+KUBEPODS: Final = "kubepods"
+_TIERS: Final = {QosClass.GUARANTEED: "", QosClass.BURSTABLE: "burstable", QosClass.BEST_EFFORT: "besteffort"}
+_LIMITED: Final = ("cpu", "memory", "pids")
+"""Controllers in which limits are written; the runtime makes the rest of v1's hierarchies itself."""
+_ENABLED: Final = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
+"""What v2 hands down to the pods (cm/cgroup_manager_linux.go)."""
+_REMOVE_WITHIN_SECONDS: Final = 5.0
+_MOUNTS: Final = Path("/proc/self/mounts")
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchies:
+    """Where the node's cgroups are mounted: one folder a controller on v1, one in all on v2."""
+
+    v2: Path | None
+    v1: Mapping[str, Path]
+
+    @classmethod
+    def of_this_node(cls, mounts: Path = _MOUNTS) -> "Hierarchies":
+        """Read them from the mount table; a hybrid node (v1 controllers, v2 beside them) counts as v1."""
+        v1: dict[str, Path] = {}
+        v2 = None
+        for line in mounts.read_text().splitlines():
+            _, place, kind, options = line.split()[:4]
+            if kind == "cgroup2":
+                v2 = Path(place)
+            elif kind == "cgroup":
+                names = [one for one in options.split(",") if one in (*_LIMITED, *_ENABLED)] or [place]
+                v1.update(dict.fromkeys(names, Path(place)))
+        return cls(v2=None if v1 else v2, v1=v1)
+
+    def folders(self, cgroup: str) -> Iterator[Path]:
+        """Walk a cgroup's folder in every hierarchy."""
+        roots = [self.v2] if self.v2 else list(dict.fromkeys(self.v1.values()))
+        for root in roots:
+            yield root / cgroup.lstrip("/")
+
+
+class Cgroups:
+    """The tree of the node's pods; `root` is KubeletConfiguration cgroupRoot."""
+
+    def __init__(self, root: str = "/", *, hierarchies: Hierarchies | None = None, pod_pids_limit: int = -1) -> None:
+        self.root = str(PurePosixPath("/") / root / KUBEPODS)
+        if ".." in PurePosixPath(self.root).parts:
+            raise ValueError(f"cgroupRoot {root!r} leads upward; name a cgroup below the node's root")
+        self._hierarchies = hierarchies or Hierarchies.of_this_node()
+        self._pod_pids_limit = pod_pids_limit
+
+    @property
+    def v2(self) -> bool:
+        """Say whether the node runs the unified hierarchy."""
+        return self._hierarchies.v2 is not None
+
+    def pod_cgroup(self, pod_uid: str, qos: QosClass) -> str:
+        """Name a pod's cgroup as the runtime takes it for cgroup_parent."""
+        return str(PurePosixPath(self.root) / _TIERS[qos] / f"pod{plain_name(pod_uid, 'pod uid')}")
+
+    def make_tiers(self) -> None:
+        """Make kubepods and the two tiers; best-effort pods together weigh as little as can be."""
+        for qos in (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT):
+            tier = str(PurePosixPath(self.root) / _TIERS[qos])
+            shares = MIN_SHARES if qos is QosClass.BEST_EFFORT else None
+            self._make(tier, {} if shares is None else self._cpu_files(shares))
+
+    def remove_tiers(self) -> None:
+        """Remove the tiers and kubepods where they are empty: the node takes its leave."""
+        for tier in ("besteffort", "burstable", ""):
+            for folder in self._hierarchies.folders(str(PurePosixPath(self.root) / tier)):
+                with contextlib.suppress(OSError):  # not empty or not there
+                    folder.rmdir()
+
+    def set_burstable_shares(self, shares: int) -> None:
+        """Weigh the burstable tier by what its pods ask for together (qos_container_manager_linux.go)."""
+        self._make(str(PurePosixPath(self.root) / _TIERS[QosClass.BURSTABLE]), self._cpu_files(shares))
+
+    def make_pod(self, pod_uid: str, qos: QosClass, resources: PodResources) -> str:
+        """Make a pod's cgroup with its limits, or set them again; answers its name. Raises OSError."""
+        cgroup = self.pod_cgroup(pod_uid, qos)
+        self._make(cgroup, self._pod_files(resources))
+        return cgroup
+
+    def remove_pod(self, pod_uid: str) -> None:
+        """Remove a pod's cgroup from every tier, killing what still runs in it; gone is fine.
+
+        Raises ApplicationError CgroupNotRemoved where a process does not die.
+        """
+        folders = [folder for qos in _TIERS for folder in self._hierarchies.folders(self.pod_cgroup(pod_uid, qos))]
+        until = time.monotonic() + _REMOVE_WITHIN_SECONDS
+        while left := [folder for folder in folders if folder.is_dir() and not _removed(folder)]:
+            if time.monotonic() > until:
+                pids = sorted({pid for folder in left for pid in _pids_below(folder)})
+                raise failed(
+                    "CgroupNotRemoved",
+                    f"{left[0]} is still in use by processes {pids} after SIGKILL; see their state in /proc",
+                )
+            time.sleep(0.01)
+
+    def _make(self, cgroup: str, files: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
+        if self._hierarchies.v2:
+            folder = self._hierarchies.v2 / cgroup.lstrip("/")
+            _make_unified(self._hierarchies.v2, folder)
+            for controller in _LIMITED:
+                _write_files(folder, files.get(controller, ()))
+            return
+        for controller in _LIMITED:
+            if root := self._hierarchies.v1.get(controller):
+                folder = root / cgroup.lstrip("/")
+                folder.mkdir(parents=True, exist_ok=True)
+                _write_files(folder, files.get(controller, ()))
+
+    def _pod_files(self, resources: PodResources) -> dict[str, tuple[tuple[str, str], ...]]:
+        cpu = list(self._cpu_files(resources.cpu_shares)["cpu"])
+        if resources.cpu_period is not None and resources.cpu_quota is not None:
+            if self.v2:
+                quota = str(resources.cpu_quota) if resources.cpu_quota > 0 else "max"
+                cpu.append(("cpu.max", f"{quota} {resources.cpu_period}"))
+            else:
+                cpu.append(("cpu.cfs_period_us", str(resources.cpu_period)))
+                cpu.append(("cpu.cfs_quota_us", str(resources.cpu_quota or -1)))
+        files = {"cpu": tuple(cpu)}
+        if resources.memory_limit:
+            files["memory"] = (("memory.max" if self.v2 else "memory.limit_in_bytes", str(resources.memory_limit)),)
+        if self._pod_pids_limit > 0:
+            files["pids"] = (("pids.max", str(self._pod_pids_limit)),)
+        return files
+
+    def _cpu_files(self, shares: int) -> dict[str, tuple[tuple[str, str], ...]]:
+        return {"cpu": (("cpu.weight", str(cpu_weight(shares))) if self.v2 else ("cpu.shares", str(shares)),)}
+
+
+def _write_files(folder: Path, files: tuple[tuple[str, str], ...]) -> None:
+    for name, value in files:
+        (folder / name).write_text(value)
+
+
+def _make_unified(root: Path, folder: Path) -> None:
+    """Make a v2 cgroup, handing the controllers down from each parent."""
+    folder.mkdir(parents=True, exist_ok=True)
+    available = set((root / "cgroup.controllers").read_text().split())
+    wanted = " ".join(f"+{name}" for name in _ENABLED if name in available)
+    for parent in reversed(folder.relative_to(root).parents):
+        control = root / parent / "cgroup.subtree_control"
+        if not {name.lstrip("+") for name in wanted.split()} <= set(control.read_text().split()):
+            control.write_text(wanted)
+
+
+def _removed(folder: Path) -> bool:
+    """Kill what runs in a cgroup and below, then try to remove it; False while the kernel still holds it."""
+    for pid in _pids_below(folder):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    try:
+        for path, _, _ in os.walk(folder, topdown=False):
+            Path(path).rmdir()
+    except OSError as error:
+        if error.errno in (errno.EBUSY, errno.ENOTEMPTY, errno.ENOENT):
+            return False
+        raise
+    return True
+
+
+def _pids_below(folder: Path) -> Iterator[int]:
+    for path, _, _ in os.walk(folder):
+        with contextlib.suppress(OSError):  # it went away meanwhile, or is threaded (v2)
+            for line in (Path(path) / "cgroup.procs").read_text().split():
+                if (pid := int(line)) > 1:
+                    yield pid

@@ -1,0 +1,173 @@
+"""The container runtime's RuntimeService and ImageService as typed calls over one channel.
+
+Used by the activities and by the poller. Each call has a deadline of its own, shorter than the limit of the activity
+around it, so that the activity and not Temporal says what happened. A restarted containerd is found within a second,
+for gRPC's own wait between connection attempts (up to two minutes) is bounded here. Use it from one event loop only
+(grpc/grpc#25364).
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from activities.clients.start_limit import StartLimit
+from activities.errors import CriError
+from proto.cri.v1 import api_pb2 as cri
+from proto.cri.v1 import api_pb2_grpc
+
+_MIB: Final = 1024 * 1024
+CHANNEL_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", 16 * _MIB),  # the kubelet's own (cri-client utils.go); gRPC's default is 4
+    ("grpc.max_send_message_length", 16 * _MIB),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.enable_http_proxy", 0),
+)
+
+READ_SECONDS: Final = 20.0
+"""Lists and statuses: a runtime that needs longer is as good as away, and the caller asks again."""
+DEADLINE_SECONDS: Final[Mapping[str, float]] = {
+    "RunPodSandbox": 200.0,  # twice the others, as the kubelet's: it waits for CNI
+    "StopPodSandbox": 100.0,
+    "RemovePodSandbox": 100.0,
+    "CreateContainer": 100.0,
+    "StartContainer": 100.0,
+    "RemoveContainer": 100.0,
+    "PullImage": 3300.0,  # containerd ends a pull that makes no progress itself
+}
+STOP_MARGIN_SECONDS: Final = 60.0
+"""StopContainer may last its grace and this long: the runtime waits until the killed process is gone."""
+
+
+class RuntimeClient:
+    """One connection to a CRI endpoint; raises `CriError` where a call does not succeed.
+
+    `interceptors` are grpc.aio client interceptors (metrics, tracing); they see every call.
+    """
+
+    def __init__(
+        self, endpoint: str, start_limit: StartLimit, interceptors: Sequence[grpc.aio.ClientInterceptor] = ()
+    ) -> None:
+        self.endpoint = endpoint
+        self._start_limit = start_limit
+        target = endpoint if "://" in endpoint else f"unix://{endpoint}"
+        self._channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS, interceptors=interceptors)
+        self._runtime: Any = api_pb2_grpc.RuntimeServiceStub(self._channel)
+        self._images: Any = api_pb2_grpc.ImageServiceStub(self._channel)
+
+    async def close(self) -> None:
+        """Close the connection; calls under way end as cancelled."""
+        await self._channel.close(None)
+
+    async def version(self) -> cri.VersionResponse:
+        """Ask who answers here, and with which CRI version."""
+        answer: cri.VersionResponse = await self._ask(self._runtime.Version, "Version", cri.VersionRequest())
+        return answer
+
+    async def status(self) -> cri.RuntimeStatus:
+        """Read the runtime's conditions: RuntimeReady and NetworkReady."""
+        answer = await self._ask(self._runtime.Status, "Status", cri.StatusRequest())
+        status: cri.RuntimeStatus = answer.status
+        return status
+
+    async def run_pod_sandbox(self, config: cri.PodSandboxConfig, runtime_handler: str = "") -> str:
+        """Make and start a sandbox, network included; answers its id."""
+        request = cri.RunPodSandboxRequest(config=config, runtime_handler=runtime_handler)
+        async with self._start_limit.permit():
+            answer = await self._ask(self._runtime.RunPodSandbox, "RunPodSandbox", request)
+        return str(answer.pod_sandbox_id)
+
+    async def stop_pod_sandbox(self, sandbox_id: str) -> None:
+        """Kill what runs in a sandbox and give its network back; idempotent by CRI's word."""
+        request = cri.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
+        await self._ask(self._runtime.StopPodSandbox, "StopPodSandbox", request)
+
+    async def remove_pod_sandbox(self, sandbox_id: str) -> None:
+        """Remove a sandbox with all containers in it; idempotent by CRI's word."""
+        request = cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
+        await self._ask(self._runtime.RemovePodSandbox, "RemovePodSandbox", request)
+
+    async def list_pod_sandbox(self, labels: Mapping[str, str] | None = None) -> Sequence[cri.PodSandbox]:
+        """List sandboxes that carry all of `labels`."""
+        request = cri.ListPodSandboxRequest(filter=cri.PodSandboxFilter(label_selector=labels))
+        answer = await self._ask(self._runtime.ListPodSandbox, "ListPodSandbox", request)
+        items: Sequence[cri.PodSandbox] = answer.items
+        return items
+
+    async def pod_sandbox_status(self, sandbox_id: str) -> cri.PodSandboxStatus:
+        """Read a sandbox's state, IPs and time of creation."""
+        request = cri.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id)
+        answer = await self._ask(self._runtime.PodSandboxStatus, "PodSandboxStatus", request)
+        status: cri.PodSandboxStatus = answer.status
+        return status
+
+    async def create_container(
+        self, sandbox_id: str, config: cri.ContainerConfig, sandbox_config: cri.PodSandboxConfig
+    ) -> str:
+        """Make a container without starting it; answers its id."""
+        request = cri.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox_config)
+        async with self._start_limit.permit():
+            answer = await self._ask(self._runtime.CreateContainer, "CreateContainer", request)
+        return str(answer.container_id)
+
+    async def start_container(self, container_id: str) -> None:
+        """Start a created container."""
+        request = cri.StartContainerRequest(container_id=container_id)
+        async with self._start_limit.permit():
+            await self._ask(self._runtime.StartContainer, "StartContainer", request)
+
+    async def stop_container(self, container_id: str, grace_seconds: int) -> None:
+        """Send the stop signal, SIGKILL after the grace (0: at once); returns when the container is down."""
+        request = cri.StopContainerRequest(container_id=container_id, timeout=grace_seconds)
+        deadline = grace_seconds + STOP_MARGIN_SECONDS
+        await self._ask(self._runtime.StopContainer, "StopContainer", request, deadline)
+
+    async def remove_container(self, container_id: str) -> None:
+        """Remove a container; idempotent by CRI's word."""
+        request = cri.RemoveContainerRequest(container_id=container_id)
+        await self._ask(self._runtime.RemoveContainer, "RemoveContainer", request)
+
+    async def list_containers(self, labels: Mapping[str, str] | None = None) -> Sequence[cri.Container]:
+        """List containers that carry all of `labels`."""
+        request = cri.ListContainersRequest(filter=cri.ContainerFilter(label_selector=labels))
+        answer = await self._ask(self._runtime.ListContainers, "ListContainers", request)
+        containers: Sequence[cri.Container] = answer.containers
+        return containers
+
+    async def container_status(self, container_id: str) -> cri.ContainerStatus:
+        """Read a container's state, times, exit code and mounts."""
+        request = cri.ContainerStatusRequest(container_id=container_id)
+        answer = await self._ask(self._runtime.ContainerStatus, "ContainerStatus", request)
+        status: cri.ContainerStatus = answer.status
+        return status
+
+    async def container_events(self) -> AsyncIterator[cri.ContainerEventResponse]:
+        """Follow the runtime's events until it goes away (CriError); containerd before 2.0 shares one stream."""
+        try:
+            async for event in self._runtime.GetContainerEvents(cri.GetEventsRequest()):
+                yield event
+        except grpc.aio.AioRpcError as error:
+            raise CriError("GetContainerEvents", error.code(), error.details() or "") from error
+
+    async def image_status(self, image: str) -> cri.Image | None:
+        """Look an image up by name, digest or id; None when the node does not have it."""
+        request = cri.ImageStatusRequest(image=cri.ImageSpec(image=image))
+        answer = await self._ask(self._images.ImageStatus, "ImageStatus", request)
+        found: cri.Image | None = answer.image if answer.HasField("image") else None
+        return found
+
+    async def pull_image(self, image: str) -> str:
+        """Pull an image; answers the reference to create containers with."""
+        request = cri.PullImageRequest(image=cri.ImageSpec(image=image))
+        answer = await self._ask(self._images.PullImage, "PullImage", request)
+        return str(answer.image_ref)
+
+    async def _ask(self, method: Any, call: str, request: Any, deadline: float | None = None) -> Any:
+        seconds = DEADLINE_SECONDS.get(call, READ_SECONDS) if deadline is None else deadline
+        try:
+            return await method(request, timeout=seconds)
+        except grpc.aio.AioRpcError as error:
+            raise CriError(call, error.code(), error.details() or "no details") from error

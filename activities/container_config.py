@@ -1,0 +1,191 @@
+"""The CRI configuration of a sandbox and of a container, built from the pod's JSON.
+
+Pure; asked by sandbox and containers. Labels, annotations, log paths and defaults are the kubelet's (kuberuntime
+labels.go, kuberuntime_sandbox.go, kuberuntime_container.go), so that crictl, cAdvisor and a kubelet that takes the node
+over can read what stands there, and so that our own state can be rebuilt from it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from activities.environment import expand
+from activities.network import on_host_network, pod_hostname, port_mappings
+from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.resources import ContainerResources
+from proto.temporal.pod import PodKey
+
+POD_NAME: Final = "io.kubernetes.pod.name"
+POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
+POD_UID: Final = "io.kubernetes.pod.uid"
+CONTAINER_NAME: Final = "io.kubernetes.container.name"
+CONTAINER_HASH: Final = "io.kubernetes.container.hash"
+RESTART_COUNT: Final = "io.kubernetes.container.restartCount"
+TERMINATION_MESSAGE_PATH: Final = "io.kubernetes.container.terminationMessagePath"
+TERMINATION_MESSAGE_POLICY: Final = "io.kubernetes.container.terminationMessagePolicy"
+CONTAINER_PORTS: Final = "io.kubernetes.container.ports"
+POD_GRACE: Final = "io.kubernetes.pod.terminationGracePeriod"
+
+_PORT_FIELDS: Final = ("name", "hostPort", "containerPort", "protocol", "hostIP")  # v1.ContainerPort's order
+_MASKED_PATHS: Final = (  # securitycontext/util.go
+    "/proc/asound",
+    "/proc/acpi",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+    "/sys/devices/virtual/powercap",
+)
+_READONLY_PATHS: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxInputs:
+    """All that a sandbox's configuration is built from."""
+
+    key: PodKey
+    pod: Mapping[str, Any]
+    attempt: int
+    log_directory: str
+    cgroup_parent: str
+    dns: cri.DNSConfig
+    resources: ContainerResources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerInputs:
+    """All that a container's configuration is built from."""
+
+    key: PodKey
+    pod: Mapping[str, Any]
+    container: Mapping[str, Any]
+    attempt: int
+    image_ref: str
+    resources: ContainerResources
+    environment: Mapping[str, str] = field(repr=False)
+    """Resolved values: they go to the runtime and nowhere else."""
+    mounts: Sequence[cri.Mount] = ()
+    cgroup_v2: bool = False
+    seccomp_default: bool = False
+    """KubeletConfiguration seccompDefault."""
+
+
+def pod_labels(key: PodKey) -> dict[str, str]:
+    """Label what belongs to one pod."""
+    return {POD_NAME: key.name, POD_NAMESPACE: key.namespace, POD_UID: key.uid}
+
+
+def container_labels(key: PodKey, container: str) -> dict[str, str]:
+    """Label one container, whatever its attempt."""
+    return {**pod_labels(key), CONTAINER_NAME: container}
+
+
+def sandbox_config(inputs: SandboxInputs) -> cri.PodSandboxConfig:
+    """Build a sandbox's configuration."""
+    pod, key = inputs.pod, inputs.key
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    return cri.PodSandboxConfig(
+        metadata=cri.PodSandboxMetadata(name=key.name, namespace=key.namespace, uid=key.uid, attempt=inputs.attempt),
+        hostname="" if on_host_network(pod) else pod_hostname(pod),
+        log_directory=inputs.log_directory,
+        dns_config=inputs.dns,
+        port_mappings=port_mappings(spec.get("containers") or ()),
+        labels={**(metadata.get("labels") or {}), **pod_labels(key)},
+        annotations=metadata.get("annotations") or {},
+        linux=cri.LinuxPodSandboxConfig(
+            cgroup_parent=inputs.cgroup_parent,
+            security_context=cri.LinuxSandboxSecurityContext(
+                namespace_options=_namespaces(pod),
+                seccomp=cri.SecurityProfile(profile_type=cri.SecurityProfile.RuntimeDefault),
+            ),
+            overhead=cri.LinuxContainerResources(),
+            resources=_figures(inputs.resources),
+        ),
+    )
+
+
+def container_config(inputs: ContainerInputs) -> cri.ContainerConfig:
+    """Build a container's configuration; command and arguments see the environment."""
+    container, environment = inputs.container, inputs.environment
+    name = str(container["name"])
+    return cri.ContainerConfig(
+        metadata=cri.ContainerMetadata(name=name, attempt=inputs.attempt),
+        image=cri.ImageSpec(image=inputs.image_ref, user_specified_image=container["image"]),
+        command=[expand(word, environment) for word in container.get("command") or ()],
+        args=[expand(word, environment) for word in container.get("args") or ()],
+        working_dir=container.get("workingDir") or "",
+        envs=[cri.KeyValue(key=key, value=value.encode()) for key, value in environment.items()],
+        mounts=inputs.mounts,
+        labels=container_labels(inputs.key, name),
+        annotations=_container_annotations(inputs.pod, container, inputs.attempt),
+        log_path=f"{name}/{inputs.attempt}.log",
+        stdin=bool(container.get("stdin")),
+        stdin_once=bool(container.get("stdinOnce")),
+        tty=bool(container.get("tty")),
+        linux=_linux_container(inputs),
+    )
+
+
+def container_hash(container: Mapping[str, Any]) -> str:
+    """Hash a container's name and image as the kubelet does: 32-bit FNV-1a of Go's dump of their JSON, in hex."""
+    picked = {"image": container.get("image") or "", "name": container["name"]}
+    text = json.dumps(picked, separators=(",", ":"), ensure_ascii=False)
+    for character in "<>&":  # Go's encoder escapes them for HTML
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    digest = 0x811C9DC5
+    for byte in f"([]uint8)[{' '.join(str(byte) for byte in text.encode())}]".encode():
+        digest = ((digest ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return f"{digest:x}"
+
+
+def _container_annotations(pod: Mapping[str, Any], container: Mapping[str, Any], attempt: int) -> dict[str, str]:
+    annotations = {
+        CONTAINER_HASH: container_hash(container),
+        RESTART_COUNT: str(attempt),
+        TERMINATION_MESSAGE_PATH: container.get("terminationMessagePath") or "",
+        TERMINATION_MESSAGE_POLICY: container.get("terminationMessagePolicy") or "",
+    }
+    grace = (pod.get("spec") or {}).get("terminationGracePeriodSeconds")
+    if grace is not None:
+        annotations[POD_GRACE] = str(grace)
+    if ports := container.get("ports"):
+        shown = [{key: port[key] for key in _PORT_FIELDS if port.get(key)} for port in ports]
+        annotations[CONTAINER_PORTS] = json.dumps(shown, separators=(",", ":"))
+    return annotations
+
+
+def _linux_container(inputs: ContainerInputs) -> cri.LinuxContainerConfig:
+    resources = _figures(inputs.resources)
+    if inputs.cgroup_v2:
+        resources.unified["memory.oom.group"] = "1"  # singleProcessOOMKill is false by default on v2
+    seccomp = cri.SecurityProfile.RuntimeDefault if inputs.seccomp_default else cri.SecurityProfile.Unconfined
+    return cri.LinuxContainerConfig(
+        resources=resources,
+        security_context=cri.LinuxContainerSecurityContext(
+            namespace_options=_namespaces(inputs.pod),
+            seccomp=cri.SecurityProfile(profile_type=seccomp),
+            masked_paths=_MASKED_PATHS,
+            readonly_paths=_READONLY_PATHS,
+        ),
+    )
+
+
+def _figures(resources: ContainerResources) -> cri.LinuxContainerResources:
+    return cri.LinuxContainerResources(
+        cpu_shares=resources.cpu_shares,
+        cpu_quota=resources.cpu_quota,
+        cpu_period=resources.cpu_period,
+        memory_limit_in_bytes=resources.memory_limit_in_bytes,
+        oom_score_adj=resources.oom_score_adj,
+    )
+
+
+def _namespaces(pod: Mapping[str, Any]) -> cri.NamespaceOption:
+    network = cri.NamespaceMode.NODE if on_host_network(pod) else cri.NamespaceMode.POD
+    return cri.NamespaceOption(network=network, ipc=cri.NamespaceMode.POD, pid=cri.NamespaceMode.CONTAINER)

@@ -1,0 +1,179 @@
+"""Start, stop and remove a container, each of them as often as Temporal asks.
+
+A container is found by its labels and attempt before it is created. One that was created and not started is started;
+one that has ended is answered as it is and never started again. An environment goes from the pod's JSON to the runtime
+and into no answer, heartbeat, error or log.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from time import monotonic
+from typing import Any, Final
+
+from temporalio import activity
+
+from activities.container_config import ContainerInputs, container_config, container_labels
+from activities.container_files import container_mounts
+from activities.environment import PodFacts, UnresolvedVariable, resolve_environment
+from activities.errors import CriError, Remedy, failed, translated
+from activities.heartbeat import heartbeating
+from activities.node_services import NodeServices
+from activities.runtime_facts import runtime_container
+from activities.sandbox import describe_sandbox, free_attempt
+from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.resources import container_resources
+from proto.temporal import names
+from proto.temporal.pod import ContainerState
+from proto.temporal.requests import RemoveContainer, RuntimeContainer, StartContainer, StopContainer
+
+_CREATED: Final = cri.ContainerState.CONTAINER_CREATED
+_UNKNOWN: Final = cri.ContainerState.CONTAINER_UNKNOWN
+_PAUSE_SECONDS: Final = 0.1
+_RAISES: Final = 3
+
+
+class ContainerActivities:
+    """A container, from its creation to its removal."""
+
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
+
+    @activity.defn(name=names.START_CONTAINER)
+    async def start_container(self, request: StartContainer) -> RuntimeContainer:
+        """Find the container of this attempt or create it, and start it; answers it as the runtime then reports it.
+
+        One that was created and could not start is answered as EXITED with the runtime's reason. Raises
+        CreateContainerConfigError, CreateContainerError or RunContainerError; the answer names the attempt used.
+        """
+        name, pod = str(request.container["name"]), request.pod
+        async with heartbeating(f"start {name} of {pod}"), self._services.locks.hold(f"{pod.uid}/{name}"):
+            container_id = await self._find_or_create(request, name)
+            return await self._start(request, container_id, name)
+
+    @activity.defn(name=names.STOP_CONTAINER)
+    async def stop_container(self, request: StopContainer) -> RuntimeContainer:
+        """Stop a container within what is left of its grace, and answer its end. Raises KillContainerError."""
+        left = request.asked_at + request.grace - datetime.now(UTC)
+        seconds = max(0, ceil(left / timedelta(seconds=1)))
+        async with heartbeating(f"stop {request.name} of {request.pod}: {request.reason}"):
+            try:
+                await self._services.runtime.stop_container(request.container_id, seconds)
+                return await self._read_back(request.container_id, sandbox_id="")
+            except CriError as error:
+                if error.remedy is Remedy.GONE:
+                    return _lost(request)
+                doing = f"stop container {request.name} of {request.pod}"
+                raise translated(error, self._services.endpoint, "KillContainerError", doing) from error
+
+    @activity.defn(name=names.REMOVE_CONTAINER)
+    async def remove_container(self, request: RemoveContainer) -> None:
+        """Remove a container; one that is gone is removed. Raises FailedRemoveContainer."""
+        async with heartbeating(f"remove {request.name} of {request.pod}"):
+            try:
+                await self._services.runtime.remove_container(request.container_id)
+            except CriError as error:
+                if error.remedy is not Remedy.GONE:
+                    doing = f"remove container {request.name} of {request.pod}"
+                    raise translated(error, self._services.endpoint, "FailedRemoveContainer", doing) from error
+
+    async def _find_or_create(self, request: StartContainer, name: str) -> str:
+        doing = f"create container {name} of {request.pod}"
+        raised, wait_until = 0, monotonic() + self._services.settings.name_reserved_wait.total_seconds()
+        while True:
+            try:
+                found, attempt = await self._look(request, name)
+                if found:
+                    return found
+                return await self._create(request, attempt + raised)
+            except (OSError, ValueError, UnresolvedVariable) as error:
+                raise failed("CreateContainerConfigError", f"{doing}: {error}") from error
+            except CriError as error:
+                if error.remedy is not Remedy.ADOPT or raised == _RAISES:
+                    raise translated(error, self._services.endpoint, "CreateContainerError", doing) from error
+            if monotonic() < wait_until:
+                await asyncio.sleep(_PAUSE_SECONDS)
+            else:
+                raised += 1
+
+    async def _look(self, request: StartContainer, name: str) -> tuple[str | None, int]:
+        """Answer the container of this attempt and sandbox, or None and the first attempt whose name is free."""
+        own = await self._services.runtime.list_containers(container_labels(request.pod, name))
+        taken = []
+        for one in own:
+            if one.metadata.attempt == request.attempt and one.pod_sandbox_id == request.sandbox_id:
+                if one.state != _UNKNOWN:
+                    return one.id, request.attempt
+                await self._services.runtime.remove_container(one.id)  # the runtime itself lost sight of it
+                continue
+            taken.append(one.metadata.attempt)
+        return None, free_attempt(request.attempt, taken)
+
+    async def _create(self, request: StartContainer, attempt: int) -> str:
+        config, sandbox = await asyncio.to_thread(_prepare, self._services, request, attempt)
+        return await self._services.runtime.create_container(request.sandbox_id, config, sandbox)
+
+    async def _start(self, request: StartContainer, container_id: str, name: str) -> RuntimeContainer:
+        """Start a created container; whatever else it is by now is its answer."""
+        doing = f"start container {name} of {request.pod}"
+        try:
+            status = await self._services.runtime.container_status(container_id)
+            if status.state == _CREATED:
+                status = await self._start_created(container_id)
+        except CriError as error:
+            raise translated(error, self._services.endpoint, "RunContainerError", doing) from error
+        return await runtime_container(status, request.sandbox_id)
+
+    async def _start_created(self, container_id: str) -> cri.ContainerStatus:
+        runtime = self._services.runtime
+        try:
+            await runtime.start_container(container_id)
+        except CriError as refused:
+            if refused.remedy is Remedy.RETRY:
+                raise
+            status = await runtime.container_status(container_id)
+            if status.state != cri.ContainerState.CONTAINER_EXITED:
+                raise
+            return status
+        return await runtime.container_status(container_id)
+
+    async def _read_back(self, container_id: str, sandbox_id: str) -> RuntimeContainer:
+        return await runtime_container(await self._services.runtime.container_status(container_id), sandbox_id)
+
+
+def _prepare(
+    services: NodeServices, request: StartContainer, attempt: int
+) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
+    """Make a container's files and build both configurations; blocks on files. Raises OSError, UnresolvedVariable."""
+    settings, pod = services.settings, request.sandbox_spec
+    container: Mapping[str, Any] = request.container
+    facts = PodFacts(pod, settings.node, request.ips, settings.host_ips)
+    config = container_config(
+        ContainerInputs(
+            key=request.pod,
+            pod=pod,
+            container=container,
+            attempt=attempt,
+            image_ref=request.image_ref,
+            resources=container_resources(pod, container, settings.resources),
+            environment=resolve_environment(container.get("env") or (), facts),
+            mounts=container_mounts(services, request, attempt),
+            cgroup_v2=services.cgroups.v2,
+            seccomp_default=settings.seccomp_default,
+        )
+    )
+    return config, describe_sandbox(services, request.pod, pod, request.sandbox_attempt)
+
+
+def _lost(request: StopContainer) -> RuntimeContainer:
+    """Answer for a container that the runtime no longer knows: ended, nobody can say how."""
+    return RuntimeContainer(
+        name=request.name,
+        container_id=request.container_id,
+        sandbox_id="",
+        attempt=0,
+        state=ContainerState.EXITED,
+        reason="ContainerStatusUnknown",
+        message="the container was gone from the runtime when it was to be stopped, so how it ended is not known",
+    )

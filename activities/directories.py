@@ -1,0 +1,71 @@
+"""Make and remove a pod's directories: the kubelet's `pods/<uid>` and the pod's log folder."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Final
+
+from temporalio import activity
+
+from activities.errors import failed
+from activities.file_trees import StillMounted, remove_tree
+from activities.heartbeat import heartbeating
+from activities.node_services import NodeServices
+from activities.pod_paths import PodPaths
+from proto.temporal import names
+from proto.temporal.requests import MakePodDirectories, RemovePodDirectories
+
+_POD_MODE: Final = 0o750  # kubelet_pods.go makePodDataDirs
+_LOG_MODE: Final = 0o755
+_POD_FOLDERS: Final = ("volumes", "plugins", "containers")
+
+
+class DirectoryActivities:
+    """The first step of a pod's life and the last one."""
+
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
+
+    @activity.defn(name=names.MAKE_POD_DIRECTORIES)
+    async def make_pod_directories(self, request: MakePodDirectories) -> None:
+        """Make the pod's directories; those that exist stay as they are. Raises FailedToMakePodDataDirectories."""
+        paths = self._services.paths(request.pod)
+        try:
+            await asyncio.to_thread(_make, paths, request.containers)
+        except OSError as error:
+            raise failed("FailedToMakePodDataDirectories", f"directories of {request.pod}: {error}") from error
+
+    @activity.defn(name=names.REMOVE_POD_DIRECTORIES)
+    async def remove_pod_directories(self, request: RemovePodDirectories) -> None:
+        """Remove the pod's cgroup, logs and directories; what is gone counts as removed.
+
+        Raises VolumeStillMounted, CgroupNotRemoved or FailedToRemovePodDirectories.
+        """
+        paths = self._services.paths(request.pod)
+        async with heartbeating(f"remove the directories of {request.pod}"):
+            try:
+                await asyncio.to_thread(self._services.cgroups.remove_pod, request.pod.uid)
+                await asyncio.to_thread(remove_tree, paths.logs)
+                await asyncio.to_thread(remove_tree, paths.directory)
+            except StillMounted as error:
+                raise failed("VolumeStillMounted", f"directories of {request.pod}: {error}") from error
+            except OSError as error:
+                raise failed("FailedToRemovePodDirectories", f"directories of {request.pod}: {error}") from error
+
+
+def _make(paths: PodPaths, containers: tuple[str, ...]) -> None:
+    _make_directory(paths.directory, _POD_MODE)
+    for folder in _POD_FOLDERS:
+        _make_directory(paths.directory / folder, _POD_MODE)
+    for container in containers:
+        _make_directory(paths.container_logs(container), _LOG_MODE)
+
+
+def _make_directory(directory: Path, mode: int) -> None:
+    """Make one directory with its parents, exact in mode whatever the umask says."""
+    with contextlib.suppress(FileExistsError):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        directory.mkdir()
+        directory.chmod(mode)
+    if directory.is_symlink() or not directory.is_dir():
+        raise NotADirectoryError(f"{directory} is no directory; remove it, then the pod goes on by itself")

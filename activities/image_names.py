@@ -1,0 +1,55 @@
+"""Image names: what counts as one, and the tag that a name without one means.
+
+Pure; asked before an image is looked up. The grammar is github.com/distribution/reference's, as the kubelet's
+applyDefaultImageTag uses it: the name itself is passed on unchanged, so which registry a short name means stays the
+runtime's business.
+"""
+
+import re
+from typing import Final
+
+DEFAULT_TAG: Final = "latest"
+
+_NAME_MAX: Final = 255
+_DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_HOST: Final = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])"
+_PATH_PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_DIGEST: Final = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_REFERENCE: Final = re.compile(
+    rf"(?P<name>(?:{_HOST}(?::[0-9]+)?/)?{_PATH_PART}(?:/{_PATH_PART})*)"
+    rf"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}))?(?:@(?P<digest>{_DIGEST}))?",
+    re.ASCII,
+)
+_IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}", re.ASCII)
+_DIGEST_LENGTHS: Final = {"sha256": 64, "sha384": 96, "sha512": 128}
+_DOCKER_HUB: Final = "docker.io"
+
+
+class InvalidImageName(ValueError):
+    """The text names no image; its message says why."""
+
+
+def with_default_tag(image: str) -> str:
+    """Answer the name to ask the runtime for: `:latest` is added where neither tag nor digest is given."""
+    if _IDENTIFIER.fullmatch(image):
+        raise InvalidImageName(f"couldn't parse image name {image!r}: it is a bare 64-digit id, which names no image")
+    domain, rest = _split_domain(image)
+    path = rest.partition("@")[0].partition(":")[0]
+    if path != path.lower():
+        raise InvalidImageName(f"couldn't parse image name {image!r}: the repository name must be lowercase")
+    match = _REFERENCE.fullmatch(f"{domain}/{rest}")
+    if match is None or len(match["name"]) > _NAME_MAX:
+        raise InvalidImageName(f"couldn't parse image name {image[:300]!r}: invalid reference format")
+    if digest := match["digest"]:
+        algorithm, _, digits = digest.partition(":")
+        if _DIGEST_LENGTHS.get(algorithm) != len(digits) or digits != digits.lower():
+            raise InvalidImageName(f"couldn't parse image name {image!r}: unknown or malformed digest {digest!r}")
+    return image if match["tag"] or match["digest"] else f"{image}:{DEFAULT_TAG}"
+
+
+def _split_domain(image: str) -> tuple[str, str]:
+    """Tell a registry from the first part of a path: it has a dot, a port, capitals, or is localhost."""
+    first, slash, rest = image.partition("/")
+    if slash and (any(mark in first for mark in ".:") or first == "localhost" or first != first.lower()):
+        return first, rest
+    return _DOCKER_HUB, image if slash else f"library/{image}"

@@ -1,0 +1,63 @@
+"""What every activity of this node stands on, made once by the worker and handed to all of them."""
+
+import os
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from activities.cgroups import Cgroups
+from activities.clients.runtime import RuntimeClient
+from activities.image_pulls import ImagePulls
+from activities.pod_locks import PodLocks
+from activities.pod_paths import PodPaths
+from proto.kubernetes.resources import NodeResources
+from proto.temporal.pod import PodKey
+
+
+def memory_capacity() -> int:
+    """Read the node's memory in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def default_start_limit() -> int:
+    """Say how many starts the runtime gets at once: two a core (design §4.11)."""
+    return 2 * (os.cpu_count() or 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivitySettings:
+    """What of the node's configuration the activities need; the names are KubeletConfiguration's where it has them."""
+
+    node: str
+    root_dir: Path = Path("/var/lib/kubelet")
+    pod_logs_dir: Path = Path("/var/log/pods")
+    cluster_dns: tuple[str, ...] = ()
+    cluster_domain: str = ""
+    resolv_conf: Path | None = Path("/etc/resolv.conf")
+    node_hosts: Path = Path("/etc/hosts")
+    host_ips: tuple[str, ...] = ()
+    runtime_handler: str = ""
+    seccomp_default: bool = False
+    resources: NodeResources = field(default_factory=lambda: NodeResources(memory_capacity=memory_capacity()))
+    name_reserved_wait: timedelta = timedelta(seconds=5)
+    """How long a name that an earlier try still holds in the runtime is waited for before the attempt is raised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeServices:
+    """The node, as its activities see it."""
+
+    settings: ActivitySettings
+    runtime: RuntimeClient
+    cgroups: Cgroups
+    pulls: ImagePulls
+    locks: PodLocks = field(default_factory=PodLocks)
+
+    @property
+    def endpoint(self) -> str:
+        """The runtime's address, for messages."""
+        return self.runtime.endpoint
+
+    def paths(self, pod: PodKey) -> PodPaths:
+        """Say where a pod's files lie."""
+        return PodPaths(self.settings.root_dir, self.settings.pod_logs_dir, pod)

@@ -1,0 +1,61 @@
+"""What a container said when it ended: its termination message file, else the tail of its log where it asked for that.
+
+Asked when an ended container is read back (kuberuntime_container.go getTerminationMessage). Blocks on files: call it in
+a thread.
+"""
+
+import os
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+from activities.container_config import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
+from proto.cri.v1 import api_pb2 as cri
+
+MAX_BYTES: Final = 4096  # kubecontainer.MaxContainerTerminationMessageLength
+MAX_LOG_BYTES: Final = 2048
+MAX_LOG_LINES: Final = 80
+_LOG_TAIL: Final = 64 * 1024
+
+
+def termination_message(status: cri.ContainerStatus) -> str:
+    """Join the runtime's own message and what the container left."""
+    path = status.annotations.get(TERMINATION_MESSAGE_PATH, "")
+    policy = status.annotations.get(TERMINATION_MESSAGE_POLICY, "")
+    said = "".join(_left_in(Path(mount.host_path)) for mount in status.mounts if path and mount.container_path == path)
+    from_logs = policy == "FallbackToLogsOnError" and status.exit_code != 0 and status.reason != "ContainerCannotRun"
+    if not said and from_logs and status.log_path:
+        said = _log_tail(Path(status.log_path))
+    return ": ".join(part for part in (status.message, said) if part)
+
+
+def _left_in(path: Path) -> str:
+    try:
+        return _tail(path, MAX_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"Error on reading termination log {path}: {error.strerror}"
+
+
+def _log_tail(path: Path) -> str:
+    """Read the last lines of a CRI log, without time, stream and tag; a line tagged P goes on in the next."""
+    try:
+        lines = deque(_tail(path, _LOG_TAIL).splitlines(), maxlen=MAX_LOG_LINES)
+    except OSError as error:
+        return f"Error on reading termination message from logs: {error.strerror}"
+    text = b""
+    for line in lines:
+        match line.split(b" ", 3):
+            case [_, _, tag, said]:
+                text += said if tag == b"P" else said + b"\n"
+            case _:  # cut off in its middle
+                continue
+    return text[-MAX_LOG_BYTES:].decode(errors="replace")
+
+
+def _tail(path: Path, size: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(max(0, os.fstat(descriptor).st_size - size))
+        return file.read(size)
