@@ -1,0 +1,132 @@
+"""What systemd is told, and what it tells us: READY, STATUS, WATCHDOG, STOPPING; SIGTERM and SIGINT.
+
+Around the whole life of worker and poller (`async with Service(health) as service`). Outside systemd nothing is told and
+only the signals matter. The watchdog is fed from the event loop itself, so a loop that is stuck stops feeding it, and
+only while `health` gives no reason against; systemd then kills the process (SIGABRT, so that faulthandler writes every
+thread's stack to the journal) and starts it again. `health` is therefore for what a restart mends: a Temporal or a
+containerd that is away goes into `status`.
+"""
+
+import asyncio
+import contextlib
+import faulthandler
+import os
+import signal
+import socket
+from collections.abc import Callable, MutableMapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Final, Self
+
+import structlog
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_FED_PER_LIMIT: Final = 3  # systemd asks for two; one more bears a slow machine
+_LONGEST_STATUS: Final = 500  # characters of one line in `systemctl status`
+
+log = structlog.get_logger(__name__)
+
+
+class Notifier:
+    """sd_notify: datagrams to the socket that systemd names; without one, nothing is sent."""
+
+    def __init__(self, environment: MutableMapping[str, str]) -> None:
+        address = environment.pop("NOTIFY_SOCKET", "")  # popped: a child must not speak for us
+        limit, pid = environment.pop("WATCHDOG_USEC", ""), environment.pop("WATCHDOG_PID", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        ours = pid in {"", str(os.getpid())}
+        self.watchdog = timedelta(microseconds=int(limit)) if address and limit.isdecimal() and ours else None
+
+    def send(self, *lines: str) -> None:
+        """Tell systemd; one that does not listen is logged, never an error."""
+        if not self._address:
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as speaker:
+            try:
+                speaker.sendto("\n".join(lines).encode(), self._address)
+            except OSError as error:
+                log.warning("systemd could not be told", lines=lines, error=str(error))
+
+
+class Service:
+    """One process's standing with systemd, and its wish to stop."""
+
+    def __init__(self, health: Callable[[], str], environment: MutableMapping[str, str] | None = None) -> None:
+        """Take a quick function, called on the event loop, that gives a reason to be restarted or an empty text."""
+        self._health = health
+        self._notifier = Notifier(os.environ if environment is None else environment)
+        self._stop = asyncio.Event()
+        self._feeding: asyncio.Task[None] | None = None
+        self._status = ""
+
+    async def __aenter__(self) -> Self:
+        """Listen for signals and begin to feed the watchdog."""
+        if not faulthandler.is_enabled():
+            with contextlib.suppress(OSError, ValueError):  # a stderr that is no file
+                faulthandler.enable()
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._asked_to_stop, number)
+        if self._notifier.watchdog is not None:
+            self._feeding = asyncio.create_task(self._feed(self._notifier.watchdog / _FED_PER_LIMIT))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Say that we stop, and hand the signals back."""
+        self.stopping()
+        if self._feeding is not None:
+            self._feeding.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._feeding
+        for number in _SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    def ready(self, status: str) -> None:
+        """Say that we do our work now."""
+        self._status = _one_line(status)
+        self._notifier.send("READY=1", f"STATUS={self._status}")
+
+    def status(self, text: str) -> None:
+        """Say in one line what we are doing or waiting for; an unchanged one is not sent again."""
+        line = _one_line(text)
+        if line != self._status:
+            self._status = line
+            self._notifier.send(f"STATUS={line}")
+
+    def stopping(self) -> None:
+        """Say that we are about to stop."""
+        self._notifier.send("STOPPING=1", "STATUS=stopping")
+
+    def stop(self) -> None:
+        """Ask for the stop from within."""
+        self._stop.set()
+
+    async def stop_requested(self) -> None:
+        """Wait until a signal or `stop` asks us to end."""
+        await self._stop.wait()
+
+    def _asked_to_stop(self, number: signal.Signals) -> None:
+        if self._stop.is_set():  # a second time: whoever asks does not want to wait
+            asyncio.get_running_loop().remove_signal_handler(number)
+            signal.raise_signal(number)
+        log.info("asked to stop", signal=number.name)
+        self._stop.set()
+
+    async def _feed(self, interval: timedelta) -> None:
+        while True:
+            try:
+                reason = self._health()
+            except Exception as error:
+                log.exception("the health check failed")
+                reason = f"{type(error).__name__}: {error}"
+            if reason:
+                self._notifier.send(f"STATUS={_one_line(f'unhealthy, to be restarted: {reason}')}")
+            else:
+                self._notifier.send("WATCHDOG=1")
+            await asyncio.sleep(interval.total_seconds())
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:_LONGEST_STATUS]
