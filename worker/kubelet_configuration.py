@@ -105,8 +105,8 @@ def load_kubelet_configuration(
         _lay(layers, content)
     for path in _drop_in_files(drop_ins) if drop_ins is not None else ():
         _lay(layers, _read(path, layers))
-    for path_of_key, value in (flags or {}).items():
-        _lay(layers, _nested(path_of_key, value, layers.values))
+    for key, value in (flags or {}).items():
+        _lay(layers, _flag(key, value))
     _derive(layers)
     layers.warnings.extend(_not_acted_on(layers))
     return KubeletConfiguration(layers.values, frozenset(layers.said), tuple(layers.warnings))
@@ -129,6 +129,16 @@ def _read(path: Path, layers: _Layers) -> dict[str, Any]:
     layers.warnings.extend(f"{path}: {key}: no key of {KIND}, ignored" for key in checked.unknown)
     nulls = {key: None for key, value in document.content.items() if value is None and key in load_schema().fields}
     return {**checked.content, **nulls}
+
+
+def _flag(key: str, value: Any) -> dict[str, Any]:
+    nested: Any = value
+    for part in reversed(key.split(".")):
+        nested = {part: nested}
+    try:
+        return check_fields(nested).content
+    except WrongValue as error:
+        raise ConfigurationRefused(f"the flag of {error}") from error
 
 
 def _drop_in_files(folder: Path) -> Iterator[Path]:
@@ -218,13 +228,6 @@ def _type(path: str) -> str:
     for key in path.split("."):
         schema = schema["fields"][key]
     return str(schema["type"])
-
-
-def _nested(path: str, value: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    head, _, rest = path.partition(".")
-    if rest:
-        return {head: _nested(rest, value, values.get(head) or {})}
-    return {head: value}
 
 
 def _resolve_paths(content: dict[str, Any], folder: Path) -> None:

@@ -1,0 +1,64 @@
+"""Are our own keys read from a file of our own, and nothing else from it?"""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from worker.config import Flags, NodeConfig, load_node_config
+from worker.kubelet_configuration import ConfigurationRefused
+
+HEAD = "apiVersion: tempolet.dev/v1alpha1\nkind: TempoletConfiguration\n"
+
+
+def load(tmp_path: Path, text: str) -> NodeConfig:
+    """Read a file of our own."""
+    file = tmp_path / "tempolet.yaml"
+    file.write_text(text)
+    return load_node_config(Flags(tempolet_config=file, root_dir=tmp_path))
+
+
+def test_without_a_file_everything_has_a_place_below_root_dir(tmp_path: Path) -> None:
+    """A fresh node needs no file of ours."""
+    config = load_node_config(Flags(root_dir=tmp_path))
+    assert config.payload_key_file == tmp_path / "tempolet" / "payload.keys"
+    assert config.codec_token_file == tmp_path / "tempolet" / "codec.token"
+    assert config.start_limit >= 2
+
+
+def test_keys_are_obeyed(tmp_path: Path) -> None:
+    """Each section reaches the configuration."""
+    config = load(
+        tmp_path,
+        HEAD + "temporal: {namespace: edge, retention: 72h, payloadKeyFile: /k}\n"
+        "codec: {address: '127.0.0.1:8088'}\nruntime: {startLimit: 3}\nmetrics: {bindAddress: '[::1]:9090'}\n",
+    )
+    assert config.tempolet.temporal.namespace == "edge"
+    assert config.tempolet.temporal.retention == timedelta(hours=72)
+    assert (config.payload_key_file, config.start_limit) == (Path("/k"), 3)
+    assert (config.tempolet.codec.address, config.tempolet.metrics.bind_address) == ("127.0.0.1:8088", "[::1]:9090")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(HEAD + "temporl: {}", "temporl: no such key", id="an-unknown-key"),
+        pytest.param(HEAD + "temporal: {key_file: x}", "temporal.key_file: no such key", id="a-snake-case-key"),
+        pytest.param(HEAD + "runtime: {startLimit: -1}", "runtime.startLimit", id="a-negative-limit"),
+        pytest.param(HEAD + "temporal: {retention: 30d}", "temporal.retention: '30d' is no duration", id="days"),
+        pytest.param(HEAD + "codec: {address: here}", "codec.address", id="no-port"),
+        pytest.param(HEAD + "codec: {}\ncodec: {}", "codec: said twice", id="a-duplicate"),
+        pytest.param(
+            "apiVersion: tempolet.dev/v1alpha1\nkind: KubeletConfiguration\n",
+            "a KubeletConfiguration goes to --config",
+            id="the-kubelets-kind",
+        ),
+        pytest.param("kind: TempoletConfiguration\n", "apiVersion is None", id="no-version"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_file_and_key(tmp_path: Path, text: str, message: str) -> None:
+    """Nobody but us writes this file, so nothing is let pass."""
+    with pytest.raises(ConfigurationRefused) as refused:
+        load(tmp_path, text)
+    assert str(tmp_path / "tempolet.yaml") in str(refused.value)
+    assert message in str(refused.value)
