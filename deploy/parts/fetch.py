@@ -1,0 +1,171 @@
+"""Fetch what a standalone node needs and this machine lacks: `python3 -m deploy.parts.fetch`, or `make parts`.
+
+Programs on PATH are used as they are (`worker/standalone/programs.py` decides); the rest comes as Debian packages,
+unpacked into a folder of our own and never installed. Runs before any venv exists, so it needs nothing but Python 3.11.
+A second run finds everything and returns at once.
+"""
+
+import argparse
+import fcntl
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from deploy.images.build import WrongArchitecture, build_images
+from deploy.parts.debian import NotFetched, PrivateApt, this_release, unpack
+from worker.standalone import programs
+
+OLDEST_PYTHON: Final = (3, 11)
+CONTAINERD_SUITE: Final = "forky"  # containerd 2.1; trixie's 1.7 has no event stream of a reader's own
+BUSYBOX_SUITE: Final = "trixie"  # 1.37, which is the image's tag; static, so the machine's release does not matter
+NFT_WRAPPER: Final = """\
+#!/bin/sh
+# nft with the libraries that were unpacked beside it
+here=${0%/*}/../root
+LD_LIBRARY_PATH=$(echo "$here"/usr/lib/*-linux-gnu) exec "$here/usr/sbin/nft" "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One package: the programs it gives, whether that is there already, and where it comes from."""
+
+    package: str
+    gives: Sequence[programs.Program] = ()
+    suite: str = ""
+    """Empty: the machine's own release."""
+    present: Callable[[Path], bool] = lambda _: True
+    with_dependencies: bool = False
+    optional: str = ""
+    """What does not work without it; empty when nothing does."""
+
+    def is_there(self, parts: Path) -> bool:
+        """Tell whether all that the package gives is on the machine or in the parts."""
+        try:
+            for program in self.gives:
+                programs.find_program(program, parts)
+        except programs.MissingProgram:
+            return False
+        return self.present(parts)
+
+
+def _has_cni_plugins(parts: Path) -> bool:
+    try:
+        programs.find_cni_plugins(parts)
+    except programs.MissingProgram:
+        return False
+    return True
+
+
+PARTS: Final = (
+    Part("containerd", (programs.CONTAINERD, programs.CTR, programs.SHIM), CONTAINERD_SUITE),
+    Part("runc", (programs.RUNC,)),
+    Part("containernetworking-plugins", suite=CONTAINERD_SUITE, present=_has_cni_plugins),
+    Part("nftables", (programs.NFT,), with_dependencies=True, optional="host ports, and pods speaking to the outside"),
+    Part("busybox-static", suite=BUSYBOX_SUITE, present=lambda parts: (parts / "root/usr/bin/busybox").exists()),
+)
+
+
+def main() -> int:
+    """Fetch what is missing, build the images, say what is used; 1 when something cannot be had."""
+    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    arguments.add_argument("--into", type=Path, default=programs.default_parts_dir(), help="folder of the parts")
+    parts: Path = arguments.parse_args().into.resolve()
+    if sys.version_info < OLDEST_PYTHON:
+        print(f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed, this is {sys.version.split()[0]}")
+        return 1
+    parts.mkdir(parents=True, exist_ok=True)
+    with (parts / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _fetch(parts)
+
+
+def _fetch(parts: Path) -> int:
+    started = time.monotonic()
+    with ThreadPoolExecutor() as pool:
+        there = pool.map(lambda part: part.is_there(parts), PARTS)
+        missing = [part for part, is_there in zip(PARTS, there, strict=True) if not is_there]
+    problems = _fetch_packages(missing, parts) if missing else []
+    try:
+        if missing or _images_are_old(parts):
+            build_images(parts / "root/usr/bin/busybox", parts / "images")
+    except (WrongArchitecture, OSError) as error:
+        problems.append(f"images: {error}")
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    fetched = ", ".join(part.package for part in missing) or "nothing"
+    print(f"parts: fetched {fetched} in {time.monotonic() - started:.2f} s, {parts}")
+    return 1 if any(not problem.startswith("without ") for problem in problems) else 0
+
+
+def _fetch_packages(missing: Sequence[Part], parts: Path) -> list[str]:
+    """Fetch and unpack packages one after the other; answers what could not be had."""
+    problems = []
+    work = parts / "apt"
+    shutil.rmtree(work, ignore_errors=True)
+    try:
+        apt = PrivateApt(work, this_release())
+        apt.prepare([part.suite for part in missing if part.suite])
+        for part in missing:
+            try:
+                _fetch_one(apt, part, parts)
+            except NotFetched as error:
+                problems.append(_named(part, error))
+    except NotFetched as error:
+        problems += [_named(part, error) for part in missing]
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    _link(parts)
+    problems += [_named(part, "it was fetched, but does not run") for part in missing if not part.is_there(parts)]
+    return list(dict.fromkeys(problems))
+
+
+def _fetch_one(apt: PrivateApt, part: Part, parts: Path) -> None:
+    print(f"parts: fetching {part.package} ({part.suite or apt.release})", flush=True)
+    if part.with_dependencies:
+        archives = apt.download_with_dependencies(part.package)
+    else:
+        archives = apt.download(part.package, part.suite or apt.release)
+    for archive in archives:
+        unpack(archive, parts / "root")
+
+
+def _named(part: Part, why: object) -> str:
+    if part.optional:
+        return f"without {part.package}: no {part.optional} ({why})"
+    hints = "; ".join(program.get_it for program in part.gives[:1])
+    return f"{part.package} cannot be had ({why}){': ' + hints if hints else ''}"
+
+
+def _link(parts: Path) -> None:
+    """Put what was unpacked where `programs` looks: bin/ and cni."""
+    (parts / "bin").mkdir(exist_ok=True)
+    for program in ("usr/bin/containerd", "usr/bin/containerd-shim-runc-v2", "usr/bin/ctr", "usr/sbin/runc"):
+        link = parts / "bin" / Path(program).name
+        if (parts / "root" / program).exists() and not link.is_symlink():
+            link.symlink_to(Path("../root") / program)
+    if (parts / "root/usr/sbin/nft").exists():
+        wrapper = parts / "bin/nft"
+        wrapper.unlink(missing_ok=True)
+        wrapper.write_text(NFT_WRAPPER)
+        wrapper.chmod(0o755)
+    if (parts / "root/usr/lib/cni").exists() and not (parts / "cni").is_symlink():
+        (parts / "cni").symlink_to("root/usr/lib/cni")
+
+
+def _images_are_old(parts: Path) -> bool:
+    sources = (Path(__file__).parents[1] / "images").glob("*.py")
+    newest = max(source.stat().st_mtime for source in sources)
+    images = [parts / "images" / f"{name}.tar" for name in ("pause", "busybox")]
+    return not all(image.exists() and image.stat().st_mtime >= newest for image in images)
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    sys.exit(main())
