@@ -14,10 +14,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from worker.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
-from worker.kubelet_configuration import ConfigurationRefused, KubeletConfiguration, load_kubelet_configuration
-from worker.kubelet_validation import validate
-from worker.tempolet_configuration import TempoletConfiguration, load_tempolet_configuration
+from worker.settings.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
+from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration, load_kubelet_configuration
+from worker.settings.kubelet_validation import validate
+from worker.settings.tempolet_configuration import TempoletConfiguration, load_tempolet_configuration
 
 DEFAULT_ROOT_DIR: Final = Path("/var/lib/kubelet")
 STATE_DIRECTORY: Final = "tempolet"

@@ -19,7 +19,7 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from worker.config import Logging
-from worker.go_duration import say_duration
+from worker.settings.go_duration import say_duration
 
 DEBUG_FROM_VERBOSITY: Final = 4  # the kubelet's "debug level verbosity"
 _LETTERS: Final = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F"}  # klog has no debug letter

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from worker.config import DEFAULT_PARALLEL_PULLS, Flags, NodeConfig, load_node_config, node_ips, node_name
-from worker.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet_configuration import ConfigurationRefused
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 

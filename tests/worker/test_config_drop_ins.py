@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from worker.config import Flags, NodeConfig, load_node_config
-from worker.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet_configuration import ConfigurationRefused
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 

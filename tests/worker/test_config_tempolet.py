@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from worker.config import Flags, NodeConfig, load_node_config
-from worker.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet_configuration import ConfigurationRefused
 
 HEAD = "apiVersion: tempolet.dev/v1alpha1\nkind: TempoletConfiguration\n"
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from worker.go_duration import parse_duration
-from worker.kubelet_schema import WrongValue, check_fields, default_values, leaves, load_schema
-from worker.yaml_document import DocumentRefused, read_document
+from worker.settings.go_duration import parse_duration
+from worker.settings.kubelet_schema import WrongValue, check_fields, default_values, leaves, load_schema
+from worker.settings.yaml_document import DocumentRefused, read_document
 
 API_VERSION: Final = "kubelet.config.k8s.io/v1beta1"
 KIND: Final = "KubeletConfiguration"

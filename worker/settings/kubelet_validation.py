@@ -12,9 +12,9 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
-from worker.feature_gates import FeatureGates
-from worker.go_duration import say_duration
-from worker.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
+from worker.settings.feature_gates import FeatureGates
+from worker.settings.go_duration import say_duration
+from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
 
 Breaches = Iterator[str]
 

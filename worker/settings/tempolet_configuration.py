@@ -12,9 +12,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 
 from proto.temporal.names import RETENTION_DAYS
-from worker.go_duration import parse_duration
-from worker.kubelet_configuration import ConfigurationRefused
-from worker.yaml_document import DocumentRefused, read_document
+from worker.settings.go_duration import parse_duration
+from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.yaml_document import DocumentRefused, read_document
 
 API_VERSION: Final = "tempolet.dev/v1alpha1"
 KIND: Final = "TempoletConfiguration"
