@@ -13,7 +13,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal.names import SEARCH_ATTRIBUTES
-from tests.worker.conftest import free_port
+from tests.conftest import free_port
 from worker import temporal_client
 from worker.temporal_client import TemporalNotPrepared, TemporalSettings, connect, prepare
 

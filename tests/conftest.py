@@ -1,4 +1,4 @@
-"""What the tests of the wiring share: a real Temporal development server for the session, and a key file."""
+"""What more than one room's tests share: a real Temporal development server for the session, and a key file."""
 
 import shutil
 import socket

@@ -1,0 +1,127 @@
+"""A worker with the real PodWorkflow and a model of the runtime, on a real Temporal."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowHandle
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.worker import Worker
+
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal import names
+from proto.temporal.pod import NodeSettings, PodJson, PodOutcome, PodStart
+from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from tests.workflows.model_runtime import ModelRuntime
+from worker.host.pod_cache import publishing
+from worker.host.run import sandbox_runner
+from worker.temporal_client import TemporalSettings, connect, prepare
+from workflows.pod import PodWorkflow
+
+QUICK = NodeSettings(
+    max_container_restart_period=timedelta(milliseconds=300),
+    image_backoff_initial=timedelta(milliseconds=200),
+    image_backoff_max=timedelta(milliseconds=400),
+    host_ips=("192.0.2.1",),
+)
+"""Backoffs that a test can await."""
+
+
+def pod_json(name: str = "web", **spec: Any) -> PodJson:
+    """Write a defaulted pod with one container, or with what the test says."""
+    container = {"name": "web", "image": "busybox:1", "imagePullPolicy": "IfNotPresent"}
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": uuid.uuid4().hex},
+        "spec": {"restartPolicy": "Always", "terminationGracePeriodSeconds": 1, "containers": [container], **spec},
+    }
+
+
+def container(name: str, **more: Any) -> dict[str, Any]:
+    """Write one container."""
+    return {"name": name, "image": "busybox:1", "imagePullPolicy": "IfNotPresent", **more}
+
+
+@dataclass
+class Node:
+    """What a test drives: the runtime's model, and pods as the poller would start them."""
+
+    client: Client
+    name: str
+    runtime: ModelRuntime
+    snapshots: dict[str, PodSnapshot] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+
+    def publish(self, snapshot: PodSnapshot) -> None:
+        """Take a snapshot from a workflow's thread."""
+        self.snapshots[snapshot.uid] = snapshot
+        self.loop.call_soon_threadsafe(self.changed.set)
+
+    async def start(self, pod: PodJson, settings: NodeSettings = QUICK) -> WorkflowHandle[Any, PodOutcome]:
+        """Start a pod as the poller does."""
+        meta = pod["metadata"]
+        pairs = {
+            "PodNamespace": meta["namespace"],
+            "PodName": meta["name"],
+            "PodUID": meta["uid"],
+            "PodNode": self.name,
+        }
+        attributes = [SearchAttributePair(SearchAttributeKey.for_keyword(key), value) for key, value in pairs.items()]
+        return await self.client.start_workflow(
+            PodWorkflow.run,
+            PodStart(self.name, pod, path="web.yaml", settings=settings),
+            id=str(names.PodWorkflowId(self.name, meta["namespace"], meta["name"], meta["uid"])),
+            task_queue=names.node_task_queue(self.name),
+            search_attributes=TypedSearchAttributes(attributes),
+            start_signal=names.POD_LISTED,
+            start_signal_args=[PodListed("file")],
+        )
+
+    async def until(self, pod: PodJson, holds: Callable[[PodSnapshot], bool]) -> PodSnapshot:
+        """Wait until the pod's snapshot is as asked."""
+        async with asyncio.timeout(20):
+            while True:
+                self.changed.clear()
+                snapshot = self.snapshots.get(pod["metadata"]["uid"])
+                if snapshot is not None and holds(snapshot):
+                    return snapshot
+                await self.changed.wait()
+
+    async def exits(self, handle: WorkflowHandle[Any, PodOutcome], name: str, exit_code: int) -> None:
+        """Let a container end, and tell the workflow as the poller would."""
+        ended = self.runtime.live()[name]
+        self.runtime.end(ended.container_id, exit_code)
+        await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=(ended.container_id,)))
+
+    async def delete(self, handle: WorkflowHandle[Any, PodOutcome]) -> PodOutcome:
+        """Remove the manifest and wait for the end."""
+        await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone"))
+        async with asyncio.timeout(20):
+            return await handle.result()
+
+
+@pytest.fixture
+async def client(settings: TemporalSettings) -> Client:
+    """Connect as worker and poller do."""
+    made = await connect(settings)
+    await prepare(made, settings)
+    return made
+
+
+@pytest.fixture
+async def node(client: Client) -> AsyncIterator[Node]:
+    """Run a worker for a node of its own."""
+    made = Node(client, f"n{uuid.uuid4().hex[:8]}", ModelRuntime())
+    async with Worker(
+        client,
+        task_queue=names.node_task_queue(made.name),
+        workflows=[PodWorkflow],
+        activities=made.runtime.activities(),
+        workflow_runner=sandbox_runner(),
+        interceptors=[publishing(made.publish)],
+    ):
+        yield made

@@ -1,0 +1,195 @@
+"""A runtime in memory behind the real activity names: what CRI would remember, and nothing it would not.
+
+Tests drive it (a container exits, a sandbox dies, a call fails) and read what the workflow made of it. It checks by itself
+what may never happen: two live sandboxes of one pod, two live instances of one container.
+"""
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from proto.temporal import names
+from proto.temporal.pod import ContainerState
+from proto.temporal.requests import (
+    AwaitPredecessor,
+    MakePodDirectories,
+    PodRuntime,
+    PodSandbox,
+    PulledImage,
+    PullImage,
+    ReadPodRuntime,
+    RemoveContainer,
+    RemovePodDirectories,
+    RemovePodSandbox,
+    RunPodSandbox,
+    RuntimeContainer,
+    RuntimeSandbox,
+    StartContainer,
+    StopContainer,
+    StopPodSandbox,
+)
+
+
+@dataclass
+class ModelRuntime:
+    """What the runtime knows, and how each call shall fail next."""
+
+    sandboxes: dict[str, RuntimeSandbox] = field(default_factory=dict)
+    containers: dict[str, RuntimeContainer] = field(default_factory=dict)
+    directories: set[str] = field(default_factory=set)
+    exits_at_once: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """By container: exit codes that its next instances end with as soon as they are started."""
+    failing: dict[str, list[ApplicationError]] = field(default_factory=lambda: defaultdict(list))
+    """By activity: errors that its next calls raise."""
+    held: dict[str, asyncio.Event] = field(default_factory=dict)
+    """By activity: calls wait for this event."""
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+    predecessors: set[str] = field(default_factory=set)
+    ids: Callable[[], int] = field(default_factory=lambda: itertools.count(1).__next__)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def activities(self) -> list[Callable[..., Any]]:
+        """Every activity that PodWorkflow calls."""
+        return [
+            self.make_pod_directories,
+            self.remove_pod_directories,
+            self.await_predecessor,
+            self.run_pod_sandbox,
+            self.stop_pod_sandbox,
+            self.remove_pod_sandbox,
+            self.pull_image,
+            self.start_container,
+            self.stop_container,
+            self.remove_container,
+            self.read_pod_runtime,
+        ]
+
+    def named(self, name: str) -> list[Any]:
+        """The requests of one activity, in order."""
+        return [request for called, request in self.calls if called == name]
+
+    def live(self) -> dict[str, RuntimeContainer]:
+        """The running containers, by name."""
+        return {one.name: one for one in self.containers.values() if one.state is ContainerState.RUNNING}
+
+    def end(self, container_id: str, exit_code: int, reason: str = "") -> None:
+        """Let a container end by itself."""
+        self.containers[container_id] = replace(
+            self.containers[container_id],
+            state=ContainerState.EXITED,
+            exit_code=exit_code,
+            reason=reason or ("Completed" if exit_code == 0 else "Error"),
+            finished_at=datetime.now(UTC),
+        )
+
+    async def _called(self, name: str, request: Any) -> None:
+        self.calls.append((name, request))
+        self.changed.set()
+        if name in self.held:
+            await self.held[name].wait()
+        if self.failing[name]:
+            raise self.failing[name].pop(0)
+
+    @activity.defn(name=names.MAKE_POD_DIRECTORIES)
+    async def make_pod_directories(self, request: MakePodDirectories) -> None:
+        """Remember that they are there."""
+        await self._called(names.MAKE_POD_DIRECTORIES, request)
+        self.directories.add(request.pod.uid)
+
+    @activity.defn(name=names.REMOVE_POD_DIRECTORIES)
+    async def remove_pod_directories(self, request: RemovePodDirectories) -> None:
+        """Forget them; refused while the runtime still holds something."""
+        await self._called(names.REMOVE_POD_DIRECTORIES, request)
+        assert not self.sandboxes, "directories go last"
+        self.directories.discard(request.pod.uid)
+
+    @activity.defn(name=names.AWAIT_PREDECESSOR)
+    async def await_predecessor(self, request: AwaitPredecessor) -> None:
+        """Answer when no predecessor is left."""
+        await self._called(names.AWAIT_PREDECESSOR, request)
+        self.predecessors.clear()
+
+    @activity.defn(name=names.RUN_POD_SANDBOX)
+    async def run_pod_sandbox(self, request: RunPodSandbox) -> PodSandbox:
+        """Make a sandbox."""
+        await self._called(names.RUN_POD_SANDBOX, request)
+        if self.predecessors:
+            raise ApplicationError(", ".join(self.predecessors), type="PredecessorPresent", non_retryable=True)
+        assert not any(one.ready for one in self.sandboxes.values()), "one live sandbox a pod"
+        made = RuntimeSandbox(f"sandbox-{self.ids()}", request.attempt, ready=True, ips=("10.88.0.5",))
+        self.sandboxes[made.sandbox_id] = made
+        return PodSandbox(made.sandbox_id, made.attempt, made.ips, datetime.now(UTC))
+
+    @activity.defn(name=names.STOP_POD_SANDBOX)
+    async def stop_pod_sandbox(self, request: StopPodSandbox) -> None:
+        """Stop it."""
+        await self._called(names.STOP_POD_SANDBOX, request)
+        if request.sandbox_id in self.sandboxes:
+            self.sandboxes[request.sandbox_id] = replace(self.sandboxes[request.sandbox_id], ready=False)
+
+    @activity.defn(name=names.REMOVE_POD_SANDBOX)
+    async def remove_pod_sandbox(self, request: RemovePodSandbox) -> None:
+        """Forget it and all that was in it."""
+        await self._called(names.REMOVE_POD_SANDBOX, request)
+        self.sandboxes.pop(request.sandbox_id, None)
+        inside = [one.container_id for one in self.containers.values() if one.sandbox_id == request.sandbox_id]
+        for container_id in inside:
+            del self.containers[container_id]
+
+    @activity.defn(name=names.PULL_IMAGE)
+    async def pull_image(self, request: PullImage) -> PulledImage:
+        """Have the image."""
+        await self._called(names.PULL_IMAGE, request)
+        return PulledImage(f"sha256:{request.image}")
+
+    @activity.defn(name=names.START_CONTAINER)
+    async def start_container(self, request: StartContainer) -> RuntimeContainer:
+        """Start it; it may end at once."""
+        await self._called(names.START_CONTAINER, request)
+        name = request.container["name"]
+        assert self.sandboxes[request.sandbox_id].ready, "containers start in a ready sandbox"
+        assert name not in self.live(), "one live instance a container"
+        now = datetime.now(UTC)
+        made = RuntimeContainer(
+            name,
+            f"{name}-{self.ids()}",
+            request.sandbox_id,
+            request.attempt,
+            ContainerState.RUNNING,
+            request.container["image"],
+            request.image_ref,
+            created_at=now,
+            started_at=now,
+        )
+        self.containers[made.container_id] = made
+        if self.exits_at_once[name]:
+            self.end(made.container_id, self.exits_at_once[name].pop(0))
+        return self.containers[made.container_id]
+
+    @activity.defn(name=names.STOP_CONTAINER)
+    async def stop_container(self, request: StopContainer) -> RuntimeContainer:
+        """Stop it."""
+        await self._called(names.STOP_CONTAINER, request)
+        if self.containers[request.container_id].state is not ContainerState.EXITED:
+            self.end(request.container_id, 143)
+        return self.containers[request.container_id]
+
+    @activity.defn(name=names.REMOVE_CONTAINER)
+    async def remove_container(self, request: RemoveContainer) -> None:
+        """Forget it."""
+        await self._called(names.REMOVE_CONTAINER, request)
+        self.containers.pop(request.container_id, None)
+
+    @activity.defn(name=names.READ_POD_RUNTIME)
+    async def read_pod_runtime(self, request: ReadPodRuntime) -> PodRuntime:
+        """Tell all."""
+        await self._called(names.READ_POD_RUNTIME, request)
+        newest_first = sorted(self.containers.values(), key=lambda one: -one.attempt)
+        return PodRuntime(tuple(self.sandboxes.values()), tuple(newest_first))

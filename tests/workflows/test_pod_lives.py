@@ -1,0 +1,239 @@
+"""Does PodWorkflow lead a pod through each kind of life, and leave nothing behind?"""
+
+import asyncio
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from proto.temporal import names
+from proto.temporal.pod import ContainerState, PodJson
+from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from tests.workflows.conftest import Node, container, pod_json
+
+
+async def test_a_plain_pod_runs_and_goes(node: Node) -> None:
+    """From listing to running in 45 events at most, and after deletion the runtime holds nothing."""
+    pod = pod_json()
+    handle = await node.start(pod)
+    snapshot = await node.until(pod, lambda one: one.ready)
+    assert (snapshot.phase, snapshot.restarts, snapshot.status["podIP"]) == ("Running", 0, "10.88.0.5")
+    history = await handle.fetch_history()
+    assert len(history.events) <= 45
+    assert sum(event.ByteSize() for event in history.events) <= 40 * 1024
+    outcome = await node.delete(handle)
+    assert (outcome.reason, node.runtime.sandboxes, node.runtime.containers) == ("ManifestRemoved", {}, {})
+    assert node.runtime.directories == set()
+
+
+async def test_init_containers_run_in_order(node: Node) -> None:
+    """Each starts only when the one before it has succeeded."""
+    pod = pod_json(initContainers=[container("a"), container("b"), container("c")])
+    for name in "abc":
+        node.runtime.exits_at_once[name] = [0]
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    assert [one.container["name"] for one in node.runtime.named(names.START_CONTAINER)] == ["a", "b", "c", "web"]
+    await node.delete(handle)
+
+
+async def test_a_failing_init_container_is_started_again(node: Node) -> None:
+    """Two failures, then success: the pod runs and the restarts are counted."""
+    pod = pod_json(initContainers=[container("a")])
+    node.runtime.exits_at_once["a"] = [1, 2, 0]
+    handle = await node.start(pod)
+    snapshot = await node.until(pod, lambda one: one.ready)
+    assert snapshot.restarts == 2
+    await node.delete(handle)
+
+
+async def test_a_failed_init_container_fails_a_pod_that_never_restarts(node: Node) -> None:
+    """Nothing else starts, the pod is Failed, and its workflow stays until the manifest goes."""
+    pod = pod_json(initContainers=[container("a")], restartPolicy="Never")
+    node.runtime.exits_at_once["a"] = [3]
+    handle = await node.start(pod)
+    snapshot = await node.until(pod, lambda one: one.lifecycle == "terminated")
+    assert (snapshot.phase, len(node.runtime.named(names.START_CONTAINER))) == ("Failed", 1)
+    outcome = await node.delete(handle)
+    assert outcome.phase == "Failed"
+
+
+async def test_a_crash_loop_backs_off(node: Node) -> None:
+    """The first restart comes at once, the second waits as CrashLoopBackOff, and counts only grow."""
+    pod = pod_json()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    await node.exits(handle, "web", 1)
+    await node.until(pod, lambda one: one.ready and one.restarts == 1)
+    await node.exits(handle, "web", 1)
+    waiting = await node.until(pod, lambda one: one.reason == "CrashLoopBackOff")
+    assert "restarting failed container=web" in waiting.message
+    await node.until(pod, lambda one: one.ready and one.restarts == 2)
+    assert waiting.status["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
+    await node.delete(handle)
+
+
+@pytest.mark.parametrize(
+    ("policy", "exit_code", "phase"),
+    [
+        pytest.param("Never", 0, "Succeeded", id="never-and-success"),
+        pytest.param("Never", 1, "Failed", id="never-and-failure"),
+        pytest.param("OnFailure", 0, "Succeeded", id="on-failure-and-success"),
+    ],
+)
+async def test_a_pod_that_ends_stays_terminated(node: Node, policy: str, exit_code: int, phase: str) -> None:
+    """Its sandbox is stopped, its dead container kept, its workflow open."""
+    pod = pod_json(restartPolicy=policy)
+    node.runtime.exits_at_once["web"] = [exit_code]
+    handle = await node.start(pod)
+    snapshot = await node.until(pod, lambda one: one.lifecycle == "terminated")
+    assert snapshot.phase == phase
+    assert [one.ready for one in node.runtime.sandboxes.values()] == [False]
+    assert len(node.runtime.containers) == 1
+    await node.delete(handle)
+    assert not node.runtime.containers
+
+
+async def test_an_image_that_is_not_found_is_asked_for_again(node: Node) -> None:
+    """ErrImagePull, then ImagePullBackOff, then the pod runs."""
+    pod = pod_json()
+    error = ApplicationError("busybox:1: not found", type="ErrImagePull", non_retryable=True)
+    node.runtime.failing[names.PULL_IMAGE] = [error, error]
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.reason == "ErrImagePull")
+    backing_off = await node.until(pod, lambda one: one.reason == "ImagePullBackOff")
+    assert "ErrImagePull: busybox:1: not found" in backing_off.message
+    await node.until(pod, lambda one: one.ready)
+    await node.delete(handle)
+
+
+async def test_deletion_while_the_image_is_pulled(node: Node) -> None:
+    """Nobody waits for the image of a pod that goes."""
+    pod = pod_json()
+    node.runtime.held[names.PULL_IMAGE] = asyncio.Event()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.sandbox_ready)
+    await node.delete(handle)
+    node.runtime.held[names.PULL_IMAGE].set()
+    assert not node.runtime.sandboxes
+
+
+async def test_deletion_before_the_sandbox_exists(node: Node) -> None:
+    """A sandbox that is made meanwhile is found and removed."""
+    pod = pod_json()
+    gate = node.runtime.held[names.RUN_POD_SANDBOX] = asyncio.Event()
+    handle = await node.start(pod)
+    while not node.runtime.named(names.RUN_POD_SANDBOX):
+        node.runtime.changed.clear()
+        await node.runtime.changed.wait()
+    await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
+    await node.until(pod, lambda one: one.deleting)
+    gate.set()
+    async with asyncio.timeout(20):
+        await handle.result()
+    assert not node.runtime.sandboxes
+    assert not node.runtime.named(names.START_CONTAINER)
+
+
+async def test_a_lost_sandbox_is_replaced(node: Node) -> None:
+    """Everything starts again under the next attempt; the old sandbox goes."""
+    pod = pod_json()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    (old,) = node.runtime.sandboxes.values()
+    node.runtime.sandboxes[old.sandbox_id] = type(old)(old.sandbox_id, old.attempt, ready=False)
+    await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("event", sandbox_lost=True))
+    snapshot = await node.until(pod, lambda one: one.ready and one.sandbox_id != old.sandbox_id)
+    assert snapshot.restarts == 1
+    assert [one.attempt for one in node.runtime.named(names.RUN_POD_SANDBOX)] == [0, 1]
+    await node.delete(handle)
+
+
+async def test_a_successor_waits_for_its_predecessor(node: Node) -> None:
+    """The sandbox is asked for again once no other pod of that name is left."""
+    pod = pod_json()
+    node.runtime.predecessors = {"old-uid"}
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    assert len(node.runtime.named(names.AWAIT_PREDECESSOR)) == 1
+    await node.delete(handle)
+
+
+async def test_a_pod_listed_again_while_it_goes_comes_back(node: Node) -> None:
+    """The same uid, a new run, everything anew."""
+    pod = pod_json()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    gate = node.runtime.held[names.STOP_CONTAINER] = asyncio.Event()
+    await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
+    await node.until(pod, lambda one: one.deleting)
+    await handle.signal(names.POD_LISTED, PodListed("file"))
+    gate.set()
+    await node.until(pod, lambda one: one.ready and not one.deleting)
+    assert len(node.runtime.named(names.RUN_POD_SANDBOX)) == 2
+    del node.runtime.held[names.STOP_CONTAINER]
+    await node.delete(await fresh(node, pod))
+
+
+async def test_a_failed_start_is_tried_again_with_its_reason_shown(node: Node) -> None:
+    """CreateContainerError is a state, not an end."""
+    pod = pod_json()
+    node.runtime.failing[names.START_CONTAINER] = [
+        ApplicationError("no such device", type="CreateContainerError", non_retryable=True)
+    ]
+    handle = await node.start(pod)
+    snapshot = await node.until(pod, lambda one: one.reason == "CreateContainerError")
+    assert snapshot.message == "no such device"
+    await node.until(pod, lambda one: one.ready)
+    await node.delete(handle)
+
+
+async def test_a_hint_without_news_costs_no_activity(node: Node) -> None:
+    """An exit that is known already is not read again."""
+    pod = pod_json(restartPolicy="Never")
+    node.runtime.exits_at_once["web"] = [0]
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.lifecycle == "terminated")
+    (ended,) = node.runtime.containers
+    await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=(ended,)))
+    await node.delete(handle)
+    assert not node.runtime.named(names.READ_POD_RUNTIME)
+
+
+async def test_a_container_that_vanished_counts_as_ended(node: Node) -> None:
+    """Nothing is known of it but that it is gone: the kubelet's words for that, and a restart."""
+    pod = pod_json()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    (gone,) = node.runtime.live().values()
+    assert gone.state is ContainerState.RUNNING
+    del node.runtime.containers[gone.container_id]
+    await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("relist"))
+    snapshot = await node.until(pod, lambda one: one.ready and one.restarts == 1)
+    last = snapshot.status["containerStatuses"][0]["lastState"]["terminated"]
+    assert (last["reason"], last["exitCode"]) == ("ContainerStatusUnknown", 137)
+    await node.delete(handle)
+
+
+async def test_a_long_history_is_continued_as_new(node: Node) -> None:
+    """After 2,000 signals a new run knows everything and nothing is started twice."""
+    pod = pod_json()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    first = (await handle.describe()).run_id
+    for _ in range(25):
+        await asyncio.gather(
+            *[handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=("nobody",))) for _ in range(80)]
+        )
+    async with asyncio.timeout(30):
+        while (await handle.describe()).run_id == first:
+            await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("resync"))
+    await node.delete(await fresh(node, pod))
+    assert len(node.runtime.named(names.RUN_POD_SANDBOX)) == 1
+
+
+async def fresh(node: Node, pod: PodJson):  # type: ignore[no-untyped-def] # noqa: ANN201 - the SDK's generic handle
+    """A handle on the newest run."""
+    meta = pod["metadata"]
+    return node.client.get_workflow_handle(
+        str(names.PodWorkflowId(node.name, meta["namespace"], meta["name"], meta["uid"]))
+    )

@@ -1,0 +1,1 @@
+"""The worker process: hosts activities and workflows of one node."""

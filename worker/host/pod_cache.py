@@ -1,0 +1,95 @@
+"""The node's cache of its pods, written after each decision: `<root-dir>/pods/<uid>/observed.json`.
+
+A workflow hands over a snapshot from its own thread; one thread of ours writes the newest of each pod, so that neither a
+workflow task nor the event loop ever waits for a disk. It is a cache: losing one costs a reader a few milliseconds of truth.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from temporalio.worker import Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
+
+from proto.pod_snapshot import PodSnapshot, read_snapshots, snapshot_path
+from proto.temporal.pod import Lifecycle
+from workflows.publish import EXTERN
+
+
+class PodCache:
+    """Writes snapshots, newest wins; also keeps them in memory for metrics."""
+
+    def __init__(self, root_dir: Path) -> None:
+        self._root_dir = root_dir
+        self._waiting: dict[str, PodSnapshot] = {}
+        self._known = {one.uid: one for one in read_snapshots(root_dir)}
+        self._changed = threading.Condition()
+        self._closing = False
+        self._writer = threading.Thread(target=self._write_all, name="pod-cache", daemon=True)
+
+    def __enter__(self) -> "PodCache":
+        self._writer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._writer.join(timeout=5)
+
+    def publish(self, snapshot: PodSnapshot) -> None:
+        """Take a snapshot; returns at once."""
+        with self._changed:
+            self._waiting[snapshot.uid] = snapshot
+            self._known[snapshot.uid] = snapshot
+            self._changed.notify()
+
+    def snapshots(self) -> list[PodSnapshot]:
+        """Give the newest snapshot of every pod that is still on the node."""
+        with self._changed:
+            return list(self._known.values())
+
+    def _write_all(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._waiting) or self._closing)
+                if not self._waiting:
+                    return
+                batch, self._waiting = self._waiting, {}
+            for snapshot in batch.values():
+                self._write(snapshot)
+
+    def _write(self, snapshot: PodSnapshot) -> None:
+        path = snapshot_path(self._root_dir, snapshot.uid)
+        if snapshot.lifecycle == Lifecycle.SYNC:
+            path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        # a pod that goes has its directory removed meanwhile: then there is nothing to write to, and nothing is made anew
+        new = path.with_name(f".{path.name}.{threading.get_ident()}")
+        try:
+            new.write_bytes(snapshot.to_json())
+            os.replace(new, path)
+        except FileNotFoundError:
+            with self._changed:
+                self._known.pop(snapshot.uid, None)
+        except OSError:
+            with contextlib.suppress(OSError):
+                new.unlink()
+
+
+def publishing(write: Callable[[PodSnapshot], None]) -> Interceptor:
+    """Give every workflow of a worker the extern function that publishes snapshots."""
+
+    class Publisher(WorkflowInboundInterceptor):
+        """Adds nothing but the extern function."""
+
+    class Publishing(Interceptor):
+        """Installs the extern function when a workflow class is first used."""
+
+        def workflow_interceptor_class(self, input: WorkflowInterceptorClassInput) -> type[WorkflowInboundInterceptor]:  # noqa: A002 - the SDK's name
+            functions: dict[str, Any] = {EXTERN: write}
+            input.unsafe_extern_functions.update(functions)  # type: ignore[typeddict-item] # a mutable mapping of any names
+            return Publisher
+
+    return Publishing()

@@ -1,0 +1,61 @@
+"""What a starting worker does about the one before it: nothing that it had begun is waited for (design §4.7).
+
+After kill -9 an activity in flight is only missed when its heartbeat is, seconds later. But whoever holds the node's lock
+knows that no other worker lives: every attempt that another identity had begun is failed at once, and Temporal starts the
+next try here, with its heartbeat details kept and no event in the history.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+
+from proto.temporal.names import POD_WORKFLOW
+from worker.temporal_client import activity_of
+
+AT_A_TIME = 16
+
+
+async def open_pods(client: Client, node: str) -> AsyncIterator[str]:
+    """List the ids of this node's open pod workflows."""
+    query = (
+        f"WorkflowType = '{POD_WORKFLOW}' AND PodNode = '{node}' "
+        f"AND ExecutionStatus = '{WorkflowExecutionStatus.RUNNING.name.title()}'"
+    )
+    async for execution in client.list_workflows(query):
+        yield execution.id
+
+
+async def take_over(client: Client, node: str, identity: str) -> int:
+    """Fail every attempt of an earlier worker of this node; answers how many there were. Call with the node lock held."""
+    limit = asyncio.Semaphore(AT_A_TIME)
+
+    async def one(workflow_id: str) -> int:
+        async with limit:
+            return await free_attempts(client, workflow_id, identity)
+
+    return sum(await asyncio.gather(*[one(workflow_id) async for workflow_id in open_pods(client, node)]))
+
+
+async def free_attempts(client: Client, workflow_id: str, identity: str) -> int:
+    """Fail the attempts of one workflow that other identities began; answers how many."""
+    freed = 0
+    try:
+        described = await client.get_workflow_handle(workflow_id).describe()
+    except RPCError:
+        return 0  # it has closed meanwhile
+    for pending in described.raw_description.pending_activities:
+        begun = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+        if not begun or pending.last_worker_identity == identity:
+            continue
+        try:
+            await activity_of(client, workflow_id, pending.activity_id).fail(
+                ApplicationError(f"its worker {pending.last_worker_identity} is gone", type="WorkerGone")
+            )
+            freed += 1
+        except RPCError:
+            continue  # it was answered meanwhile
+    return freed
