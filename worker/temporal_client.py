@@ -57,6 +57,8 @@ class TemporalSettings:
     profile: str | None = None
     address: str | None = None
     """Overrides environment and profile: the embedded Temporal's own address."""
+    namespace: str | None = None
+    """Overrides them too: TempoletConfiguration's temporal.namespace."""
     retention: timedelta = timedelta(days=RETENTION_DAYS)
     environment: dict[str, str] | None = field(default=None, repr=False)
     """Instead of the process's, for tests."""
@@ -87,7 +89,7 @@ async def connect(
     options = profile.to_client_connect_config()
     address = settings.address or profile.address or DEFAULT_ADDRESS
     options["target_host"] = address
-    options["namespace"] = profile.namespace or NAMESPACE
+    options["namespace"] = settings.namespace or profile.namespace or NAMESPACE
     converter = data_converter(keys)
     wait = _FIRST_WAIT
     while True:
