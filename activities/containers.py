@@ -49,8 +49,8 @@ class ContainerActivities:
         """
         name, pod = str(request.container["name"]), request.pod
         async with heartbeating(f"start {name} of {pod}"), self._services.locks.hold(f"{pod.uid}/{name}"):
-            container_id = await self._find_or_create(request, name)
-            return await self._start(request, container_id, name)
+            container_id, state = await self._find_or_create(request, name)
+            return await self._start(request, container_id, state)
 
     @activity.defn(name=names.STOP_CONTAINER)
     async def stop_container(self, request: StopContainer) -> RuntimeContainer:
@@ -60,7 +60,8 @@ class ContainerActivities:
         async with heartbeating(f"stop {request.name} of {request.pod}: {request.reason}"):
             try:
                 await self._services.runtime.stop_container(request.container_id, seconds)
-                return await self._read_back(request.container_id, sandbox_id="")
+                status = await self._services.runtime.container_status(request.container_id)
+                return await runtime_container(status, sandbox_id="")
             except CriError as error:
                 if error.remedy is Remedy.GONE:
                     return _lost(request)
@@ -78,15 +79,16 @@ class ContainerActivities:
                     doing = f"remove container {request.name} of {request.pod}"
                     raise translated(error, self._services.endpoint, "FailedRemoveContainer", doing) from error
 
-    async def _find_or_create(self, request: StartContainer, name: str) -> str:
+    async def _find_or_create(self, request: StartContainer, name: str) -> tuple[str, int]:
+        """Answer the container's id and its state in the CRI's number."""
         doing = f"create container {name} of {request.pod}"
         raised, wait_until = 0, monotonic() + self._services.settings.name_reserved_wait.total_seconds()
         while True:
             try:
                 found, attempt = await self._look(request, name)
                 if found:
-                    return found
-                return await self._create(request, attempt + raised)
+                    return found.id, found.state
+                return await self._create(request, attempt + raised), _CREATED
             except (OSError, ValueError, UnresolvedVariable) as error:
                 raise failed("CreateContainerConfigError", f"{doing}: {error}") from error
             except CriError as error:
@@ -97,14 +99,14 @@ class ContainerActivities:
             else:
                 raised += 1
 
-    async def _look(self, request: StartContainer, name: str) -> tuple[str | None, int]:
+    async def _look(self, request: StartContainer, name: str) -> tuple[cri.Container | None, int]:
         """Answer the container of this attempt and sandbox, or None and the first attempt whose name is free."""
         own = await self._services.runtime.list_containers(container_labels(request.pod, name))
         taken = []
         for one in own:
             if one.metadata.attempt == request.attempt and one.pod_sandbox_id == request.sandbox_id:
                 if one.state != _UNKNOWN:
-                    return one.id, request.attempt
+                    return one, request.attempt
                 await self._services.runtime.remove_container(one.id)  # the runtime itself lost sight of it
                 continue
             taken.append(one.metadata.attempt)
@@ -114,13 +116,14 @@ class ContainerActivities:
         config, sandbox = await asyncio.to_thread(_prepare, self._services, request, attempt)
         return await self._services.runtime.create_container(request.sandbox_id, config, sandbox)
 
-    async def _start(self, request: StartContainer, container_id: str, name: str) -> RuntimeContainer:
+    async def _start(self, request: StartContainer, container_id: str, state: int) -> RuntimeContainer:
         """Start a created container; whatever else it is by now is its answer."""
-        doing = f"start container {name} of {request.pod}"
+        doing = f"start container {request.container['name']} of {request.pod}"
         try:
-            status = await self._services.runtime.container_status(container_id)
-            if status.state == _CREATED:
+            if state == _CREATED:
                 status = await self._start_created(container_id)
+            else:
+                status = await self._services.runtime.container_status(container_id)
         except CriError as error:
             raise translated(error, self._services.endpoint, "RunContainerError", doing) from error
         return await runtime_container(status, request.sandbox_id)
@@ -137,9 +140,6 @@ class ContainerActivities:
                 raise
             return status
         return await runtime.container_status(container_id)
-
-    async def _read_back(self, container_id: str, sandbox_id: str) -> RuntimeContainer:
-        return await runtime_container(await self._services.runtime.container_status(container_id), sandbox_id)
 
 
 def _prepare(

@@ -39,7 +39,7 @@ class ImageActivities:
             image = with_default_tag(request.image)
         except InvalidImageName as error:
             raise failed("InvalidImageName", f"Failed to apply default image tag: {error}") from error
-        if request.policy != "Always" or request.already_pulled:
+        if request.policy != "Always":
             if found := await self._inspect(image):
                 return PulledImage(image_ref=found.id, present=True, size_bytes=found.size)
             if request.policy == "Never":
