@@ -1,0 +1,101 @@
+"""From a manifest's bytes to one valid, defaulted pod of this node, or to a list of all that is wrong with it.
+
+Called by `manifest_folder` in a thread for each file that changed. Pure: it reads neither file nor clock, and never
+raises for what the bytes may be. The order is the kubelet's (pkg/kubelet/config/common.go): read, default, place on the
+node, validate; before that comes what this version does not run yet, so that no pod is half-run.
+"""
+
+import codecs
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from proto.temporal.pod import PodJson
+from worker.poller.manifest_json import read_json
+from worker.poller.manifest_refusal import LARGEST_FILE, LARGEST_POD, ManifestUnreadable
+from worker.poller.manifest_yaml import read_yaml
+from worker.poller.static_pod import Refused, StaticPod, api_references, place_static_pod
+from workflows.decide.defaults import default_pod
+from workflows.decide.supported import POD
+from workflows.decide.validation.field_errors import invalid, required
+from workflows.decide.validation.pod import validate_pod
+from workflows.decide.validation.structure import read_structure
+
+_MOST_MESSAGES: Final = 20
+_CHUNK: Final = 64 * 1024
+
+
+def read_manifest(path: Path, data: bytes, node_name: str, now: datetime) -> StaticPod | Refused:
+    """Read one manifest; `now` becomes the annotation of when it was seen."""
+    try:
+        document = read_document(data)
+    except ManifestUnreadable as error:
+        return Refused(path, error.reason, (str(error),))
+    if wrong := _not_a_pod(document):
+        return Refused(path, "NotAPod", wrong)
+    structure = read_structure(document, POD)
+    if structure.faults:
+        return _refused(path, "InvalidPod", (*structure.faults, *structure.not_yet))
+    pod = default_pod(structure.content)
+    if not pod["metadata"].get("name"):
+        return _refused(path, "InvalidPod", (required("metadata.name"), *structure.not_yet))
+    placed = place_static_pod(path, pod, node_name, now)
+    faults = (*api_references(placed.pod), *validate_pod(placed.pod))
+    if faults:
+        return _refused(path, "InvalidPod", (*faults, *structure.not_yet))
+    if structure.not_yet:
+        return _refused(path, "NotSupportedYet", structure.not_yet)
+    if (size := _size(placed.pod)) > LARGEST_POD:
+        return Refused(path, "TooLarge", (f"the pod has {size} bytes as JSON; {LARGEST_POD} is the most",))
+    return placed
+
+
+def read_document(data: bytes) -> Any:
+    """Read the one YAML or JSON document of a file; raises ManifestUnreadable."""
+    if len(data) > LARGEST_FILE:
+        raise ManifestUnreadable("TooLarge", f"the file is larger than {LARGEST_FILE} bytes")
+    data = data.removeprefix(codecs.BOM_UTF8)
+    _refuse_binary(data)
+    document = read_json(data.decode()) if data.lstrip().startswith(b"{") else read_yaml(data)
+    if document is None:
+        raise ManifestUnreadable("Empty", "the file says nothing; a Pod of apiVersion v1 is expected")
+    return document
+
+
+def _refuse_binary(data: bytes) -> None:
+    """Refuse NUL bytes and what is not UTF-8, without decoding a large file as a whole."""
+    if (nul := data.find(b"\0")) >= 0:
+        line = data.count(b"\n", 0, nul) + 1
+        raise ManifestUnreadable("NotText", f"line {line}: a NUL byte; is it a text file?")
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for start in range(0, len(data) + 1, _CHUNK):
+        try:
+            decoder.decode(data[start : start + _CHUNK], final=start + _CHUNK > len(data))
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, start + error.start) + 1
+            raise ManifestUnreadable("NotText", f"about line {line}: not UTF-8 ({error.reason})") from error
+
+
+def _not_a_pod(document: Any) -> tuple[str, ...]:
+    """Say why the document is no Pod of v1; nothing when it is."""
+    if not isinstance(document, dict):
+        return ("a Pod of apiVersion v1 is expected, not a list or a single value",)
+    expected = {"apiVersion": "v1", "kind": "Pod"}
+    return tuple(
+        invalid(field, document[field], f"must be {value}; a manifest here is one Pod of apiVersion v1")
+        if document.get(field)
+        else required(field, f"must be {value}")
+        for field, value in expected.items()
+        if document.get(field) != value
+    )
+
+
+def _refused(path: Path, reason: str, messages: tuple[str, ...]) -> Refused:
+    if len(messages) > _MOST_MESSAGES:
+        messages = (*messages[:_MOST_MESSAGES], f"and {len(messages) - _MOST_MESSAGES} more")
+    return Refused(path, reason, messages)
+
+
+def _size(pod: PodJson) -> int:
+    return len(json.dumps(pod, separators=(",", ":"), ensure_ascii=False).encode())

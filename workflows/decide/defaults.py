@@ -1,0 +1,95 @@
+"""What Kubernetes fills in where a manifest says nothing.
+
+Called by the poller once the structure is sound; the rules are pkg/apis/core/v1/defaults.go and zz_generated.defaults.go
+for the fields that `supported` runs. Empty text counts as unset where Go's field is no pointer.
+"""
+
+import re
+from typing import Any, Final
+
+from proto.kubernetes.quantity import canonical_quantity, parse_quantity
+from proto.temporal.pod import PodJson
+
+TERMINATION_MESSAGE_PATH: Final = "/dev/termination-log"
+_GRACE_SECONDS: Final = 30
+_MILLI: Final = 10**6  # in billionths
+
+# the grammar of image references, github.com/distribution/reference, with its familiar short forms
+_ALPHANUMERIC: Final = r"[a-z0-9]+"
+_PATH_PART: Final = rf"{_ALPHANUMERIC}(?:(?:[._]|__|-+){_ALPHANUMERIC})*"
+_HOST_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_HOST: Final = rf"(?:{_HOST_PART}(?:\.{_HOST_PART})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_REFERENCE: Final = re.compile(
+    rf"(?P<name>(?:{_HOST}/)?{_PATH_PART}(?:/{_PATH_PART})*)"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?"
+    r"(?:@(?P<digest>[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?",
+    re.ASCII,
+)
+_IMAGE_ID: Final = re.compile(r"[a-f0-9]{64}", re.ASCII)
+
+
+def default_pod(pod: PodJson) -> PodJson:
+    """Fill in what the pod leaves open; returns a new pod and leaves the given one as it is."""
+    spec = dict(pod["spec"])
+    host_network = bool(spec.get("hostNetwork"))
+    for kind in ("containers", "initContainers"):
+        if kind in spec:
+            spec[kind] = [_container(one, host_network=host_network) for one in spec[kind]]
+    _where_unset(spec, "restartPolicy", "Always")
+    _where_unset(spec, "dnsPolicy", "ClusterFirst")
+    _where_unset(spec, "schedulerName", "default-scheduler")
+    spec.setdefault("terminationGracePeriodSeconds", _GRACE_SECONDS)
+    spec.setdefault("securityContext", {})
+    spec.setdefault("enableServiceLinks", True)
+    return pod | {"spec": spec}
+
+
+def pull_policy_of(image: str) -> str:
+    """Say how an image is pulled when the manifest does not: always for the tag latest, written or implied."""
+    match = _REFERENCE.fullmatch(image)
+    if match is None or _IMAGE_ID.fullmatch(image):
+        return "IfNotPresent"
+    implied = match["tag"] is None and match["digest"] is None
+    return "Always" if implied or match["tag"] == "latest" else "IfNotPresent"
+
+
+def _container(container: dict[str, Any], *, host_network: bool) -> dict[str, Any]:
+    filled = dict(container)
+    _where_unset(filled, "imagePullPolicy", pull_policy_of(container.get("image", "")))
+    _where_unset(filled, "terminationMessagePath", TERMINATION_MESSAGE_PATH)
+    _where_unset(filled, "terminationMessagePolicy", "File")
+    if "ports" in filled:
+        filled["ports"] = [_port(one, host_network=host_network) for one in filled["ports"]]
+    filled["resources"] = _resources(filled.get("resources", {}))
+    return filled
+
+
+def _port(port: dict[str, Any], *, host_network: bool) -> dict[str, Any]:
+    filled = dict(port)
+    _where_unset(filled, "protocol", "TCP")
+    if host_network and not filled.get("hostPort") and "containerPort" in filled:
+        filled["hostPort"] = filled["containerPort"]
+    return filled
+
+
+def _resources(resources: dict[str, Any]) -> dict[str, Any]:
+    """Let requests that are not given follow from limits; amounts are rounded up to thousandths."""
+    filled = dict(resources)
+    if "limits" in filled:
+        filled["requests"] = filled["limits"] | filled.get("requests", {})
+    for kind in ("limits", "requests"):
+        if kind in filled:
+            filled[kind] = {name: _rounded_up(amount) for name, amount in filled[kind].items()}
+    return filled
+
+
+def _rounded_up(amount: str) -> str:
+    quantity = parse_quantity(amount)
+    if quantity.nanos % _MILLI == 0:
+        return amount
+    return canonical_quantity(f"{quantity.milli}m")
+
+
+def _where_unset(fields: dict[str, Any], name: str, value: Any) -> None:
+    if not fields.get(name):
+        fields[name] = value

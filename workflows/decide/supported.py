@@ -1,0 +1,206 @@
+"""What of a pod this version runs: one line a field, and everything else refused by its path.
+
+Read by `validation.structure`, which walks a manifest along these tables. A field that is missing here is unknown to
+Kubernetes; a line `not_yet` is known and refused, so that no pod is half-run; `only` and `only_empty` take the values
+that ask for nothing special. To support one more field, change its line and give it its rule in `validation`. A test
+holds the names and kinds against kubernetes.client's models, whose schema is one release newer (1.37) than the rules.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+
+class Kind(StrEnum):
+    """What JSON a field takes; the value is how a message names it."""
+
+    STRING = "a string"
+    BOOLEAN = "a boolean"
+    INT32 = "a 32-bit integer"
+    INT64 = "a 64-bit integer"
+    TIME = "a time"
+    STRINGS = "a list of strings"
+    STRING_MAP = "a mapping of strings"
+    QUANTITY_MAP = "a mapping of quantities"
+    OBJECT = "an object"
+    OBJECTS = "a list of objects"
+
+
+class Support(StrEnum):
+    """Whether this version acts on a field."""
+
+    RUNS = "runs"
+    SOME_VALUES = "some values"
+    NOT_YET = "not yet"
+
+
+Fields = Mapping[str, "Field"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: its kind, what lies inside, and which values are acted upon."""
+
+    kind: Kind
+    support: Support
+    inside: Fields | None = None
+    only: tuple[Any, ...] = ()
+    """The values taken, of a field with `SOME_VALUES`."""
+    never: tuple[str, ...] = ()
+    """Values (of a mapping: its keys) that Kubernetes knows and this version does not act upon; `*` stands for any."""
+
+
+def runs(kind: Kind, inside: Fields | None = None, never: tuple[str, ...] = ()) -> Field:
+    """Take the field as Kubernetes does, but for `never`."""
+    return Field(kind, Support.RUNS, inside, never=never)
+
+
+def only(kind: Kind, *values: Any) -> Field:
+    """Take these values, each of which is what Kubernetes does anyway."""
+    return Field(kind, Support.SOME_VALUES, only=values)
+
+
+def only_empty(kind: Kind) -> Field:
+    """Take an empty list, mapping or string, which asks for nothing."""
+    return only(kind, [], {}, "")
+
+
+def not_yet(kind: Kind) -> Field:
+    """Refuse the field, whatever it says."""
+    return Field(kind, Support.NOT_YET)
+
+
+ON: Final = True
+OFF: Final = False
+
+METADATA: Final[Fields] = {
+    "name": runs(Kind.STRING),
+    "namespace": runs(Kind.STRING),
+    "uid": runs(Kind.STRING),
+    "labels": runs(Kind.STRING_MAP),
+    "annotations": runs(
+        Kind.STRING_MAP, never=("kubernetes.io/config.mirror", "*apparmor.security*", "*seccomp.security*")
+    ),
+    "generateName": only_empty(Kind.STRING),
+    "creationTimestamp": not_yet(Kind.TIME),
+    "deletionTimestamp": not_yet(Kind.TIME),
+    "deletionGracePeriodSeconds": not_yet(Kind.INT64),
+    "finalizers": only_empty(Kind.STRINGS),
+    "generation": only(Kind.INT64, 0),
+    "managedFields": only_empty(Kind.OBJECTS),
+    "ownerReferences": only_empty(Kind.OBJECTS),
+    "resourceVersion": only_empty(Kind.STRING),
+    "selfLink": only_empty(Kind.STRING),
+}
+
+ENV_VAR: Final[Fields] = {
+    "name": runs(Kind.STRING),
+    "value": runs(Kind.STRING),
+    "valueFrom": not_yet(Kind.OBJECT),
+}
+
+CONTAINER_PORT: Final[Fields] = {
+    "name": runs(Kind.STRING),
+    "containerPort": runs(Kind.INT32),
+    "hostPort": runs(Kind.INT32),
+    "hostIP": runs(Kind.STRING),
+    "protocol": runs(Kind.STRING),
+}
+
+RESOURCES: Final[Fields] = {
+    # ephemeral-storage: a request is only summed up, as the kubelet does; a limit it would enforce by eviction
+    "requests": runs(Kind.QUANTITY_MAP, never=("hugepages-*", "*/*")),
+    "limits": runs(Kind.QUANTITY_MAP, never=("ephemeral-storage", "hugepages-*", "*/*")),
+    "claims": only_empty(Kind.OBJECTS),
+}
+
+CONTAINER: Final[Fields] = {
+    "name": runs(Kind.STRING),
+    "image": runs(Kind.STRING),
+    "imagePullPolicy": runs(Kind.STRING),
+    "command": runs(Kind.STRINGS),
+    "args": runs(Kind.STRINGS),
+    "workingDir": runs(Kind.STRING),
+    "env": runs(Kind.OBJECTS, ENV_VAR),
+    "envFrom": only_empty(Kind.OBJECTS),
+    "ports": runs(Kind.OBJECTS, CONTAINER_PORT),
+    "resources": runs(Kind.OBJECT, RESOURCES),
+    "resizePolicy": only_empty(Kind.OBJECTS),
+    "restartPolicy": not_yet(Kind.STRING),
+    "restartPolicyRules": only_empty(Kind.OBJECTS),
+    "volumeMounts": only_empty(Kind.OBJECTS),
+    "volumeDevices": only_empty(Kind.OBJECTS),
+    "livenessProbe": not_yet(Kind.OBJECT),
+    "readinessProbe": not_yet(Kind.OBJECT),
+    "startupProbe": not_yet(Kind.OBJECT),
+    "lifecycle": only_empty(Kind.OBJECT),
+    "terminationMessagePath": only(Kind.STRING, "/dev/termination-log", ""),
+    "terminationMessagePolicy": runs(Kind.STRING, never=("FallbackToLogsOnError",)),
+    "securityContext": only_empty(Kind.OBJECT),
+    "stdin": runs(Kind.BOOLEAN),
+    "stdinOnce": runs(Kind.BOOLEAN),
+    "tty": runs(Kind.BOOLEAN),
+}
+
+TOLERATION: Final[Fields] = {
+    "key": runs(Kind.STRING),
+    "operator": runs(Kind.STRING),
+    "value": runs(Kind.STRING),
+    "effect": runs(Kind.STRING),
+    "tolerationSeconds": runs(Kind.INT64),
+}
+
+SPEC: Final[Fields] = {
+    "containers": runs(Kind.OBJECTS, CONTAINER),
+    "initContainers": runs(Kind.OBJECTS, CONTAINER),
+    "ephemeralContainers": only_empty(Kind.OBJECTS),
+    "volumes": only_empty(Kind.OBJECTS),
+    "restartPolicy": runs(Kind.STRING),
+    "terminationGracePeriodSeconds": runs(Kind.INT64),
+    "activeDeadlineSeconds": not_yet(Kind.INT64),
+    "dnsPolicy": runs(Kind.STRING, never=("None",)),
+    "dnsConfig": only_empty(Kind.OBJECT),
+    "nodeSelector": runs(Kind.STRING_MAP),
+    "serviceAccountName": runs(Kind.STRING),
+    "serviceAccount": runs(Kind.STRING),
+    "automountServiceAccountToken": only(Kind.BOOLEAN, OFF),
+    "nodeName": runs(Kind.STRING),
+    "hostNetwork": runs(Kind.BOOLEAN),
+    "hostPID": only(Kind.BOOLEAN, OFF),
+    "hostIPC": only(Kind.BOOLEAN, OFF),
+    "hostUsers": only(Kind.BOOLEAN, ON),
+    "shareProcessNamespace": only(Kind.BOOLEAN, OFF),
+    "securityContext": only_empty(Kind.OBJECT),
+    "imagePullSecrets": only_empty(Kind.OBJECTS),
+    "hostname": runs(Kind.STRING),
+    "hostnameOverride": not_yet(Kind.STRING),
+    "subdomain": only_empty(Kind.STRING),
+    "setHostnameAsFQDN": only(Kind.BOOLEAN, OFF),
+    "hostAliases": only_empty(Kind.OBJECTS),
+    "affinity": only_empty(Kind.OBJECT),
+    "schedulerName": runs(Kind.STRING),
+    "schedulingGates": only_empty(Kind.OBJECTS),
+    "schedulingGroup": not_yet(Kind.OBJECT),
+    "tolerations": runs(Kind.OBJECTS, TOLERATION),
+    "topologySpreadConstraints": only_empty(Kind.OBJECTS),
+    "priority": runs(Kind.INT32),
+    "priorityClassName": runs(Kind.STRING),
+    "preemptionPolicy": runs(Kind.STRING),
+    "runtimeClassName": not_yet(Kind.STRING),
+    "overhead": only_empty(Kind.QUANTITY_MAP),
+    "resources": not_yet(Kind.OBJECT),
+    "resourceClaims": only_empty(Kind.OBJECTS),
+    "readinessGates": only_empty(Kind.OBJECTS),
+    "enableServiceLinks": runs(Kind.BOOLEAN),
+    "evictionResponders": only_empty(Kind.OBJECTS),
+    "os": not_yet(Kind.OBJECT),
+}
+
+POD: Final[Fields] = {
+    "apiVersion": runs(Kind.STRING),
+    "kind": runs(Kind.STRING),
+    "metadata": runs(Kind.OBJECT, METADATA),
+    "spec": runs(Kind.OBJECT, SPEC),
+    "status": only_empty(Kind.OBJECT),
+}

@@ -1,0 +1,103 @@
+"""Rules about containers: names, images, ports, environment.
+
+Called by `pod`; source: pkg/apis/core/validation/validation.go, validateContainers, validateInitContainers and what
+they call. Each function yields the faults that it finds.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from workflows.decide.validation import names
+from workflows.decide.validation.field_errors import duplicate, invalid, not_supported, required
+from workflows.decide.validation.requirements import validate_resources
+
+Container = Mapping[str, Any]
+
+_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
+
+
+def validate_containers(containers: Sequence[Container], path: str) -> Iterator[str]:
+    """Judge the containers; a host port belongs to one of them."""
+    if not containers:
+        yield required(path)
+    taken: set[str] = set()
+    for index, container in enumerate(containers):
+        yield from _container(container, f"{path}[{index}]")
+        yield from _unique_name(container, f"{path}[{index}]", taken)
+    yield from _host_port_conflicts(containers, path)
+
+
+def validate_init_containers(containers: Sequence[Container], others: Sequence[Container], path: str) -> Iterator[str]:
+    """Judge the init containers; `others` share their names but not their ports, for they run one by one."""
+    taken = {name for other in others if (name := other.get("name"))}
+    for index, container in enumerate(containers):
+        yield from _container(container, f"{path}[{index}]")
+        yield from _unique_name(container, f"{path}[{index}]", taken)
+        yield from _host_port_conflicts([container], path, first=index)
+
+
+def _container(container: Container, path: str) -> Iterator[str]:
+    if name := container.get("name"):
+        yield from (invalid(f"{path}.name", name, one) for one in names.dns_label(name))
+    else:
+        yield required(f"{path}.name")
+    image = container.get("image", "")
+    if not image:
+        yield required(f"{path}.image")
+    elif image != image.strip():
+        yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
+    for field, known in (("terminationMessagePolicy", _MESSAGE_POLICIES), ("imagePullPolicy", _PULL_POLICIES)):
+        if (value := container[field]) not in known:
+            yield not_supported(f"{path}.{field}", value, known)
+    yield from _ports(container.get("ports", ()), f"{path}.ports")
+    for index, variable in enumerate(container.get("env", ())):
+        yield from _variable(variable, f"{path}.env[{index}]")
+    yield from validate_resources(container.get("resources", {}), f"{path}.resources")
+
+
+def _unique_name(container: Container, path: str, taken: set[str]) -> Iterator[str]:
+    name = container.get("name")
+    if name and name in taken:
+        yield duplicate(f"{path}.name", name)
+    elif name:
+        taken.add(name)
+
+
+def _ports(ports: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
+    taken: set[str] = set()
+    for index, port in enumerate(ports):
+        here = f"{path}[{index}]"
+        if name := port.get("name"):
+            faults = list(names.port_name(name))
+            yield from (invalid(f"{here}.name", name, one) for one in faults)
+            if not faults and name in taken:
+                yield duplicate(f"{here}.name", name)
+            taken.add(name)
+        if not port.get("containerPort"):
+            yield required(f"{here}.containerPort")
+        for field in ("containerPort", "hostPort"):
+            if number := port.get(field):
+                yield from (invalid(f"{here}.{field}", number, one) for one in names.port_number(number))
+        if (protocol := port["protocol"]) not in _PROTOCOLS:
+            yield not_supported(f"{here}.protocol", protocol, _PROTOCOLS)
+
+
+def _variable(variable: Mapping[str, Any], path: str) -> Iterator[str]:
+    if name := variable.get("name"):
+        yield from (invalid(f"{path}.name", name, one) for one in names.environment_name(name))
+    else:
+        yield required(f"{path}.name")
+
+
+def _host_port_conflicts(containers: Sequence[Container], path: str, first: int = 0) -> Iterator[str]:
+    taken: set[str] = set()
+    for index, container in enumerate(containers, start=first):
+        for number, port in enumerate(container.get("ports", ())):
+            if not port.get("hostPort"):
+                continue
+            place = f"{port['protocol']}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if place in taken:
+                yield duplicate(f"{path}[{index}].ports[{number}].hostPort", place)
+            taken.add(place)

@@ -1,0 +1,80 @@
+"""Messages about one field, in the API's words: path, kind of fault, value, and what would be right.
+
+Used by everything that judges a manifest; the wording is k8s.io/apimachinery pkg/util/validation/field, because
+operators search for it. Values are shortened, so that a megabyte of rubbish does not come back as a message.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+_LONGEST: Final = 120
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+
+
+class Key(str):
+    """A step of a path that is the operator's own word, not a field of the API."""
+
+    __slots__ = ()
+
+
+def key_path(steps: Sequence[str | int]) -> str:
+    """Write a path as Kubernetes does: `spec.containers[0].name`, `metadata.labels[example.com/app]`."""
+    path = ""
+    for step in steps:
+        match step:
+            case str() if not isinstance(step, Key) and _PLAIN_KEY.fullmatch(step) and len(step) <= _LONGEST:
+                path += f".{step}" if path else step
+            case str():
+                path += f"[{_printable(step)}]"
+            case int():
+                path += f"[{step}]"
+    return path
+
+
+def required(path: str, detail: str = "") -> str:
+    """Say that the field must be there."""
+    return f"{path}: Required value" + (f": {detail}" if detail else "")
+
+
+def invalid(path: str, value: Any, detail: str) -> str:
+    """Say that this value can't be, and why."""
+    return f"{path}: Invalid value: {quoted(value)}: {detail}"
+
+
+def not_supported(path: str, value: Any, values: Sequence[str]) -> str:
+    """Say that the value is none of those that the API knows."""
+    return f"{path}: Unsupported value: {quoted(value)}: supported values: {', '.join(quoted(one) for one in values)}"
+
+
+def duplicate(path: str, value: str) -> str:
+    """Say that another item has this value already."""
+    return f"{path}: Duplicate value: {quoted(value)}"
+
+
+def forbidden(path: str, detail: str) -> str:
+    """Say that the field may not be set here."""
+    return f"{path}: Forbidden: {detail}"
+
+
+def too_long(path: str, most: int) -> str:
+    """Say that there are more than so many bytes."""
+    return f"{path}: Too long: may not be more than {most} bytes"
+
+
+def quoted(value: Any) -> str:
+    """Write a JSON value, shortened."""
+    if isinstance(value, str):
+        return json.dumps(shortened(value), ensure_ascii=not shortened(value).isprintable())
+    return shortened(json.dumps(value)) if isinstance(value, bool | int | float) else shortened(repr(value))
+
+
+def shortened(text: str) -> str:
+    """Cut long text."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _printable(key: str) -> str:
+    short = shortened(key)
+    return short if short.isprintable() else json.dumps(short)

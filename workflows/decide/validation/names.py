@@ -1,0 +1,112 @@
+"""What names, labels and keys may be; each check answers with the API's sentences, none when all is well.
+
+Used by the other rules of this folder. Source: k8s.io/apimachinery pkg/api/validate/content and pkg/util/validation.
+Lengths count bytes, as there.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_KEY_NAME: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE: Final = f"({_KEY_NAME})?"
+_ALPHANUMERIC_ENDS: Final = "and must start and end with an alphanumeric character"
+_KEY_RULE: Final = f"must consist of alphanumeric characters, '-', '_' or '.', {_ALPHANUMERIC_ENDS}"
+
+_IS_LABEL: Final = re.compile(_LABEL, re.ASCII)
+_IS_SUBDOMAIN: Final = re.compile(_SUBDOMAIN, re.ASCII)
+_IS_KEY_NAME: Final = re.compile(_KEY_NAME, re.ASCII)
+_IS_VALUE: Final = re.compile(_VALUE, re.ASCII)
+_IS_PORT_NAME: Final = re.compile("[-a-z0-9]+", re.ASCII)
+
+
+def dns_label(value: str) -> Iterator[str]:
+    """Check one DNS label of RFC 1123: a container's name, a namespace, a hostname."""
+    yield from _no_longer(value, 63)
+    if _fits(_IS_LABEL, value, 63):
+        return
+    if _fits(_IS_SUBDOMAIN, value, 63):
+        yield "must not contain dots"
+    else:
+        rule = f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {_ALPHANUMERIC_ENDS}"
+        yield _told(rule, _LABEL, "my-name", "123-abc")
+
+
+def dns_subdomain(value: str) -> Iterator[str]:
+    """Check a DNS subdomain of RFC 1123: the name of a pod, node or priority class."""
+    yield from _no_longer(value, 253)
+    if not _fits(_IS_SUBDOMAIN, value, 253):
+        rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+        yield _told(rule + _ALPHANUMERIC_ENDS, _SUBDOMAIN, "example.com")
+
+
+def qualified_name(value: str) -> Iterator[str]:
+    """Check the key of a label, annotation or resource: a name with an optional domain before a slash."""
+    *prefixes, name = value.split("/")
+    if len(prefixes) > 1:
+        told = _told(_KEY_RULE, _KEY_NAME, "MyName", "my.name", "123-abc")
+        yield f"a valid label key {told} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return
+    for prefix in prefixes:
+        yield from (f"prefix part {one}" for one in (dns_subdomain(prefix) if prefix else ("must be non-empty",)))
+    if not name:
+        yield "name part must be non-empty"
+    yield from (f"name part {one}" for one in _no_longer(name, 63))
+    if not _fits(_IS_KEY_NAME, name, 63):
+        yield f"name part {_told(_KEY_RULE, _KEY_NAME, 'MyName', 'my.name', '123-abc')}"
+
+
+def label_value(value: str) -> Iterator[str]:
+    """Check the value of a label."""
+    yield from _no_longer(value, 63)
+    if not _fits(_IS_VALUE, value, 63):
+        rule = f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {_ALPHANUMERIC_ENDS}"
+        yield _told(rule, _VALUE, "MyValue", "my_value", "12345")
+
+
+def port_name(value: str) -> Iterator[str]:
+    """Check the name of a port."""
+    if _bytes(value) > 15:
+        yield "must be no more than 15 characters"
+    if not _IS_PORT_NAME.fullmatch(value):
+        yield "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+    if not re.search("[a-z]", value):
+        yield "must contain at least one letter (a-z)"
+    if "--" in value:
+        yield "must not contain consecutive hyphens"
+    if value.startswith("-") or value.endswith("-"):
+        yield "must not begin or end with a hyphen"
+
+
+def port_number(value: int) -> Iterator[str]:
+    """Check the number of a port."""
+    if not 1 <= value <= 65535:
+        yield "must be between 1 and 65535, inclusive"
+
+
+def environment_name(value: str) -> Iterator[str]:
+    """Check the name of an environment variable (the relaxed rule, GA in 1.34)."""
+    if any(not " " <= sign <= "~" or sign == "=" for sign in value):
+        yield "a valid environment variable name must consist only of printable ASCII characters other than '='"
+
+
+def _fits(shape: re.Pattern[str], value: str, most: int) -> bool:
+    """Match without spending time on text that is too long anyway; its length was reported already."""
+    return shape.fullmatch(value[: 4 * most]) is not None
+
+
+def _no_longer(value: str, most: int) -> Iterator[str]:
+    if _bytes(value) > most:
+        yield f"must be no more than {most} bytes"
+
+
+def _bytes(value: str) -> int:
+    return len(value) if value.isascii() else len(value.encode())
+
+
+def _told(rule: str, shape: str, *examples: str) -> str:
+    """Add examples and the expression, as every such message of the API does."""
+    shown = " or ".join(f"'{one}', " for one in examples)
+    return f"{rule} (e.g. {shown}regex used for validation is '{shape}')"
