@@ -16,7 +16,7 @@ from temporalio import activity
 
 from activities.container_config import ContainerInputs, container_config, container_labels
 from activities.container_files import container_mounts
-from activities.environment import PodFacts, UnresolvedVariable, resolve_environment
+from activities.environment import UnresolvedVariable, resolve_environment
 from activities.errors import CriError, Remedy, failed, translated
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
@@ -148,7 +148,6 @@ def _prepare(
     """Make a container's files and build both configurations; blocks on files. Raises OSError, UnresolvedVariable."""
     settings, pod = services.settings, request.sandbox_spec
     container: Mapping[str, Any] = request.container
-    facts = PodFacts(pod, settings.node, request.ips, settings.host_ips)
     config = container_config(
         ContainerInputs(
             key=request.pod,
@@ -157,7 +156,7 @@ def _prepare(
             attempt=attempt,
             image_ref=request.image_ref,
             resources=container_resources(pod, container, settings.resources),
-            environment=resolve_environment(container.get("env") or (), facts),
+            environment=resolve_environment(container.get("env") or ()),
             mounts=container_mounts(services, request, attempt),
             cgroup_v2=services.cgroups.v2,
             seccomp_default=settings.seccomp_default,

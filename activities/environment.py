@@ -7,25 +7,13 @@ there is an API server to list them from (kubelet_pods.go getServiceEnvVarMap), 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
-_MAP_KEY: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 
 
 class UnresolvedVariable(Exception):
     """A variable's source cannot be read; its message names the variable, never a value."""
-
-
-@dataclass(frozen=True, slots=True)
-class PodFacts:
-    """What `fieldRef` may ask for beside the pod's own JSON."""
-
-    pod: Mapping[str, Any]
-    node: str
-    pod_ips: tuple[str, ...] = ()
-    host_ips: tuple[str, ...] = ()
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
@@ -38,48 +26,15 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replacement, text)
 
 
-def resolve_environment(entries: Sequence[Mapping[str, Any]], facts: PodFacts) -> dict[str, str]:
-    """Give each variable its value, in the order of declaration; of a name declared twice the last one counts."""
+def resolve_environment(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Give each variable its value, in the order of declaration; of a name declared twice the last one counts.
+
+    Raises UnresolvedVariable for a value that comes from elsewhere: such pods are refused before they get here.
+    """
     resolved: dict[str, str] = {}
     for entry in entries:
-        name = entry["name"]
-        value = entry.get("value") or ""
-        source = entry.get("valueFrom") or {}
-        if value:
-            resolved[name] = expand(value, resolved)
-        elif source:
-            resolved[name] = _from_source(name, source, facts)
-        else:
-            resolved[name] = ""
+        name, source = entry["name"], entry.get("valueFrom")
+        if source:
+            raise UnresolvedVariable(f"env {name}: a value from {', '.join(sorted(source))} is not supported yet")
+        resolved[name] = expand(entry.get("value") or "", resolved)
     return resolved
-
-
-def _from_source(name: str, source: Mapping[str, Any], facts: PodFacts) -> str:
-    match source:
-        case {"fieldRef": {"fieldPath": str(path)}}:
-            return _field(name, path, facts)
-        case _:
-            kinds = ", ".join(sorted(source))
-            raise UnresolvedVariable(
-                f"env {name}: a value from {kinds} is not supported yet; set a value or a fieldRef"
-            )
-
-
-def _field(name: str, path: str, facts: PodFacts) -> str:
-    metadata, spec = facts.pod.get("metadata") or {}, facts.pod.get("spec") or {}
-    if match := _MAP_KEY.fullmatch(path):
-        return str((metadata.get(match[1]) or {}).get(match[2], ""))
-    match path:
-        case "metadata.name" | "metadata.namespace" | "metadata.uid":
-            return str(metadata.get(path.removeprefix("metadata."), ""))
-        case "spec.nodeName":
-            return facts.node
-        case "spec.serviceAccountName":
-            return str(spec.get("serviceAccountName", ""))
-        case "status.podIP" | "status.hostIP":
-            addresses = facts.pod_ips if path == "status.podIP" else facts.host_ips
-            return addresses[0] if addresses else ""
-        case "status.podIPs" | "status.hostIPs":
-            return ",".join(facts.pod_ips if path == "status.podIPs" else facts.host_ips)
-        case _:
-            raise UnresolvedVariable(f"env {name}: fieldRef {path!r} is no field that a container may read")

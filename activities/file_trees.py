@@ -5,6 +5,7 @@ never followed; every directory is opened relative to its parent's descriptor; a
 removal with an error before anything in it is touched (kubernetes/kubernetes#38498: data lost through a mount).
 """
 
+import errno
 import os
 import re
 import stat
@@ -13,6 +14,7 @@ from typing import Final
 
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOUNT_ID: Final = re.compile(r"^mnt_id:\s*(\d+)$", re.MULTILINE)
+_ROUNDS: Final = 5
 _OCTAL: Final = re.compile(r"\\([0-7]{3})")
 
 
@@ -38,7 +40,7 @@ def mounts_below(directory: Path) -> list[str]:
 def remove_tree(directory: Path) -> None:
     """Remove a directory and all below it; one that is gone is removed, a link in its place is only unlinked.
 
-    Raises StillMounted and OSError.
+    A file that is made meanwhile (the node's cache of the pod) is removed as well. Raises StillMounted and OSError.
     """
     if mounts := mounts_below(directory):
         raise StillMounted(mounts[0])
@@ -47,7 +49,13 @@ def remove_tree(directory: Path) -> None:
     except FileNotFoundError:
         return
     try:
-        _remove_entry(parent, directory.name, str(directory))
+        for left in reversed(range(_ROUNDS)):
+            try:
+                _remove_entry(parent, directory.name, str(directory))
+                return
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY or left == 0:
+                    raise
     finally:
         os.close(parent)
 

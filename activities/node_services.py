@@ -28,14 +28,12 @@ def default_start_limit() -> int:
 class ActivitySettings:
     """What of the node's configuration the activities need; the names are KubeletConfiguration's where it has them."""
 
-    node: str
     root_dir: Path = Path("/var/lib/kubelet")
     pod_logs_dir: Path = Path("/var/log/pods")
     cluster_dns: tuple[str, ...] = ()
     cluster_domain: str = ""
     resolv_conf: Path | None = Path("/etc/resolv.conf")
     node_hosts: Path = Path("/etc/hosts")
-    host_ips: tuple[str, ...] = ()
     runtime_handler: str = ""
     seccomp_default: bool = False
     resources: NodeResources = field(default_factory=lambda: NodeResources(memory_capacity=memory_capacity()))

@@ -128,7 +128,6 @@ async def node(containerd: Containerd, tmp_path: Path) -> AsyncIterator[Node]:
     runtime = RuntimeClient(containerd.endpoint, StartLimit(4))
     cgroups = Cgroups(containerd.cgroup)
     settings = ActivitySettings(
-        node="test-node",
         root_dir=tmp_path / "kubelet",
         pod_logs_dir=tmp_path / "logs",
         name_reserved_wait=timedelta(seconds=2),
@@ -239,7 +238,7 @@ async def test_a_container_sees_its_files_and_environment(node: Node) -> None:
     sandbox = await node.sandbox(pod)
     script = 'echo "$HELLO" $0; grep -c "$IP" /etc/hosts; hostname; echo bye > /dev/termination-log; exit 3'
     env = [
-        {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "IP", "value": sandbox.ips[0]},
         {"name": "HELLO", "value": "at $(IP), $$(IP)"},
     ]
     web = await node.start(pod, sandbox, command=["sh", "-c", script, "$(IP)"], env=env)
