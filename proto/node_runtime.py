@@ -5,7 +5,6 @@ says why nothing moves.
 """
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -41,7 +40,7 @@ def write_node_runtime(root_dir: Path, runtime: NodeRuntime) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
     new = path.with_suffix(".new")
     new.write_text(json.dumps(asdict(runtime), indent=1))
-    os.replace(new, path)
+    new.replace(path)
 
 
 def read_node_runtime(root_dir: Path) -> NodeRuntime | None:

@@ -5,7 +5,6 @@ pods that run.
 """
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -42,7 +41,7 @@ def write_refusals(root_dir: Path, refusals: Sequence[Refusal]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
     new = path.with_suffix(".new")
     new.write_text(json.dumps([asdict(one) for one in refusals], indent=1))
-    os.replace(new, path)
+    new.replace(path)
 
 
 def read_refusals(root_dir: Path) -> list[Refusal]:

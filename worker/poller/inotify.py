@@ -1,0 +1,119 @@
+"""The kernel's word that a folder has changed, on the event loop.
+
+Used by `manifest_files` only. watchfiles (design §7) was measured first: it polls its own queue, so it answers after
+81 ms with its defaults, after 11 ms with a step of 10 ms (0.28 % of a core when idle), after 2 ms with a step of 1 ms
+(1.9 %). An inotify descriptor on the event loop answers after 0.2 ms and costs nothing while nothing happens, which is
+what a budget of 0.23 s from manifest to running container and 0.1 % of a core allow.
+"""
+
+import asyncio
+import ctypes
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntFlag
+from pathlib import Path
+from typing import Final, Self
+
+
+class Mask(IntFlag):
+    """What can happen in a watched folder (inotify(7), linux/inotify.h)."""
+
+    ATTRIB = 0x4
+    CLOSE_WRITE = 0x8
+    MOVED_FROM = 0x40
+    MOVED_TO = 0x80
+    CREATE = 0x100
+    DELETE = 0x200
+    DELETE_SELF = 0x400
+    MOVE_SELF = 0x800
+    UNMOUNT = 0x2000
+    OVERFLOW = 0x4000
+    IGNORED = 0x8000
+    ONLYDIR = 0x0100_0000
+
+
+WATCHED: Final = (
+    Mask.ATTRIB
+    | Mask.CLOSE_WRITE
+    | Mask.MOVED_FROM
+    | Mask.MOVED_TO
+    | Mask.CREATE
+    | Mask.DELETE
+    | Mask.DELETE_SELF
+    | Mask.MOVE_SELF
+    | Mask.ONLYDIR
+)
+LOST: Final = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED
+"""The watch no longer tells of the folder at its path."""
+
+_HEADER: Final = struct.Struct("iIII")
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderEvent:
+    """Something happened to the entry `name`, or to the folder itself when the name is empty."""
+
+    name: str
+    mask: Mask
+
+
+class FolderWatch:
+    """An inotify watch on one folder; raises OSError when the folder can't be watched (absent, no folder, no right)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._descriptor = _checked(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), folder)
+        self._changed = asyncio.Event()
+        try:
+            _checked(_libc.inotify_add_watch(self._descriptor, os.fsencode(folder), int(WATCHED)), folder)
+            asyncio.get_running_loop().add_reader(self._descriptor, self._changed.set)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    async def wait(self) -> None:
+        """Return as soon as there is something to read."""
+        await self._changed.wait()
+
+    def read(self) -> list[FolderEvent]:
+        """Read all that has happened so far, in order; empty when nothing has."""
+        self._changed.clear()
+        events: list[FolderEvent] = []
+        while True:
+            try:
+                data = os.read(self._descriptor, 1 << 16)
+            except BlockingIOError:
+                return events
+            events.extend(_parse(data))
+
+    def close(self) -> None:
+        """Stop watching; a second call does nothing."""
+        if self._descriptor >= 0:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _parse(data: bytes) -> Iterator[FolderEvent]:
+    offset = 0
+    while offset < len(data):
+        _, mask, _, length = _HEADER.unpack_from(data, offset)
+        offset += _HEADER.size
+        name = data[offset : offset + length].rstrip(b"\0")
+        offset += length
+        yield FolderEvent(os.fsdecode(name), Mask(mask))
+
+
+def _checked(answer: int, folder: Path) -> int:
+    if answer < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(folder))
+    return answer

@@ -1,0 +1,154 @@
+"""Opens one path of the manifest folder without ever being held up by it.
+
+Called by `manifest_folder` for each name that the kernel or a rescan brings. Whoever may write into the folder can put
+anything there: a FIFO that nobody feeds, a device, a link in a circle, a file that is still being written. Each gets an
+answer at once, and memory stays bounded (pkg/kubelet/config/file.go, common.go: 10 MiB).
+"""
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+LARGEST: Final = 10 << 20
+SETTLE: Final = timedelta(milliseconds=500)
+"""How long a file that no event reported as closed must have been left alone before it is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What changes whenever a file does, a link's target included."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A whole file."""
+
+    data: bytes
+    digest: bytes
+    fingerprint: Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The file is as it was when it was last read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """Somebody seems to be writing it: look again after SETTLE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """There is nothing of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """It can't be a manifest; `keeps_pod` where the file of before may still be behind it."""
+
+    reason: str
+    message: str
+    keeps_pod: bool = False
+
+
+Look = Content | Unchanged | Unsettled | Gone | NotTaken
+
+
+def look_at(path: str, now: datetime, known: Fingerprint | None = None, *, closed: bool = False) -> Look:
+    """Read a path if it is a regular file (links are followed) that is new to us.
+
+    `closed` says that an event told of a finished write, so the file is read whatever its times say.
+    """
+    try:
+        found = Path(path).stat()
+    except FileNotFoundError:
+        return _dangling(path)
+    except OSError as error:  # ELOOP, EACCES, EIO …
+        return _unreadable(error)
+    if refused := _wrong_kind(found.st_mode):
+        return refused
+    if not closed:
+        if _fingerprint(found) == known:
+            return Unchanged()
+        if _being_written(path, found, now):
+            return Unsettled()
+    return _read(path, closed=closed)
+
+
+def _read(path: str, *, closed: bool) -> Look:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return Gone()
+    except OSError as error:
+        return _unreadable(error)
+    with os.fdopen(descriptor, "rb") as file:
+        before = os.fstat(descriptor)
+        if refused := _wrong_kind(before.st_mode):  # it was swapped between stat and open
+            return refused
+        try:
+            data = file.read(LARGEST + 1)
+        except OSError as error:
+            return _unreadable(error)
+        after = os.fstat(descriptor)
+    if len(data) > LARGEST:
+        return NotTaken(
+            "ManifestTooLarge", f"larger than {LARGEST >> 20} MiB, the kubelet's limit; make it smaller", keeps_pod=True
+        )
+    if not closed and _fingerprint(before) != _fingerprint(after):
+        return Unsettled()
+    return Content(data, hashlib.sha256(data).digest(), _fingerprint(after))
+
+
+def _being_written(path: str, found: os.stat_result, now: datetime) -> bool:
+    """Say whether a plain file was touched a moment ago; links are put in place whole, so they never wait."""
+    age = now.timestamp() - found.st_mtime
+    if not 0 <= age < SETTLE.total_seconds() or found.st_nlink > 1:
+        return False
+    try:
+        return not Path(path).is_symlink()
+    except OSError:
+        return False
+
+
+def _wrong_kind(mode: int) -> NotTaken | None:
+    if stat.S_ISREG(mode):
+        return None
+    kinds = {
+        stat.S_IFDIR: "a folder; folders in the manifest folder are not followed",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    kind = kinds.get(stat.S_IFMT(mode), "no regular file")
+    return NotTaken("NotAFile", f"is {kind}; a manifest is a regular file or a link to one")
+
+
+def _dangling(path: str) -> Gone | NotTaken:
+    try:
+        target = Path(path).readlink()
+    except OSError:
+        return Gone()
+    return NotTaken("DanglingLink", f"links to {target}, which does not exist; make it, or remove the link")
+
+
+def _unreadable(error: OSError) -> NotTaken:
+    return NotTaken(
+        "ManifestUnreadable", f"can't be read: {error.strerror}; it is tried again every 20 s", keeps_pod=True
+    )
+
+
+def _fingerprint(found: os.stat_result) -> Fingerprint:
+    return Fingerprint(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

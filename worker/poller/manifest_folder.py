@@ -1,0 +1,205 @@
+"""What the manifest folder lists: one pod a file, one file a pod name, and why the rest is refused.
+
+`sources` calls it with what the kernel reported and for each rescan; it reads files but waits for nothing, so it runs in
+a thread. A file that stops parsing keeps the pod of its last good version; a file that is gone takes its pod along
+(pkg/kubelet/config/file.go; there a rescan drops the pod of a broken file, here it goes on and the error is shown).
+"""
+
+import os
+import stat
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from proto.refusals import Refusal
+from worker.poller.manifest_file import Content, Fingerprint, Gone, NotTaken, Unchanged, Unsettled, look_at
+from worker.poller.static_pod import Refused, StaticPod
+
+_log: Final = structlog.get_logger(__name__)
+
+ReadManifest = Callable[[Path, bytes, datetime], StaticPod | Refused]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All that the folder says at one moment."""
+
+    pods: Mapping[str, StaticPod] = field(default_factory=dict)
+    """By namespace/name."""
+    refusals: tuple[Refusal, ...] = ()
+    undecided: frozenset[str] = frozenset()
+    """Paths that are there but never gave a pod so far: a pod that came from one of them is kept."""
+    readable: bool = True
+    """False: the folder can't be read, so nothing follows from what it does not list."""
+    unsettled: bool = False
+    """Some file is being written: look again soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why something was not taken."""
+
+    reason: str
+    message: str
+    pod: str = ""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One file: its last good pod, and what is wrong with it now."""
+
+    fingerprint: Fingerprint | None = None
+    digest: bytes = b""
+    pod: StaticPod | None = None
+    objection: Objection | None = None
+    settled: bool = True
+    keeps_pod: bool = True
+    """It may still hold the pod that came from it before the poller started."""
+
+
+class ManifestFolder:
+    """The state of `staticPodPath`, a folder or a single file; not safe for two threads at once."""
+
+    def __init__(self, path: Path, read: ReadManifest, holders: Mapping[str, str] | None = None) -> None:
+        """Take the path, how to read a manifest, and which file gave which pod (namespace/name) before the start."""
+        self.path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would pin a link that may be switched later
+        self._read = read
+        self._holders = dict(holders or {})
+        self._entries: dict[str, _Entry] = {}
+        self._trouble: Objection | None = None
+        self._readable = True
+        self._since: dict[tuple[str, Objection], str] = {}
+
+    def rescan(self, now: datetime) -> Listing:
+        """Look at everything there is; files that did not change are not read again."""
+        self._trouble, self._readable = None, True
+        try:
+            paths = _paths_of(self.path)
+        except FileNotFoundError:
+            paths = set()
+            self._trouble = Objection("NoManifestFolder", "does not exist: its pods are gone until it is made again")
+        except OSError as error:
+            paths = set(self._entries)
+            self._trouble = Objection("ManifestFolderUnreadable", f"{error.strerror}: its pods stay as they are")
+            self._readable = False
+        for path in self._entries.keys() - paths:
+            del self._entries[path]
+        if self._readable:
+            for path in paths:
+                self._look(path, now, closed=False)
+        return self._listing(now)
+
+    def refresh(self, names: Collection[str], closed: Collection[str], now: datetime) -> Listing:
+        """Look at these names only; `closed` are those of which an event told that a write is finished."""
+        is_folder = self.path.is_dir()
+        folder = self.path if is_folder else self.path.parent
+        for name in sorted(names):
+            path = folder / name
+            if not name.startswith(".") if is_folder else path == self.path:
+                self._look(str(path), now, closed=name in closed)
+        return self._listing(now)
+
+    def _look(self, path: str, now: datetime, *, closed: bool) -> None:
+        entry = self._entries.setdefault(path, _Entry())
+        found = look_at(path, now, entry.fingerprint, closed=closed)
+        entry.settled = not isinstance(found, Unsettled)
+        match found:
+            case Gone():
+                del self._entries[path]
+            case NotTaken(reason, message, keeps_pod):
+                if not keeps_pod:
+                    entry.pod = None
+                entry.keeps_pod = keeps_pod
+                entry.fingerprint, entry.digest = None, b""
+                entry.objection = Objection(reason, message)
+            case Content(data, digest, fingerprint):
+                entry.fingerprint, entry.keeps_pod = fingerprint, True
+                if digest != entry.digest:
+                    entry.digest = digest
+                    self._take(path, entry, data, now)
+            case Unchanged() | Unsettled():
+                pass
+
+    def _take(self, path: str, entry: _Entry, data: bytes, now: datetime) -> None:
+        try:
+            found = self._read(Path(path), data, now)
+        except Exception as error:  # noqa: BLE001 - whatever a file holds, the others go on
+            _log.exception("a manifest could not be judged; please report this", path=path)
+            entry.objection = Objection("ManifestNotJudged", f"{type(error).__name__}: {error}"[:500])
+            return
+        match found:
+            case Refused(reason=reason, message=message):
+                entry.objection = Objection(reason, message)
+            case StaticPod() as pod:
+                entry.pod, entry.objection = pod, None
+
+    def _listing(self, now: datetime) -> Listing:
+        undecided = frozenset(path for path, entry in self._entries.items() if entry.pod is None and entry.keeps_pod)
+        candidates = {path: entry.pod for path, entry in self._entries.items() if entry.pod}
+        pods, doubles = one_file_a_pod(candidates, undecided, self._holders)
+        kept = {name: holder for name, holder in self._holders.items() if holder in undecided}
+        self._holders = kept | {name: str(pod.path) for name, pod in pods.items()}
+        objections = doubles | {path: entry.objection for path, entry in self._entries.items() if entry.objection}
+        if self._trouble:
+            objections[str(self.path)] = self._trouble
+        return Listing(
+            pods=pods,
+            refusals=self._refusals(objections, now),
+            undecided=undecided,
+            readable=self._readable,
+            unsettled=any(not entry.settled for entry in self._entries.values()),
+        )
+
+    def _refusals(self, objections: Mapping[str, Objection], now: datetime) -> tuple[Refusal, ...]:
+        """Date each objection by when it first arose."""
+        stamp = now.isoformat(timespec="seconds")
+        self._since = {one: self._since.get(one, stamp) for one in objections.items()}
+        found = []
+        for (path, objection), since in sorted(self._since.items(), key=lambda item: item[0][0]):
+            entry = self._entries.get(path)
+            kept = entry.pod if entry and entry.objection else None
+            pod = objection.pod or (f"{kept.namespace}/{kept.name}" if kept else "")
+            found.append(Refusal(path, objection.reason, objection.message, since, pod, pod_kept=kept is not None))
+        return tuple(found)
+
+
+def one_file_a_pod(
+    candidates: Mapping[str, StaticPod], undecided: Collection[str], holders: Mapping[str, str]
+) -> tuple[dict[str, StaticPod], dict[str, Objection]]:
+    """Choose the file of each pod name: the one that already holds it, else the first by file name.
+
+    Returns the pods by namespace/name and what the other files are told. A name whose holder is undecided (there, but
+    not readable as a pod just now) stays with its holder.
+    """
+    taken = {name: holder for name, holder in holders.items() if holder in undecided}
+    uids: dict[str, str] = {}
+    pods: dict[str, StaticPod] = {}
+    objections: dict[str, Objection] = {}
+    full_names = {path: f"{pod.namespace}/{pod.name}" for path, pod in candidates.items()}
+    for path in sorted(candidates, key=lambda path: (holders.get(full_names[path]) != path, path)):
+        pod, name = candidates[path], full_names[path]
+        if holder := taken.get(name):
+            message = f"pod {name} is already defined by {holder}; give this one another name, or remove one of them"
+            objections[path] = Objection("DuplicatePodName", message, name)
+        elif holder := uids.get(pod.uid):
+            message = f"metadata.uid: {pod.uid} is already that of the pod in {holder}; leave it out"
+            objections[path] = Objection("DuplicatePodUID", message, name)
+        else:
+            taken[name] = uids[pod.uid] = path
+            pods[name] = pod
+    return pods, objections
+
+
+def _paths_of(path: Path) -> set[str]:
+    """Name the files to look at: those of a folder that do not start with a dot, or the path itself."""
+    mode = os.stat(path).st_mode  # noqa: PTH116 - errno decides
+    if stat.S_ISDIR(mode):
+        with os.scandir(path) as found:
+            return {str(path / entry.name) for entry in found if not entry.name.startswith(".")}
+    if stat.S_ISREG(mode):
+        return {str(path)}
+    raise OSError(0, "is neither a folder nor a file")

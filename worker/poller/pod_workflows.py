@@ -1,0 +1,178 @@
+"""The few calls that the poller makes to Temporal, and what their errors mean.
+
+Used by `pods`, `hints` and `janitor`. An error is sorted by what the caller may do: `TemporalAway` passes by waiting,
+`CallRefused` does not, and no such workflow is an answer, not an error. That Temporal is away is said once, and once
+that it is back.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import structlog
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from proto.temporal import names
+from proto.temporal.names import PodWorkflowId
+from proto.temporal.pod import PodStart
+from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+
+TASK_TIMEOUT: Final = timedelta(seconds=3)
+"""What a workflow task in flight costs after a kill -9 of the worker (design §4.7)."""
+CALL_LIMIT: Final = timedelta(seconds=10)
+MOST_CALLS: Final = 16
+"""At once, so that 110 manifests do not time each other out on a small node's Temporal."""
+_PHASE_AT_START: Final = "Pending"
+_NOT_PASSING: Final = frozenset(
+    {
+        RPCStatusCode.INVALID_ARGUMENT,
+        RPCStatusCode.FAILED_PRECONDITION,
+        RPCStatusCode.PERMISSION_DENIED,
+        RPCStatusCode.OUT_OF_RANGE,
+    }
+)
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class TemporalAway(Exception):
+    """Temporal did not answer, or not now: the call may or may not have arrived, so make it again later."""
+
+
+class CallRefused(Exception):
+    """Temporal refuses this call whenever it is made; the message is Temporal's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPod:
+    """A pod whose workflow is open; the path of its manifest where it is known."""
+
+    workflow_id: str
+    path: str = ""
+
+    @property
+    def id(self) -> PodWorkflowId:
+        """Its parts."""
+        return PodWorkflowId.parse(self.workflow_id)
+
+
+class PodWorkflows:
+    """The pod workflows of one node, seen through one client."""
+
+    def __init__(self, client: Client, node: str) -> None:
+        self._client = client
+        self._node = node
+        self._permits = asyncio.Semaphore(MOST_CALLS)
+        self._away_since: float | None = None
+
+    async def start(self, start: PodStart, listed: PodListed) -> None:
+        """Start the pod's workflow, or tell the open one that its source lists it (again)."""
+        workflow_id = self._id_of(start)
+        name = f"{workflow_id.namespace}/{workflow_id.name}"
+        async with self._call(f"start {name}"):
+            await self._client.start_workflow(
+                names.POD_WORKFLOW,
+                start,
+                id=str(workflow_id),
+                task_queue=names.node_task_queue(self._node),
+                task_timeout=TASK_TIMEOUT,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                start_signal=names.POD_LISTED,
+                start_signal_args=[listed],
+                search_attributes=_search_attributes(workflow_id),
+                static_summary=f"{name} on {self._node}",
+                static_details=f"Listed by `{start.path}`, pod UID `{workflow_id.uid}`",
+                rpc_timeout=CALL_LIMIT,
+            )
+
+    async def request_deletion(self, workflow_id: str, request: DeletionRequested) -> bool:
+        """Ask an open workflow to take its pod down; False when there is none."""
+        return await self._signal(workflow_id, names.DELETION_REQUESTED, request)
+
+    async def hint(self, workflow_id: str, hint: RuntimeChanged) -> bool:
+        """Tell an open workflow that the runtime has changed; False when there is none: a hint never starts one."""
+        return await self._signal(workflow_id, names.RUNTIME_CHANGED, hint)
+
+    async def list_open(self) -> list[str]:
+        """List the ids of this node's open pod workflows by visibility, which may lag a second behind."""
+        query = f"WorkflowType = '{names.POD_WORKFLOW}' AND PodNode = '{self._node}' AND ExecutionStatus = 'Running'"
+        async with self._call("list the open workflows"):
+            return [found.id async for found in self._client.list_workflows(query, rpc_timeout=CALL_LIMIT)]
+
+    async def is_open(self, workflow_id: str) -> bool:
+        """Say whether a workflow is open, by the record itself."""
+        async with self._call(f"describe {workflow_id}"):
+            try:
+                found = await self._client.get_workflow_handle(workflow_id).describe(rpc_timeout=CALL_LIMIT)
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
+                    return False
+                raise
+            return found.status is WorkflowExecutionStatus.RUNNING
+
+    async def _signal(self, workflow_id: str, name: str, argument: DeletionRequested | RuntimeChanged) -> bool:
+        async with self._call(f"signal {workflow_id}"):
+            try:
+                handle = self._client.get_workflow_handle(workflow_id)
+                await handle.signal(name, argument, rpc_timeout=CALL_LIMIT)
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
+                    return False
+                raise
+            return True
+
+    @asynccontextmanager
+    async def _call(self, doing: str) -> AsyncIterator[None]:
+        async with self._permits:
+            try:
+                yield
+            except RPCError as error:
+                if error.status in _NOT_PASSING or "larger than max" in error.message:
+                    self._note_back()
+                    raise CallRefused(f"Temporal refuses to {doing}: {error.message}") from error
+                self._note_away(doing, error)
+                raise TemporalAway(error.message) from error
+            except RuntimeError as error:  # how the SDK's core says that it could not connect
+                self._note_away(doing, error)
+                raise TemporalAway(str(error)) from error
+            self._note_back()
+
+    def _note_away(self, doing: str, error: Exception) -> None:
+        if self._away_since is None:
+            self._away_since = asyncio.get_running_loop().time()
+            _log.warning("Temporal is away: pods stay as they are, it is tried again", doing=doing, err=str(error))
+
+    def _note_back(self) -> None:
+        if self._away_since is not None:
+            seconds = asyncio.get_running_loop().time() - self._away_since
+            self._away_since = None
+            _log.info("Temporal is back", away_seconds=round(seconds, 1))
+
+    def _id_of(self, start: PodStart) -> PodWorkflowId:
+        metadata = start.pod["metadata"]
+        return PodWorkflowId(start.node, metadata["namespace"], metadata["name"], metadata["uid"])
+
+
+def _search_attributes(workflow_id: PodWorkflowId) -> TypedSearchAttributes:
+    values = {
+        "PodNamespace": workflow_id.namespace,
+        "PodName": workflow_id.name,
+        "PodUID": workflow_id.uid,
+        "PodNode": workflow_id.node,
+        "PodPhase": _PHASE_AT_START,
+    }
+    return TypedSearchAttributes(
+        [SearchAttributePair(SearchAttributeKey.for_keyword(name), value) for name, value in values.items()]
+    )

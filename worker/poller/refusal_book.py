@@ -1,0 +1,69 @@
+"""What was refused, in one place: by the manifest folder, and by Temporal.
+
+Filled by `run`; says each refusal once in the log, when it comes and when it goes, and keeps the file that
+`tempolet pods` reads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from proto.refusals import Refusal, write_refusals
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class RefusalBook:
+    """All refusals that hold now."""
+
+    def __init__(self, root_dir: Path) -> None:
+        self._root_dir = root_dir
+        self._listed: tuple[Refusal, ...] = ()
+        self._starts: dict[str, Refusal] = {}
+        self._written: tuple[Refusal, ...] | None = None
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """All of them, by path."""
+        return tuple(sorted((*self._listed, *self._starts.values()), key=lambda one: (one.path, one.reason)))
+
+    def set_listed(self, refusals: Sequence[Refusal]) -> None:
+        """Take what the folder refuses now."""
+        self._listed = tuple(refusals)
+        self._tell()
+
+    def set_start(self, name: str, refusal: Refusal | None) -> None:
+        """Take what Temporal says to the calls for a pod name; None: it takes them."""
+        before = self._starts.pop(name, None)
+        if refusal:
+            same = before and (before.reason, before.message) == (refusal.reason, refusal.message)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            self._starts[name] = replace(refusal, since=before.since if same and before else now)
+        if refusal or before:
+            self._tell()
+
+    def _tell(self) -> None:
+        now = self.refusals
+        if now == self._written:
+            return
+        before, said = {_what(one) for one in self._written or ()}, {_what(one) for one in now}
+        for one in now:
+            if _what(one) not in before:
+                _log.error(
+                    "not taken", path=one.path, reason=one.reason, err=one.message, pod=one.pod, pod_kept=one.pod_kept
+                )
+        for path in sorted({path for path, _, _ in before - said} - {path for path, _, _ in said}):
+            _log.info("no longer refused", path=path)
+        self._written = now
+        try:
+            write_refusals(self._root_dir, now)
+        except OSError as error:
+            _log.warning("the refusals could not be written for `tempolet pods`", err=str(error))
+
+
+def _what(refusal: Refusal) -> tuple[str, str, str]:
+    return refusal.path, refusal.reason, refusal.message

@@ -1,0 +1,225 @@
+"""The poller process, wired: manifests and the runtime's events in, starts and hints to Temporal out.
+
+Called by `tempolet poller`. It holds no state that a restart would miss: what it wants is in the manifests, what it knows in
+Temporal, in the runtime and in the worker's snapshots. Each loop below goes on by itself through an absent Temporal or
+containerd; one that fails for another reason ends the process, and systemd starts it again.
+"""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Coroutine
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import structlog
+from temporalio.client import Client
+
+from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
+from proto.node_runtime import NodeRuntime
+from proto.temporal.pod import NodeSettings
+from worker.config import NodeConfig
+from worker.node_lock import hold_node_lock
+from worker.poller.manifest import read_manifest
+from worker.poller.manifest_folder import Listing, ManifestFolder
+from worker.poller.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalAway
+from worker.poller.pods import SOURCE, PodLister
+from worker.poller.refusal_book import RefusalBook
+from worker.poller.runtime.health import RuntimeHealth
+from worker.poller.runtime.janitor import Janitor
+from worker.poller.runtime.known_pods import KnownPods
+from worker.poller.runtime.watch import RuntimeWatch, Surroundings
+from worker.poller.sources import ManifestSource
+from worker.poller.static_pod import Refused, StaticPod
+from worker.service import Service
+
+FIRST_ANSWER: Final = timedelta(seconds=5)
+"""Pods are listed without knowing which are open when Temporal's visibility needs longer."""
+RETRY_VISIBILITY: Final = timedelta(seconds=2)
+_STUCK_AFTER: Final = 3
+"""Turns of a loop that may be missed before the process counts as stuck."""
+_SLOWEST_TURN: Final = timedelta(minutes=2)
+"""A rescan of a slow network folder, a listing of a busy runtime."""
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class PollerHealth:
+    """When each loop last turned; what `Service` is given to feed the watchdog by."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, tuple[float, float]] = {}
+
+    def turn(self, loop: str, every: timedelta) -> None:
+        """Take that a loop turns, and how often it should."""
+        self._turns[loop] = (time.monotonic(), (every * _STUCK_AFTER + _SLOWEST_TURN).total_seconds())
+
+    def __call__(self) -> str:
+        """Name a loop that does not turn any more; empty when all do."""
+        now = time.monotonic()
+        stuck = [loop for loop, (last, limit) in self._turns.items() if now - last > limit]
+        return f"the poller's loop for {stuck[0]} does not turn any more" if stuck else ""
+
+
+async def run_poller(config: NodeConfig, client: Client, service: Service, health: PollerHealth | None = None) -> None:
+    """Poll until `service` is asked to stop; raises NodeLockHeldError when this node has a poller already."""
+    with hold_node_lock(config.root_dir, "poller"):
+        poller = Poller(config, client, service, health or PollerHealth())
+        loops = asyncio.create_task(poller.run())
+        stop = asyncio.create_task(service.stop_requested())
+        try:
+            await asyncio.wait({loops, stop}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop.cancel()
+            loops.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await loops
+
+
+class Poller:
+    """All parts of one node's poller."""
+
+    def __init__(self, config: NodeConfig, client: Client, service: Service, health: PollerHealth) -> None:
+        node = config.node_name
+        self._config, self._service, self._health = config, service, health
+        self._runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1))
+        self._known = KnownPods(config.root_dir, node)
+        self._workflows = PodWorkflows(client, node)
+        self._book = RefusalBook(config.root_dir)
+        settings = NodeSettings(
+            max_container_restart_period=config.max_container_restart_period,
+            host_ips=config.node_ips or default_addresses(),
+        )
+        self._lister = PodLister(self._workflows, node, settings, self._book.set_start)
+        self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)
+        self._janitor = Janitor(self._runtime, self._workflows)
+        around = Surroundings(
+            node=node,
+            client=self._runtime,
+            known=self._known,
+            lister=self._lister,
+            workflows=self._workflows,
+            health=self._runtime_health,
+        )
+        self._watch = RuntimeWatch(around)
+        self._pods_listed: int | None = None
+        self._restart_told = False
+
+    async def run(self) -> None:
+        """Run all loops until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as loops:
+                for name, loop in self._loops().items():
+                    loops.create_task(loop, name=name)
+        finally:
+            await self._lister.close()
+            await self._janitor.close()
+            await self._runtime.close()
+
+    def _loops(self) -> dict[str, Coroutine[object, object, None]]:
+        return {
+            "manifests": self._list_manifests(),
+            "hints": self._watch.send_hints(),
+            "events": self._watch.follow_events(),
+            "relist": self._watch.relist(),
+            "resync": self._resync(),
+            "runtime": self._runtime_health.watch(),
+        }
+
+    async def _list_manifests(self) -> None:
+        """Follow the manifest folder; without one, list nothing, which takes down what an earlier one listed."""
+        await self._learn_open_pods()
+        if self._config.static_pod_path is None:
+            self._take_listing(Listing())
+            return
+        folder = ManifestFolder(self._config.static_pod_path, self._read, await asyncio.to_thread(self._holders))
+        every = self._config.file_check_frequency
+        self._health.turn("manifests", every)
+        async for listing in ManifestSource(folder, every).listings():
+            self._health.turn("manifests", every)
+            self._take_listing(listing)
+
+    def _take_listing(self, listing: Listing) -> None:
+        self._lister.set_listing(listing)
+        self._book.set_listed(listing.refusals)
+        first, self._pods_listed = self._pods_listed is None, len(listing.pods)
+        if first:
+            self._service.ready(f"{self._pods_listed} pods listed")
+        self._show(self._runtime_health.known)
+
+    async def _learn_open_pods(self) -> None:
+        """Learn which pods are open before anything is listed, so that what has to go is asked before what comes."""
+        try:
+            async with asyncio.timeout(FIRST_ANSWER.total_seconds()):
+                await self._list_open()
+        except (TimeoutError, TemporalAway, CallRefused):
+            _log.warning("which pods are open is not known yet: manifests are followed, nothing is deleted so far")
+
+    async def _list_open(self) -> set[str]:
+        """List the open pods by visibility and tell the lister; answers their UIDs."""
+        asked_at = asyncio.get_running_loop().time()
+        found = [OpenPod(one) for one in await self._workflows.list_open()]
+        paths = {uid: pod.path for uid, pod in (await asyncio.to_thread(self._known.all)).items()}
+        found = [OpenPod(pod.workflow_id, paths.get(pod.id.uid, "")) for pod in found]
+        self._lister.set_open(found, asked_at)
+        if not self._restart_told:
+            self._watch.restarted(pod.workflow_id for pod in found)
+            self._restart_told = True
+        return {pod.id.uid for pod in found}
+
+    async def _resync(self) -> None:
+        """Compare everything with everything: at the start, and once a minute (syncFrequency)."""
+        every = self._config.sync_frequency
+        while True:
+            self._health.turn("resync", every)
+            pods = await self._watch.compare_as_backstop()
+            pause = every
+            try:
+                open_uids = await self._list_open()
+            except (TemporalAway, CallRefused):
+                pause = min(RETRY_VISIBILITY, every)
+            else:
+                if pods is not None:
+                    known = self._known
+                    wanted = {uid for uid in pods if self._lister.may_want(uid, path_of(known, uid))}
+                    await self._janitor.look(pods.values(), open_uids, wanted)
+            await asyncio.sleep(pause.total_seconds())
+
+    def _holders(self) -> dict[str, str]:
+        """Say which file gave which pod before this poller started."""
+        return {
+            f"{pod.namespace}/{pod.name}": pod.path
+            for pod in self._known.all().values()
+            if pod.source == SOURCE and pod.path and not pod.deleting
+        }
+
+    def _read(self, path: Path, data: bytes, now: datetime) -> StaticPod | Refused:
+        return read_manifest(path, data, self._config.node_name, now)
+
+    def _show(self, runtime: NodeRuntime | None) -> None:
+        """Say in one line how things are, in `systemctl status`."""
+        words = ["manifests not read yet" if self._pods_listed is None else f"{self._pods_listed} pods listed"]
+        if refused := len(self._book.refusals):
+            words.append(f"{refused} refused")
+        if runtime and not (runtime.ready and runtime.network_ready):
+            words.append(f"{runtime.reason}: {runtime.message}")
+        self._service.status(", ".join(words))
+
+
+def path_of(known: KnownPods, uid: str) -> str:
+    """Say which manifest a pod came from, as far as its snapshot tells."""
+    snapshot = known.of(uid)
+    return snapshot.path if snapshot else ""
+
+
+def default_addresses() -> tuple[str, ...]:
+    """Find the node's own addresses, IPv4 first: those it would send from; nothing is sent."""
+    found = []
+    for family, far in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        with socket.socket(family, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
+            probe.connect((far, 9))
+            found.append(str(probe.getsockname()[0]))
+    return tuple(found)

@@ -1,0 +1,113 @@
+"""Whether the node's runtime answers and is ready, and where the operator sees it.
+
+Told by `run` of each call that failed; from then on it asks the runtime's Status every five seconds (the kubelet's own
+interval) until that is good, and says so once when it changes: in the log and in `<root-dir>/tempolet/runtime.json`. A
+runtime that is well is asked once a minute, with the listing, and not at all in between.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from activities.clients.runtime import RuntimeClient
+from activities.errors import CriError
+from proto.cri.v1 import api_pb2 as cri
+from proto.node_runtime import NodeRuntime, write_node_runtime
+
+CHECK: Final = timedelta(seconds=5)
+RUNTIME_READY: Final = "RuntimeReady"
+NETWORK_READY: Final = "NetworkReady"
+AWAY: Final = "RuntimeAway"
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class RuntimeHealth:
+    """What was last heard of the runtime."""
+
+    def __init__(self, client: RuntimeClient, root_dir: Path, changed: Callable[[NodeRuntime], None]) -> None:
+        self._client = client
+        self._root_dir = root_dir
+        self._changed = changed
+        self._doubt = asyncio.Event()
+        self._doubt.set()
+        self.known: NodeRuntime | None = None
+
+    def doubt(self) -> None:
+        """Take that a call failed: ask soon."""
+        self._doubt.set()
+
+    async def watch(self) -> None:
+        """Ask whenever there is doubt, until there is none."""
+        while True:
+            await self._doubt.wait()
+            self._doubt.clear()
+            while not (found := await self.check()).ready or not found.network_ready:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._doubt.wait(), CHECK.total_seconds())
+                self._doubt.clear()
+
+    async def check(self) -> NodeRuntime:
+        """Ask now."""
+        try:
+            version, status = await self._client.version(), await self._client.status()
+        except CriError as error:
+            found = NodeRuntime(
+                ready=False,
+                network_ready=False,
+                endpoint=self._client.endpoint,
+                reason=AWAY,
+                message=f"no container runtime answers at {self._client.endpoint} ({error.details}); pods keep their "
+                "state, work resumes by itself when it is back",
+            )
+        else:
+            found = _read_status(self._client.endpoint, version, status)
+        self._note(found)
+        return found
+
+    def say_events(self, how: str) -> None:
+        """Note how ends of containers are learned now."""
+        if self.known and self.known.events != how:
+            self._write(replace(self.known, events=how))
+
+    def _note(self, found: NodeRuntime) -> None:
+        before = self.known
+        if before and replace(found, since=before.since, events=before.events) == before:
+            return
+        self._write(replace(found, events=before.events if before else ""))
+        if found.ready and found.network_ready:
+            _log.info("the container runtime is ready", runtime=found.name, version=found.version)
+        else:
+            _log.warning("the container runtime is not ready", reason=found.reason, err=found.message)
+        self._changed(found)
+
+    def _write(self, found: NodeRuntime) -> None:
+        self.known = replace(found, since=datetime.now(UTC).isoformat(timespec="seconds"))
+        try:
+            write_node_runtime(self._root_dir, self.known)
+        except OSError as error:
+            _log.warning("the runtime's state could not be written for `tempolet pods`", err=str(error))
+
+
+def _read_status(endpoint: str, version: cri.VersionResponse, status: cri.RuntimeStatus) -> NodeRuntime:
+    conditions = {one.type: one for one in status.conditions}
+    bad = [
+        conditions[kind]
+        for kind in (RUNTIME_READY, NETWORK_READY)
+        if kind in conditions and not conditions[kind].status
+    ]
+    return NodeRuntime(
+        ready=all(one.type != RUNTIME_READY for one in bad),
+        network_ready=not bad,
+        endpoint=endpoint,
+        reason=bad[0].reason if bad else "",
+        message="; ".join(one.message for one in bad),
+        name=version.runtime_name,
+        version=version.runtime_version,
+    )

@@ -1,0 +1,68 @@
+"""What the worker last knew of each pod, for judging what the runtime says.
+
+Asked by `runtime_events`, `relist` and `janitor`. The snapshots are a cache (design §4.15) on the node's disk; a file is
+parsed again only when it was replaced, so a node at rest costs one stat a pod and relist.
+"""
+
+import os
+from pathlib import Path
+
+from proto.pod_snapshot import PodSnapshot, snapshot_path
+from proto.temporal.pod import ContainerState
+from proto.temporal.signals import RuntimeChanged
+
+
+class KnownPods:
+    """The snapshots of one node's pods."""
+
+    def __init__(self, root_dir: Path, node: str) -> None:
+        self._root_dir = root_dir
+        self._node = node
+        self._parsed: dict[str, tuple[tuple[int, int], PodSnapshot | None]] = {}
+
+    def of(self, uid: str) -> PodSnapshot | None:
+        """Read one pod's snapshot; None when there is none (yet), or it can't be read."""
+        path = snapshot_path(self._root_dir, uid)
+        try:
+            found = os.stat(path)  # noqa: PTH116 - once a pod and relist
+        except OSError:
+            self._parsed.pop(uid, None)
+            return None
+        version = (found.st_ino, found.st_mtime_ns)
+        known = self._parsed.get(uid)
+        if known and known[0] == version:
+            return known[1]
+        try:
+            snapshot = PodSnapshot.from_json(path.read_bytes())
+        except (OSError, ValueError, TypeError):
+            return None
+        self._parsed[uid] = (version, snapshot if snapshot.node == self._node else None)
+        return self._parsed[uid][1]
+
+    def all(self) -> dict[str, PodSnapshot]:
+        """Read all, by UID."""
+        try:
+            uids = os.listdir(self._root_dir / "pods")  # noqa: PTH208 - names only
+        except OSError:
+            uids = []
+        for uid in self._parsed.keys() - set(uids):
+            del self._parsed[uid]
+        found = {uid: self.of(uid) for uid in uids}
+        return {uid: snapshot for uid, snapshot in found.items() if snapshot}
+
+    def with_object(self, object_id: str) -> PodSnapshot | None:
+        """Find the pod whose newest sandbox or container this is, among the snapshots read so far."""
+        for _, snapshot in self._parsed.values():
+            if snapshot and object_id in {snapshot.sandbox_id, *(c.container_id for c in snapshot.containers.values())}:
+                return snapshot
+        return None
+
+
+def news_in(hint: RuntimeChanged, snapshot: PodSnapshot) -> RuntimeChanged | None:
+    """Leave of a hint what the snapshot does not know; None when that is nothing."""
+    if not hint.exited and not hint.sandbox_lost:
+        return hint
+    ended = {one.container_id for one in snapshot.containers.values() if one.state == ContainerState.EXITED}
+    exited = tuple(one for one in hint.exited if one not in ended)
+    lost = hint.sandbox_lost and (snapshot.sandbox_ready or not snapshot.sandbox_id)
+    return RuntimeChanged(hint.source, exited=exited, sandbox_lost=lost) if exited or lost else None

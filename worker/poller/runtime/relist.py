@@ -1,0 +1,92 @@
+"""What the runtime has and the pods' workflows do not seem to know: the backstop behind the event stream.
+
+`differences` compares a listing of the runtime with the snapshots; `run` calls it once a minute while events flow, once a
+second where there is no event stream, and after each reconnect. Only ends count: what was created or started is our own
+doing, and the activity that did it brings the news itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from activities.container_config import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+from proto.cri.ownership import NODE_ANNOTATION
+from proto.cri.v1 import api_pb2 as cri
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import PodWorkflowId
+from proto.temporal.pod import ContainerState
+from proto.temporal.signals import RuntimeChanged
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimePod:
+    """All that the runtime has of one of our pods."""
+
+    workflow_id: str
+    uid: str
+    sandboxes: tuple[cri.PodSandbox, ...]
+    containers: tuple[cri.Container, ...]
+
+
+def our_pods(
+    node: str, sandboxes: Iterable[cri.PodSandbox], containers: Sequence[cri.Container]
+) -> dict[str, RuntimePod]:
+    """Group what the runtime lists by pod UID; what does not carry this node's mark is another's and left out."""
+    inside: dict[str, list[cri.Container]] = defaultdict(list)
+    for container in containers:
+        inside[container.pod_sandbox_id].append(container)
+    by_uid: dict[str, list[cri.PodSandbox]] = defaultdict(list)
+    for sandbox in sandboxes:
+        if sandbox.annotations.get(NODE_ANNOTATION) == node and sandbox.labels.get(POD_UID):
+            by_uid[sandbox.labels[POD_UID]].append(sandbox)
+    return {
+        uid: RuntimePod(
+            workflow_id=workflow_id_of(node, found[0].labels),
+            uid=uid,
+            sandboxes=tuple(found),
+            containers=tuple(container for sandbox in found for container in inside[sandbox.id]),
+        )
+        for uid, found in by_uid.items()
+    }
+
+
+def workflow_id_of(node: str, labels: Mapping[str, str]) -> str:
+    """Say which workflow a sandbox or container belongs to, by its labels."""
+    return str(PodWorkflowId(node, labels[POD_NAMESPACE], labels[POD_NAME], labels[POD_UID]))
+
+
+def differences(
+    pods: Mapping[str, RuntimePod], snapshots: Mapping[str, PodSnapshot], source: str
+) -> dict[str, RuntimeChanged]:
+    """Say which workflows (by id) should look again, and at what."""
+    hints = {}
+    for uid in pods.keys() | snapshots.keys():
+        pod, snapshot = pods.get(uid), snapshots.get(uid)
+        exited = _ends(pod.containers if pod else (), snapshot)
+        lost = snapshot is not None and snapshot.sandbox_ready and not _is_ready(snapshot.sandbox_id, pod)
+        if exited or lost:
+            workflow_id = snapshot.workflow_id if snapshot else pod.workflow_id if pod else ""
+            hints[workflow_id] = RuntimeChanged(source, exited=tuple(exited), sandbox_lost=lost)
+    return hints
+
+
+def _ends(containers: Sequence[cri.Container], snapshot: PodSnapshot | None) -> list[str]:
+    """Name the containers that ended or vanished and are not known to have ended."""
+    known = snapshot.containers if snapshot else {}
+    running = {container.id for container in containers if container.state != cri.CONTAINER_EXITED}
+    ends = [
+        one.container_id
+        for one in known.values()
+        if one.container_id and one.state != ContainerState.EXITED and one.container_id not in running
+    ]
+    for container in containers:
+        newest = known.get(container.labels.get(CONTAINER_NAME, ""))
+        newer = newest is None or not newest.container_id or container.metadata.attempt > newest.attempt
+        if container.state == cri.CONTAINER_EXITED and newer and container.id not in ends:
+            ends.append(container.id)
+    return sorted(ends)
+
+
+def _is_ready(sandbox_id: str, pod: RuntimePod | None) -> bool:
+    found = [one for one in pod.sandboxes if one.id == sandbox_id] if pod else []
+    return bool(found) and found[0].state == cri.SANDBOX_READY

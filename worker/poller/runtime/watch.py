@@ -1,0 +1,154 @@
+"""Turns what the runtime tells and lists into hints for the pods' workflows.
+
+One per poller, wired by `run`. The event stream is the quick way; a listing is compared with what the pods know after each
+opening of the stream, every minute (syncFrequency) as a backstop, and every second while no stream flows, as the kubelet's
+generic PLEG does.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from activities.clients.runtime import RuntimeClient
+from activities.errors import CriError
+from proto.cri.v1 import api_pb2 as cri
+from proto.temporal.names import PodWorkflowId
+from proto.temporal.signals import RuntimeChanged
+from worker.poller.hints import HintSender
+from worker.poller.pod_workflows import PodWorkflows
+from worker.poller.pods import PodLister
+from worker.poller.runtime.events import OWN_STOP_WAITS, EventStream, hint_in, pod_of
+from worker.poller.runtime.health import RuntimeHealth
+from worker.poller.runtime.known_pods import KnownPods, news_in
+from worker.poller.runtime.relist import RuntimePod, differences, our_pods, workflow_id_of
+
+RELIST: Final = timedelta(seconds=1)
+STREAM_HAS_SAID: Final = timedelta(seconds=2)
+"""An end that a listing found and of which the stream did not tell in this time was missed."""
+SAME_HINT_AGAIN: Final = timedelta(seconds=50)
+"""A hint that arrived is durable, so listings repeat it only once a minute."""
+
+_log: Final = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a RuntimeWatch works with."""
+
+    node: str
+    client: RuntimeClient
+    known: KnownPods
+    lister: PodLister
+    workflows: PodWorkflows
+    health: RuntimeHealth
+
+
+class RuntimeWatch:
+    """The eyes on one node's runtime."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._stream = EventStream(around.client, self)
+        self._opened = asyncio.Event()
+        self._repeated: dict[str, tuple[RuntimeChanged, float]] = {}
+        self._hints = HintSender(
+            around.workflows.hint,
+            still_news=self._still_news,
+            gone=around.lister.lost,
+            first_sequence=time.time_ns() // 1_000_000,  # a restarted poller counts on from here
+        )
+
+    async def send_hints(self) -> None:
+        """Send what was found, for ever."""
+        await self._hints.run()
+
+    async def follow_events(self) -> None:
+        """Follow the event stream, for ever."""
+        await self._stream.follow()
+
+    async def relist(self) -> None:
+        """List after each opening of the stream, and every second while none flows, for ever."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._opened.wait(), RELIST.total_seconds())
+            if self._opened.is_set() or not self._stream.flows:
+                source = "resync" if self._opened.is_set() else "relist"
+                self._opened.clear()
+                await self.compare(source)
+
+    async def compare(self, source: str) -> dict[str, RuntimePod] | None:
+        """List the runtime and hint at every difference; None when it did not answer."""
+        around = self._around
+        try:
+            sandboxes = await around.client.list_pod_sandbox()
+            containers = await around.client.list_containers()
+        except CriError:
+            around.health.doubt()
+            return None
+        around.health.say_events("stream" if self._stream.flows else "relist")
+        pods = our_pods(around.node, sandboxes, containers)
+        snapshots = await asyncio.to_thread(around.known.all)
+        found = differences(pods, snapshots, source)
+        now = asyncio.get_running_loop().time()
+        self._repeated = {one: said for one, said in self._repeated.items() if one in found}
+        for workflow_id, hint in found.items():
+            before = self._repeated.get(workflow_id)
+            same = before and (before[0].exited, before[0].sandbox_lost) == (hint.exited, hint.sandbox_lost)
+            if not before or not same or now - before[1] > SAME_HINT_AGAIN.total_seconds():
+                self._repeated[workflow_id] = (hint, now)
+                self._tell(workflow_id, hint)
+        return pods
+
+    async def compare_as_backstop(self) -> dict[str, RuntimePod] | None:
+        """Compare once a minute; a stream that kept an end to itself is not relied on until it speaks again."""
+        flowed = self._stream.flows
+        before = set(self._repeated)
+        pods = await self.compare("resync")
+        if flowed:
+            missed = {one for name, (hint, _) in self._repeated.items() if name not in before for one in hint.exited}
+            asyncio.get_running_loop().call_later(STREAM_HAS_SAID.total_seconds(), self._judge_stream, missed)
+        return pods
+
+    def restarted(self, workflow_ids: Iterable[str]) -> None:
+        """Tell pods that were here before this poller to look for themselves, once."""
+        for workflow_id in workflow_ids:
+            self._hints.tell(workflow_id, RuntimeChanged("restart"))
+
+    def take(self, event: cri.ContainerEventResponse) -> None:
+        """Take an event of the stream."""
+        around = self._around
+        found = pod_of(event, around.node, around.known.with_object)
+        if not found:
+            return
+        uid, labels = found
+        snapshot = around.known.of(uid)
+        if hint := hint_in(event, snapshot):
+            self._tell(snapshot.workflow_id if snapshot else workflow_id_of(around.node, labels), hint)
+
+    def opened(self) -> None:
+        """Take that the stream is open: compare, for what happened before it is not told."""
+        self._opened.set()
+
+    def _tell(self, workflow_id: str, hint: RuntimeChanged) -> None:
+        """File a hint; what we asked to go is being stopped, and who stops it says so first."""
+        snapshot = self._around.known.of(PodWorkflowId.parse(workflow_id).uid)
+        going = self._around.lister.is_going(workflow_id) or bool(snapshot and snapshot.deleting)
+        self._hints.tell(workflow_id, hint, after=OWN_STOP_WAITS.total_seconds() if going else 0.0)
+
+    def _still_news(self, workflow_id: str, hint: RuntimeChanged) -> RuntimeChanged | None:
+        snapshot = self._around.known.of(PodWorkflowId.parse(workflow_id).uid)
+        if snapshot is None:
+            return None if self._around.lister.is_going(workflow_id) else hint
+        return news_in(hint, snapshot)
+
+    def _judge_stream(self, missed: Collection[str]) -> None:
+        untold = [one for one in missed if not self._stream.told_end_of(one)]
+        if untold and self._stream.flows:
+            _log.warning("the runtime's event stream missed ends; listing every second until it speaks", ids=untold)
+            self._stream.distrust()

@@ -1,0 +1,108 @@
+"""Where pods come from: the loop that follows the manifest folder and tells what it lists.
+
+Started by `run`, which hands each listing to `pods`. The kernel's events answer at once; a rescan every 20 s (the
+kubelet's fileCheckFrequency) catches what no event tells: a link whose target changed, a network file system, a lost
+event. The watch follows the path, not the folder: a folder that is removed, renamed or switched by a link is found again
+(pkg/kubelet/config/file_linux.go).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from worker.poller.inotify import LOST, FolderEvent, FolderWatch, Mask
+from worker.poller.manifest_file import SETTLE
+from worker.poller.manifest_folder import Listing, ManifestFolder
+
+FILE_CHECK_FREQUENCY: Final = timedelta(seconds=20)
+WATCH_RETRY: Final = timedelta(seconds=1)
+REMOVAL_SETTLES: Final = timedelta(milliseconds=50)
+"""An editor that saves by renaming back and forth must not restart a pod, so a removal waits for what follows it."""
+
+_log: Final = structlog.get_logger(__name__)
+_REMOVAL: Final = Mask.MOVED_FROM | Mask.DELETE
+_WHOLE: Final = Mask.CLOSE_WRITE | Mask.MOVED_TO | _REMOVAL
+
+
+class ManifestSource:
+    """Follows one ManifestFolder for as long as `listings` is iterated."""
+
+    def __init__(self, folder: ManifestFolder, every: timedelta = FILE_CHECK_FREQUENCY) -> None:
+        self._folder = folder
+        self._every = every
+        self._watch: FolderWatch | None = None
+        self._watched: tuple[Path, int, int] | None = None
+        self._trouble = ""
+
+    async def listings(self) -> AsyncIterator[Listing]:
+        """Give a listing at once, after each change, and after each rescan; never ends by itself."""
+        try:
+            while True:
+                self._follow_path()  # before the rescan, so that nothing falls between the two
+                listing = await asyncio.to_thread(self._folder.rescan, datetime.now(UTC))
+                yield listing
+                loop = asyncio.get_running_loop()
+                rescan_at = loop.time() + self._pause(listing).total_seconds()
+                while (left := rescan_at - loop.time()) > 0:
+                    events = await self._events(left)
+                    if any(event.mask & (LOST | Mask.OVERFLOW) for event in events):
+                        break
+                    if events:
+                        listing = await self._refresh(events)
+                        yield listing
+                        rescan_at = min(rescan_at, loop.time() + self._pause(listing).total_seconds())
+        finally:
+            self._drop_watch()
+
+    def _pause(self, listing: Listing) -> timedelta:
+        if listing.unsettled:
+            return min(SETTLE, self._every)
+        return self._every if self._watch else min(WATCH_RETRY, self._every)
+
+    async def _events(self, seconds: float) -> list[FolderEvent]:
+        """Wait for events; with a removal among them, for what follows within a moment too."""
+        if not self._watch:
+            await asyncio.sleep(seconds)
+            return []
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._watch.wait(), seconds)
+        events = self._watch.read()
+        if any(event.mask & _REMOVAL for event in events):
+            await asyncio.sleep(REMOVAL_SETTLES.total_seconds())
+            events += self._watch.read()
+        return events
+
+    async def _refresh(self, events: Iterable[FolderEvent]) -> Listing:
+        names = {event.name for event in events if event.name}
+        closed = {event.name for event in events if event.mask & _WHOLE}
+        return await asyncio.to_thread(self._folder.refresh, names, closed, datetime.now(UTC))
+
+    def _follow_path(self) -> None:
+        """Have the watch on what the path means now: the folder, or the folder that holds the single file."""
+        path = self._folder.path
+        trouble = ""
+        try:
+            target = path.parent if path.is_file() else path
+            found = target.stat()
+            wanted = (target, found.st_dev, found.st_ino)
+            if wanted == self._watched:
+                return
+            self._drop_watch()
+            self._watch, self._watched = FolderWatch(target), wanted
+        except OSError as error:
+            self._drop_watch()
+            if not isinstance(error, FileNotFoundError):
+                trouble = str(error)
+        if trouble and trouble != self._trouble:
+            _log.warning("no inotify watch on the manifests, so they are read every second", path=path, err=trouble)
+        self._trouble = trouble
+
+    def _drop_watch(self) -> None:
+        if self._watch:
+            self._watch.close()
+        self._watch = self._watched = None
