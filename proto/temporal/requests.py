@@ -80,8 +80,6 @@ class PullImage:
     image: str
     policy: str
     """Always, IfNotPresent or Never."""
-    already_pulled: bool = False
-    """Always asks once a container start; a second container of the same start need not ask again."""
 
 
 @dataclass(frozen=True, slots=True)

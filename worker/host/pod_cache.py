@@ -5,11 +5,9 @@ workflow task nor the event loop ever waits for a disk. It is a cache: losing on
 """
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from temporalio.worker import Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
 
@@ -69,7 +67,7 @@ class PodCache:
         new = path.with_name(f".{path.name}.{threading.get_ident()}")
         try:
             new.write_bytes(snapshot.to_json())
-            os.replace(new, path)
+            new.replace(path)
         except FileNotFoundError:
             with self._changed:
                 self._known.pop(snapshot.uid, None)
@@ -88,8 +86,7 @@ def publishing(write: Callable[[PodSnapshot], None]) -> Interceptor:
         """Installs the extern function when a workflow class is first used."""
 
         def workflow_interceptor_class(self, input: WorkflowInterceptorClassInput) -> type[WorkflowInboundInterceptor]:  # noqa: A002 - the SDK's name
-            functions: dict[str, Any] = {EXTERN: write}
-            input.unsafe_extern_functions.update(functions)  # type: ignore[typeddict-item] # a mutable mapping of any names
+            input.unsafe_extern_functions[EXTERN] = write
             return Publisher
 
     return Publishing()

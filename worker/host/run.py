@@ -4,14 +4,83 @@ Called by `tempolet worker`. In order: the node's lock, Temporal, what an earlie
 stop no new task is taken, running activities get a moment to end, containers live on.
 """
 
+import asyncio
+from datetime import timedelta
 from typing import Final
 
+import structlog
+from temporalio.client import Client
+from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities import NodeServices, activities
+from proto.temporal.names import node_task_queue
+from worker.config import NodeConfig
+from worker.host.pod_cache import PodCache, publishing
+from worker.host.services import node_services
+from worker.host.takeover import take_over
+from worker.node_client import node_client
+from worker.node_lock import hold_node_lock
+from worker.service import Service
+from workflows.pod import PodWorkflow
 
 PASSED_THROUGH: Final = ("proto", "workflows", "kubernetes", "pydantic", "pydantic_core", "yaml", "dateutil", "urllib3")
 """Read once a process instead of once a workflow (design §4.16): 6 ms and a megabyte each."""
-WORKFLOW_TASKS: Final = 16
+WORKFLOW_TASKS: Final = 8
 """At a time: more would queue on two cores until the deadlock detector took them for stuck."""
+ACTIVITIES: Final = 1000
+"""At a time: a slow pull in each of 110 pods must leave room for every stop."""
+STICKY: Final = timedelta(seconds=1)
+"""How long a workflow task waits for a worker that is gone (design §4.7; the default of 10 s is what a crash would cost)."""
+HEARTBEATS: Final = timedelta(seconds=2)
+"""A cancel reaches an activity with its next heartbeat."""
+EAGER: Final = 16
+LAST_MOMENT: Final = timedelta(seconds=5)
+"""What running activities get on a stop; below TimeoutStopSec of the unit."""
+
+_log: Final = structlog.get_logger(__name__)
+
+
+async def run_worker(config: NodeConfig) -> None:
+    """Work for this node until asked to stop; raises NodeLockHeld when another worker does."""
+    with hold_node_lock(config.root_dir):
+        async with Service(lambda: "") as service:
+            client = await node_client(config, service, role="worker")
+            if client is not None:
+                await work(config, client, service)
+
+
+async def work(config: NodeConfig, client: Client, service: Service) -> None:
+    """Take over what an earlier worker had begun, then host workflows and activities until asked to stop."""
+    services = node_services(config)
+    await asyncio.to_thread(services.cgroups.make_tiers)
+    with PodCache(config.root_dir) as cache:
+        worker = pod_worker(config, client, services, cache)
+        async with worker:
+            freed = await take_over(client, config.node_name, client.identity)
+            _log.info("worker started", node=config.node_name, taken_over=freed)
+            service.ready(f"working for node {config.node_name}")
+            await service.stop_requested()
+    await services.runtime.close()
+
+
+def pod_worker(config: NodeConfig, client: Client, services: NodeServices, cache: PodCache) -> Worker:
+    """Make the Temporal worker of this node."""
+    return Worker(
+        client,
+        task_queue=node_task_queue(config.node_name),
+        workflows=[PodWorkflow],
+        activities=activities(services),
+        workflow_runner=sandbox_runner(),
+        interceptors=[publishing(cache.publish)],
+        max_concurrent_workflow_tasks=WORKFLOW_TASKS,
+        max_concurrent_activities=ACTIVITIES,
+        sticky_queue_schedule_to_start_timeout=STICKY,
+        max_heartbeat_throttle_interval=HEARTBEATS,
+        default_heartbeat_throttle_interval=HEARTBEATS,
+        max_eager_activity_reservations_per_workflow_task=EAGER,
+        graceful_shutdown_timeout=LAST_MOMENT,
+    )
 
 
 def sandbox_runner() -> SandboxedWorkflowRunner:

@@ -1,0 +1,35 @@
+"""What the activities of this node stand on, made from its configuration."""
+
+from pathlib import Path
+from typing import Final
+
+from activities.cgroups import Cgroups
+from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
+from activities.image_pulls import ImagePulls
+from activities.node_services import ActivitySettings, NodeServices
+from worker.config import NodeConfig
+
+UNLIMITED: Final = 1000
+"""Pulls at a time where maxParallelImagePulls sets no limit: more than a node has pods."""
+
+
+def node_services(config: NodeConfig) -> NodeServices:
+    """Make them; connects to nothing yet."""
+    return NodeServices(
+        settings=activity_settings(config),
+        runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit)),
+        cgroups=Cgroups(config.cgroup_root, pod_pids_limit=config.pod_pids_limit),
+        pulls=ImagePulls(config.pulls.parallel or UNLIMITED, qps=config.pulls.qps, burst=config.pulls.burst),
+    )
+
+
+def activity_settings(config: NodeConfig) -> ActivitySettings:
+    """Cut out what the activities need."""
+    return ActivitySettings(
+        root_dir=config.root_dir,
+        pod_logs_dir=config.pod_logs_dir,
+        cluster_dns=config.dns.cluster_dns,
+        cluster_domain=config.dns.cluster_domain,
+        resolv_conf=Path(config.dns.resolv_conf) if config.dns.resolv_conf else None,
+    )
