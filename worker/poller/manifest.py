@@ -38,6 +38,8 @@ def read_manifest(path: Path, data: bytes, node_name: str, now: datetime) -> Sta
     if structure.faults:
         return _refused(path, "InvalidPod", (*structure.faults, *structure.not_yet))
     pod = default_pod(structure.content)
+    if (size := _size(pod)) > LARGEST_POD:
+        return Refused(path, "TooLarge", (f"the pod has {size} bytes as JSON; {LARGEST_POD} is the most",))
     if not pod["metadata"].get("name"):
         return _refused(path, "InvalidPod", (required("metadata.name"), *structure.not_yet))
     placed = place_static_pod(path, pod, node_name, now)
@@ -46,8 +48,6 @@ def read_manifest(path: Path, data: bytes, node_name: str, now: datetime) -> Sta
         return _refused(path, "InvalidPod", (*faults, *structure.not_yet))
     if structure.not_yet:
         return _refused(path, "NotSupportedYet", structure.not_yet)
-    if (size := _size(placed.pod)) > LARGEST_POD:
-        return Refused(path, "TooLarge", (f"the pod has {size} bytes as JSON; {LARGEST_POD} is the most",))
     return placed
 
 

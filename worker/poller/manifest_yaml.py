@@ -29,6 +29,7 @@ _WORDS: Final[dict[str, bool | float | None]] = (
 _INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))", re.ASCII)
 _BASES: Final = (16, 2, 8, 10)
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_BETWEEN_DIGITS: Final = re.compile(r"(?<=[0-9])_(?=[0-9])")
 _LONGEST_NUMBER: Final = 400  # characters; Go reads no longer one into anything finite
 _WIDEST_INTEGER: Final = 10.0**21  # from here on Go writes a float with its exponent
 _MERGE: Final = "<<"
@@ -72,7 +73,7 @@ def plain_scalar(text: str) -> Any:
         return _WORDS[text]
     if not text or text[0] not in "+-.0123456789" or len(text) > _LONGEST_NUMBER:
         return text
-    digits = text if text[0] == "." else text.replace("_", "")
+    digits = _BETWEEN_DIGITS.sub("", text) if text[0] == "." else text.replace("_", "")
     if (match := _INTEGER.fullmatch(digits)) and (whole := _integer(match)) is not None:
         return whole
     if not _FLOAT.fullmatch(digits):
@@ -199,7 +200,7 @@ class _Reader:
     def _merge(self, into: dict[str, Any], event: Any) -> None:
         """Take over the keys of one mapping or of several; of those the first counts."""
         value = self._value(event)
-        sources = value if isinstance(value, list) else [value]
+        sources = value if isinstance(value, list) and not isinstance(event, yaml.AliasEvent) else [value]
         for source in reversed(sources):
             if not isinstance(source, dict):
                 raise self._refuse(event, f"{_MERGE} takes a mapping or a list of mappings")

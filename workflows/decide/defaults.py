@@ -12,6 +12,7 @@ from proto.temporal.pod import PodJson
 
 TERMINATION_MESSAGE_PATH: Final = "/dev/termination-log"
 _GRACE_SECONDS: Final = 30
+_LONGEST_REFERENCE: Final = 1024  # a name has at most 255 characters, a tag 128
 _MILLI: Final = 10**6  # in billionths
 
 # the grammar of image references, github.com/distribution/reference, with its familiar short forms
@@ -46,7 +47,7 @@ def default_pod(pod: PodJson) -> PodJson:
 
 def pull_policy_of(image: str) -> str:
     """Say how an image is pulled when the manifest does not: always for the tag latest, written or implied."""
-    match = _REFERENCE.fullmatch(image)
+    match = _REFERENCE.fullmatch(image) if len(image) <= _LONGEST_REFERENCE else None
     if match is None or _IMAGE_ID.fullmatch(image):
         return "IfNotPresent"
     implied = match["tag"] is None and match["digest"] is None

@@ -24,7 +24,7 @@ _IS_PORT_NAME: Final = re.compile("[-a-z0-9]+", re.ASCII)
 
 def dns_label(value: str) -> Iterator[str]:
     """Check one DNS label of RFC 1123: a container's name, a namespace, a hostname."""
-    yield from _no_longer(value, 63)
+    yield from _no_longer(value, 63, "characters")
     if _fits(_IS_LABEL, value, 63):
         return
     if _fits(_IS_SUBDOMAIN, value, 63):
@@ -34,9 +34,9 @@ def dns_label(value: str) -> Iterator[str]:
         yield _told(rule, _LABEL, "my-name", "123-abc")
 
 
-def dns_subdomain(value: str) -> Iterator[str]:
+def dns_subdomain(value: str, unit: str = "characters") -> Iterator[str]:
     """Check a DNS subdomain of RFC 1123: the name of a pod, node or priority class."""
-    yield from _no_longer(value, 253)
+    yield from _no_longer(value, 253, unit)
     if not _fits(_IS_SUBDOMAIN, value, 253):
         rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
         yield _told(rule + _ALPHANUMERIC_ENDS, _SUBDOMAIN, "example.com")
@@ -44,13 +44,15 @@ def dns_subdomain(value: str) -> Iterator[str]:
 
 def qualified_name(value: str) -> Iterator[str]:
     """Check the key of a label, annotation or resource: a name with an optional domain before a slash."""
-    *prefixes, name = value.split("/")
-    if len(prefixes) > 1:
+    prefix, slash, name = value.rpartition("/")
+    if "/" in prefix:
         told = _told(_KEY_RULE, _KEY_NAME, "MyName", "my.name", "123-abc")
         yield f"a valid label key {told} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         return
-    for prefix in prefixes:
-        yield from (f"prefix part {one}" for one in (dns_subdomain(prefix) if prefix else ("must be non-empty",)))
+    if slash and not prefix:
+        yield "prefix part must be non-empty"
+    elif slash:
+        yield from (f"prefix part {one}" for one in dns_subdomain(prefix, "bytes"))
     if not name:
         yield "name part must be non-empty"
     yield from (f"name part {one}" for one in _no_longer(name, 63))
@@ -68,8 +70,7 @@ def label_value(value: str) -> Iterator[str]:
 
 def port_name(value: str) -> Iterator[str]:
     """Check the name of a port."""
-    if _bytes(value) > 15:
-        yield "must be no more than 15 characters"
+    yield from _no_longer(value, 15, "characters")
     if not _IS_PORT_NAME.fullmatch(value):
         yield "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
     if not re.search("[a-z]", value):
@@ -97,9 +98,10 @@ def _fits(shape: re.Pattern[str], value: str, most: int) -> bool:
     return shape.fullmatch(value[: 4 * most]) is not None
 
 
-def _no_longer(value: str, most: int) -> Iterator[str]:
+def _no_longer(value: str, most: int, unit: str = "bytes") -> Iterator[str]:
+    """Bytes are counted, whatever the API's message calls them."""
     if _bytes(value) > most:
-        yield f"must be no more than {most} bytes"
+        yield f"must be no more than {most} {unit}"
 
 
 def _bytes(value: str) -> int:

@@ -13,7 +13,6 @@ from workflows.decide.validation import names
 from workflows.decide.validation.field_errors import Key, invalid, key_path
 
 _OF_CONTAINERS: Final = ("cpu", "memory", "ephemeral-storage")
-_STANDARD: Final = (*_OF_CONTAINERS, "storage")
 _HUGE_PAGES: Final = "hugepages-"
 
 
@@ -33,12 +32,7 @@ def validate_resources(resources: Mapping[str, Any], path: str) -> Iterator[str]
 
 
 def _name(name: str, path: str) -> Iterator[str]:
-    faults = [invalid(path, name, one) for one in names.qualified_name(name)]
-    yield from faults
-    if "/" in name:
-        return
-    standard = name.startswith(_HUGE_PAGES)
-    if not faults and not standard and name not in _STANDARD:
-        yield invalid(path, name, "must be a standard resource type or fully qualified")
-    if not standard and name not in _OF_CONTAINERS:
+    """Judge a resource's name; what holds a slash is an extended resource, which `supported` refuses."""
+    yield from (invalid(path, name, one) for one in names.qualified_name(name))
+    if "/" not in name and not name.startswith(_HUGE_PAGES) and name not in _OF_CONTAINERS:
         yield invalid(path, name, "must be a standard resource for containers")
