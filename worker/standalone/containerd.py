@@ -13,14 +13,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from worker.standalone import programs, remains
+from worker.standalone import nft_rules, programs, remains
 from worker.standalone.containerd_config import (
     ContainerdPlaces,
     PodNetwork,
     Surroundings,
     cni_config,
     containerd_config,
-    masquerade_rules,
     port_mapper,
 )
 from worker.standalone.cri_sweep import CriSweep, RuntimeNotReady
@@ -81,7 +80,7 @@ class Containerd:
             nft = self._optional(programs.NFT)
             self._write_configuration(runc, nft)
             if nft:
-                subprocess.run([nft, "-f", "-"], input=masquerade_rules(self.network), text=True, check=True)
+                nft_rules.masquerade(nft, self.network)
             path = programs.search_path(*(program for program in (containerd, shim, runc, nft) if program))
             argv = [str(containerd), "--config", str(self.places.config)]
             self.process.start(Command(argv, self.places.log, {"PATH": path}))
@@ -135,7 +134,7 @@ class Containerd:
         forced += [f"link {link} deleted" for link in links]
         forced += [f"cgroup {stuck}" for stuck in remains.remove_cgroup(self.cgroup)]
         if nft := self._optional(programs.NFT):
-            subprocess.run([nft, "delete", "table", "ip", self.network.bridge], capture_output=True, check=False)
+            nft_rules.remove_rules(nft, self.network)
         if CNI_CACHE.is_dir():
             for entry in CNI_CACHE.glob(f"{self.network.bridge}-*"):
                 entry.unlink(missing_ok=True)

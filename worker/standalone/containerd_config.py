@@ -93,7 +93,7 @@ class ContainerdPlaces:
     @property
     def log(self) -> Path:
         """The daemon's log."""
-        return self.root / "containerd.log"
+        return self.root / "log" / "containerd.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,17 +174,3 @@ def port_mapper(*, nft: bool, iptables: bool, protocol: tuple[int, ...]) -> dict
     if iptables:
         return {"type": "portmap", "capabilities": {"portMappings": True}}
     return None
-
-
-def masquerade_rules(network: PodNetwork) -> str:
-    """Write the nft table of ours that lets pods speak to the outside with the node's address."""
-    return f"""\
-table ip {network.bridge}
-delete table ip {network.bridge}
-table ip {network.bridge} {{
-  chain postrouting {{
-    type nat hook postrouting priority 100;
-    ip saddr {network.subnet} ip daddr != {network.subnet} masquerade
-  }}
-}}
-"""

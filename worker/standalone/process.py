@@ -33,6 +33,8 @@ class Command:
     argv: Sequence[str | Path]
     log: Path
     environment: Mapping[str, str]
+    umask: int = 0o022
+    """Never the operator's: pods must be able to read what is made for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Supervised:
                 cwd="/",
                 env={**os.environ, **command.environment},
                 start_new_session=True,
+                umask=command.umask,
             )
         child.returncode = 0  # it outlives us on purpose: no ResourceWarning for a child that still runs
         identity = Identity(child.pid, _start_time(child.pid) or 0, _boot())

@@ -47,7 +47,7 @@ def kill_all(pids: list[int], within: float = 5) -> None:
 def processes_in_cgroup(cgroup: str) -> list[int]:
     """List every process in a cgroup and below it, in whatever hierarchy (v1 and v2)."""
     pids: set[int] = set()
-    for directory in _cgroup_directories(cgroup):
+    for directory in cgroup_directories(cgroup):
         for procs in directory.rglob("cgroup.procs"):
             with contextlib.suppress(OSError):
                 pids.update(int(pid) for pid in procs.read_text().split())
@@ -57,7 +57,7 @@ def processes_in_cgroup(cgroup: str) -> list[int]:
 def remove_cgroup(cgroup: str) -> list[str]:
     """Remove a cgroup and all below it from every hierarchy; answers those that would not go, with the reason."""
     stuck = []
-    for top in _cgroup_directories(cgroup):
+    for top in cgroup_directories(cgroup):
         below = sorted((path for path in top.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
         for directory in [*below, top]:
             try:
@@ -109,7 +109,7 @@ def links_on_bridge(bridge: str) -> list[str]:
     return sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
 
 
-def _cgroup_directories(cgroup: str) -> list[Path]:
+def cgroup_directories(cgroup: str) -> list[Path]:
     """Find a cgroup in the unified hierarchy or in each controller's own; "/" is nobody's and never answered."""
     relative = cgroup.strip("/")
     if not relative or ".." in relative.split("/"):

@@ -81,7 +81,7 @@ class TemporalServer:
     @property
     def log(self) -> Path:
         """The server's log."""
-        return self.root / "temporal.log"
+        return self.root / "log" / "temporal.log"
 
     @property
     def database(self) -> Path:
@@ -107,9 +107,9 @@ class TemporalServer:
                     f"port {port} on {LOOPBACK} is taken by another program: "
                     "choose another with --temporal-port (the UI's is --temporal-ui-port)"
                 )
-        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o711)
         program = programs.find_program(programs.TEMPORAL, self.parts_dir)
-        self.process.start(Command(self._arguments(program), self.log, {}))
+        self.process.start(Command(self._arguments(program), self.log, {}, umask=0o077))  # ids are clear
         self._wait_until_serving()
         self._set_retention(program)
         return True

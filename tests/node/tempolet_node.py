@@ -1,0 +1,222 @@
+"""A whole node under test: worker and poller as processes of their own, on the session's containerd and Temporal.
+
+Each node has its own name, root and manifest folder, so many live beside each other. What a test awaits happens in other
+processes, so the waits here look again every few milliseconds until a deadline.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+from temporalio.client import Client, WorkflowHandle
+
+from proto.pod_snapshot import PodSnapshot, read_snapshots
+from proto.temporal.names import NAMESPACE, PodWorkflowId
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+from worker.temporal_client import TemporalSettings, connect
+
+BUSYBOX: Final = "docker.io/library/busybox:1.37"
+PATIENCE: Final = 30.0
+LOOK_AGAIN: Final = 0.01
+ROOT: Final = Path(__file__).parents[2]
+
+
+def pod_manifest(name: str, command: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
+    """Write a manifest of one busybox container."""
+    container = {"name": "main", "image": BUSYBOX, "command": ["sh", "-c", command]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"terminationGracePeriodSeconds": 1, "containers": [container], **spec},
+    }
+
+
+@dataclass
+class TempoletNode:
+    """Worker and poller of one node; a context manager that starts both and leaves nothing behind."""
+
+    directory: Path
+    containerd: Containerd
+    temporal: TemporalServer
+    name: str = field(default_factory=lambda: f"n{uuid.uuid4().hex[:6]}")
+    keys: dict[str, Any] = field(default_factory=dict)
+    """More keys of KubeletConfiguration."""
+    own_keys: dict[str, Any] = field(default_factory=dict)
+    """More keys of TempoletConfiguration."""
+    processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    @property
+    def root_dir(self) -> Path:
+        """--root-dir."""
+        return self.directory / "kubelet"
+
+    @property
+    def manifests(self) -> Path:
+        """StaticPodPath."""
+        return self.directory / "manifests"
+
+    @property
+    def logs(self) -> Path:
+        """PodLogsDir."""
+        return self.directory / "logs"
+
+    def __enter__(self) -> Self:
+        self.manifests.mkdir(parents=True)
+        self.write_configuration()
+        self.start("worker")
+        self.start("poller")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(TimeoutError):
+            self.remove_all()
+        for role in ("poller", "worker"):
+            self.stop(role)
+
+    def write_configuration(self) -> None:
+        """Write both files."""
+        kubelet = {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "staticPodPath": str(self.manifests),
+            "podLogsDir": str(self.logs),
+            "cgroupRoot": self.containerd.cgroup,
+            "cgroupDriver": "cgroupfs",
+            "failCgroupV1": False,
+            "containerRuntimeEndpoint": self.containerd.endpoint,
+            "healthzPort": 0,
+            **self.keys,
+        }
+        own = {
+            "apiVersion": "tempolet.dev/v1alpha1",
+            "kind": "TempoletConfiguration",
+            "temporal": {"address": self.temporal.address, "namespace": NAMESPACE},
+            **self.own_keys,
+        }
+        (self.directory / "kubelet.json").write_text(json.dumps(kubelet))
+        (self.directory / "tempolet.json").write_text(json.dumps(own))
+
+    def start(self, role: str) -> "subprocess.Popen[bytes]":
+        """Start worker or poller; its log is `<role>.log`."""
+        arguments = ["--config", self.directory / "kubelet.json", "--tempolet-config", self.directory / "tempolet.json"]
+        arguments += ["--root-dir", self.root_dir, "--hostname-override", self.name]
+        command = [sys.executable, "-m", "worker.cli", role, *map(str, arguments)]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("TEMPORAL_")}
+        with (self.directory / f"{role}.log").open("ab") as log:
+            self.processes[role] = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
+        return self.processes[role]
+
+    def stop(self, role: str, sign: signal.Signals = signal.SIGTERM) -> int:
+        """Stop one, kindly or not; answers its exit code."""
+        process = self.processes.pop(role, None)
+        if process is None:
+            return 0
+        process.send_signal(sign)
+        try:
+            return process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+
+    def log(self, role: str) -> str:
+        """What a process has said."""
+        return (self.directory / f"{role}.log").read_text()
+
+    def apply(self, manifest: dict[str, Any], file: str = "") -> None:
+        """Put a manifest into the folder, at once as a careful operator does."""
+        path = self.manifests / (file or f"{manifest['metadata']['name']}.json")
+        new = path.with_name(f".{path.name}")
+        new.write_text(json.dumps(manifest))
+        new.replace(path)
+
+    def remove(self, name: str) -> None:
+        """Take a manifest away."""
+        (self.manifests / f"{name}.json").unlink()
+
+    def remove_all(self) -> None:
+        """Take every manifest away and wait until the pods are gone."""
+        for path in self.manifests.iterdir():
+            path.unlink()
+        if not {"worker", "poller"} <= self.processes.keys():
+            return
+        self.until(lambda: not self.snapshots(), "every pod gone")
+
+    def snapshots(self) -> list[PodSnapshot]:
+        """Every pod's snapshot in the node's cache."""
+        return read_snapshots(self.root_dir)
+
+    def pod(self, name: str) -> PodSnapshot | None:
+        """One pod's snapshot, by its manifest's name; the newest where there are two."""
+        found = [one for one in self.snapshots() if one.name == f"{name}-{self.name}"]
+        return max(found, key=lambda one: one.started_at, default=None)
+
+    def until(self, holds: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+        """Wait until something holds; raises TimeoutError naming it, with the ends of both logs."""
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            if answer := holds():
+                return answer
+            time.sleep(LOOK_AGAIN)
+        logs = "\n".join(f"--- {role}\n{self.log(role)[-3000:]}" for role in ("worker", "poller"))
+        shown = "\n".join(
+            f"{one.name} {one.lifecycle} {one.phase} {one.reason} {one.message}" for one in self.snapshots()
+        )
+        raise TimeoutError(f"not within {patience:g} s: {what}\n{shown}\n{logs}")
+
+    def until_pod(self, name: str, holds: Callable[[PodSnapshot], Any], what: str = "") -> PodSnapshot:
+        """Wait until a pod's snapshot is as asked; answers it."""
+
+        def now() -> PodSnapshot | None:
+            snapshot = self.pod(name)
+            return snapshot if snapshot is not None and holds(snapshot) else None
+
+        snapshot: PodSnapshot = self.until(now, what or f"{name} as asked")
+        return snapshot
+
+    def until_running(self, name: str) -> PodSnapshot:
+        """Wait until a pod is running and ready."""
+        return self.until_pod(name, lambda one: one.phase == "Running" and one.ready, f"{name} running")
+
+    def temporal_settings(self) -> TemporalSettings:
+        """Reach this node's Temporal with this node's keys."""
+        return TemporalSettings(
+            key_file=self.root_dir / "tempolet" / "payload.keys",
+            address=self.temporal.address,
+            environment={},
+        )
+
+    async def client(self) -> Client:
+        """Connect as the node's own processes do."""
+        return await connect(self.temporal_settings())
+
+    async def workflow(self, snapshot: PodSnapshot) -> WorkflowHandle[Any, Any]:
+        """Give a handle on a pod's workflow."""
+        workflow_id = PodWorkflowId(self.name, snapshot.namespace, snapshot.name, snapshot.uid)
+        return (await self.client()).get_workflow_handle(str(workflow_id))
+
+
+@contextlib.contextmanager
+def tempolet_node(
+    directory: Path, containerd: Containerd, temporal: TemporalServer, **more: Any
+) -> Iterator[TempoletNode]:
+    """Run a node for one test."""
+    with TempoletNode(directory, containerd, temporal, **more) as node:
+        yield node
+
+
+def wait(coroutine: Any) -> Any:
+    """Run one coroutine from a test that is otherwise not async."""
+    return asyncio.run(coroutine)

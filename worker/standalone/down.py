@@ -1,0 +1,153 @@
+"""`tempolet down`: take the pods down in order, stop everything that `up` started, and leave nothing in the kernel.
+
+Called by the command line and by tests. Manifests are put aside (the next `up` puts them back), the poller turns that into
+deletions, the worker takes the pods down within their grace; only what is left then is removed by force, and said.
+"""
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from worker.standalone import pods_watch, remains
+from worker.standalone.cri_sweep import CriSweep
+from worker.standalone.progress import Progress
+from worker.standalone.settings import Settings, recorded
+
+BEYOND_GRACE: Final = 30.0  # seconds: many pods stop four at a time
+BETWEEN_LOOKS: Final = 0.05
+STOP_WITHIN: Final = 20.0  # seconds; the worker lets running activities end
+
+
+class DownFailed(Exception):
+    """Something of the node could not be taken away; says what."""
+
+
+def down(settings: Settings, progress: Progress | None = None, *, purge: bool = False) -> list[str]:
+    """Take a node down; answers what had to be removed by force. With `purge` its state goes too.
+
+    Raises DownFailed when something of it is left.
+    """
+    show = progress or Progress()
+    if os.geteuid() != 0:
+        raise DownFailed("`tempolet down` needs root, as `tempolet up` does")
+    here = recorded(settings.run_dir) or settings
+    forced = _end_pods(here, show)
+    for name, process in (("poller", here.poller), ("worker", here.worker), ("Temporal", here.temporal.process)):
+        with show.step(name) as step:
+            was_running = process.running()
+            willing = process.stop(STOP_WITHIN)
+            step.detail = ("stopped" if willing else "killed") if was_running else "did not run"
+            forced += [f"{name} had to be killed"] if not willing else []
+    with show.step("containerd") as step:
+        forced += _end_runtime(here)
+        step.detail = "yours, left as it is" if here.container_runtime_endpoint else "stopped, nothing left"
+    _remove_files(here, purge=purge)
+    for what in forced:
+        show.say(f"by force: {what}")
+    left = what_is_left(here)
+    if left:
+        raise DownFailed(f"not taken away: {'; '.join(left)}")
+    show.say(f"down in {show.total():.1f} s{', state removed' if purge else f', state kept in {here.state_dir}'}")
+    return forced
+
+
+def what_is_left(settings: Settings) -> list[str]:
+    """Name everything of the node that is still in the kernel: processes, mounts, bridge, cgroups."""
+    containerd = settings.containerd
+    left = [f"process {pid}" for pid in remains.shims_of(containerd.socket)]
+    left += [f"process {pid}" for pid in remains.processes_in_cgroup(settings.cgroup)]
+    left += [f"mount {point}" for point in remains.mounts_below(settings.state_dir, settings.run_dir)]
+    if not settings.container_runtime_endpoint and (Path("/sys/class/net") / settings.network.bridge).exists():
+        left.append(f"bridge {settings.network.bridge}")
+    left += [f"cgroup {path}" for path in remains.cgroup_directories(settings.cgroup)]
+    return left
+
+
+def _end_pods(settings: Settings, show: Progress) -> list[str]:
+    """Put the manifests aside and wait until their pods are gone; answers what is left to be forced."""
+    with show.step("pods") as step:
+        files = _put_aside(settings)
+        grace = pods_watch.longest_grace(files)
+        agents = (settings.worker, settings.poller, settings.temporal.process)
+        with _runtime(settings) as runtime:
+            if runtime is None:
+                step.detail = "containerd does not run"
+                return []
+            shared = bool(settings.container_runtime_endpoint)
+            until = time.monotonic() + grace + BEYOND_GRACE
+            while left := pods_watch.pods_left(settings.root_dir, runtime, shared=shared):
+                dead = not all(process.running() for process in agents)
+                if dead or time.monotonic() > until:
+                    why = "worker, poller or Temporal does not run" if dead else "not gone within grace"
+                    step.detail = f"{len(left)} left: {why}"
+                    return [f"pod {pod}: {why}" for pod in left]
+                step.doing(f"{len(left)} left")
+                time.sleep(BETWEEN_LOOKS)
+        step.detail = "gone"
+    return []
+
+
+def _put_aside(settings: Settings) -> list[Path]:
+    if not settings.manifests.is_dir():
+        return []
+    settings.kept_manifests.mkdir(exist_ok=True)
+    kept = []
+    for path in sorted(settings.manifests.iterdir()):
+        target = settings.kept_manifests / path.name
+        path.replace(target)
+        kept.append(target)
+    return kept
+
+
+@contextlib.contextmanager
+def _runtime(settings: Settings) -> Iterator[CriSweep | None]:
+    """Open CRI; None when nothing answers there."""
+    with CriSweep(Path(settings.endpoint.removeprefix("unix://"))) as runtime:
+        try:
+            runtime.sandboxes()
+        except grpc.RpcError:
+            yield None
+        else:
+            yield runtime
+
+
+def _end_runtime(settings: Settings) -> list[str]:
+    if not settings.container_runtime_endpoint:
+        forced = settings.containerd.stop()
+    else:
+        forced = []
+        with _runtime(settings) as runtime:
+            ours = pods_watch.uids_of_node(settings.root_dir)
+            if runtime and ours:
+                found = [one.id for one in runtime.sandboxes() if one.labels.get(pods_watch.POD_UID) in ours]
+                forced = [f"sandbox {one}: {error}" for one, error in runtime.remove_sandboxes(found).items()]
+        remains.kill_all(remains.processes_in_cgroup(settings.cgroup))
+        forced += [f"cgroup {stuck}" for stuck in remains.remove_cgroup(settings.cgroup)]
+    remains.unmount_below(settings.root_dir)
+    shutil.rmtree(settings.root_dir / "pods", ignore_errors=True)
+    return forced
+
+
+def _remove_files(settings: Settings, *, purge: bool) -> None:
+    """Remove the run folder, and with `purge` the state, by the names that `up` gives: a folder may hold more."""
+    folders: list[tuple[Path, tuple[str, ...]]] = [
+        (settings.run_dir, ("config", "settings.json", "containerd.toml", "cni", "addresses", "containerd"))
+    ]
+    if purge:
+        state = ("node", "manifests", "manifests.down", "log", "containerd", "payload.keys", "codec.token")
+        folders.append((settings.state_dir, (*state, "temporal.db", "temporal.db-wal", "temporal.db-shm")))
+    for folder, names in folders:
+        for name in names:
+            path = folder / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            folder.rmdir()

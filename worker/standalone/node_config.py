@@ -1,0 +1,76 @@
+"""The configuration files of a standalone node's worker and poller, and the commands that run them.
+
+Written by `up` into the run folder before each start. What the kubelet has a key for is a KubeletConfiguration, the rest
+a TempoletConfiguration; both are JSON, which is YAML. Worker and poller get a file of ours each, for only the worker
+serves the codec endpoint.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import worker
+from proto.temporal.names import NAMESPACE
+from worker.standalone.process import Command
+from worker.standalone.settings import Settings
+from worker.standalone.temporal_server import LOOPBACK
+
+KUBELET: Final = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+TEMPOLET: Final = {"apiVersion": "tempolet.dev/v1alpha1", "kind": "TempoletConfiguration"}
+ROLES: Final = ("worker", "poller")
+
+
+def write_configuration(settings: Settings) -> None:
+    """Write kubelet.yaml, worker.yaml and poller.yaml."""
+    files = {
+        "kubelet": kubelet_configuration(settings),
+        **{role: tempolet_configuration(settings, role) for role in ROLES},
+    }
+    settings.configuration.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (settings.configuration / f"{name}.yaml").write_text(json.dumps(content, indent=2) + "\n")
+
+
+def kubelet_configuration(settings: Settings) -> dict[str, Any]:
+    """Give the keys that a kubelet has too."""
+    return {
+        **KUBELET,
+        "containerRuntimeEndpoint": settings.endpoint,
+        "staticPodPath": str(settings.manifests),
+        "podLogsDir": str(settings.logs / "pods"),
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": settings.cgroup,
+        "healthzBindAddress": LOOPBACK,
+    }
+
+
+def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
+    """Give our own keys for the worker or the poller."""
+    temporal = {
+        "address": settings.temporal.address,
+        "namespace": NAMESPACE,
+        "payloadKeyFile": str(settings.key_file),
+    }
+    if role != "worker":
+        return {**TEMPOLET, "temporal": temporal}
+    codec = {
+        "address": f"{LOOPBACK}:{settings.ports.codec}",
+        "tokenFile": str(settings.token_file),
+        "allowedOrigins": [settings.temporal.ui, settings.temporal.ui.replace(LOOPBACK, "localhost")],
+    }
+    return {**TEMPOLET, "temporal": temporal, "codec": codec}
+
+
+def node_command(settings: Settings, role: str) -> Command:
+    """Give the command that runs the worker or the poller of this node."""
+    healthz = settings.ports.worker_healthz if role == "worker" else settings.ports.poller_healthz
+    argv: list[str | Path] = [sys.executable, "-m", "worker.cli", role]
+    argv += ["--config", settings.configuration / "kubelet.yaml"]
+    argv += ["--tempolet-config", settings.configuration / f"{role}.yaml"]
+    argv += ["--root-dir", settings.root_dir, "--healthz-port", str(healthz)]
+    if settings.hostname_override:
+        argv += ["--hostname-override", settings.hostname_override]
+    # started from /, so that no folder of the operator's stays busy; the checkout is found all the same
+    environment = {"PYTHONPATH": str(Path(worker.__file__).resolve().parents[1])}
+    return Command(argv, settings.logs / f"{role}.log", environment)

@@ -1,0 +1,112 @@
+"""What a standalone node's pods are at, for the waiting in `up` and `down`.
+
+What the worker last decided stands in the node's cache (`proto/pod_snapshot.py`), what it refused in `proto/refusals.py`;
+that containers run is asked of CRI, for a snapshot from before a reboot would still say so.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from proto.cri.v1 import api_pb2 as cri
+from proto.pod_snapshot import PodSnapshot, read_snapshots
+from proto.refusals import read_refusals
+from worker.standalone.cri_sweep import CriSweep
+
+DEFAULT_GRACE: Final = 30  # seconds; terminationGracePeriodSeconds of a pod that says nothing
+POD_UID: Final = "io.kubernetes.pod.uid"
+FINISHED: Final = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A manifest whose pod is waited for; `old` are the uids that its earlier versions had."""
+
+    path: Path
+    old: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """How far the pods of some manifests are."""
+
+    running: tuple[PodSnapshot, ...]
+    finished: tuple[PodSnapshot, ...]
+    waiting: tuple[str, ...]
+    """What is still missing, in words."""
+    refused: tuple[str, ...]
+
+
+def look(root_dir: Path, manifests: Iterable[Manifest], runtime: CriSweep) -> Pods:
+    """Compare what was asked with what runs."""
+    refusals = {refusal.path: refusal for refusal in read_refusals(root_dir)}
+    snapshots = [snapshot for snapshot in read_snapshots(root_dir) if not snapshot.deleting]
+    alive = _running_containers(runtime)
+    running, finished, waiting, refused = [], [], [], []
+    for manifest in manifests:
+        path = str(manifest.path)
+        found = [one for one in snapshots if one.path == path and one.uid not in manifest.old]
+        if path in refusals:
+            refused.append(f"{manifest.path.name}: {refusals[path].message}")
+        elif not found:
+            waiting.append(manifest.path.name)
+        elif found[0].phase in FINISHED:
+            finished.append(found[0])
+        elif found[0].phase == "Running" and found[0].ready and _is_alive(found[0], alive):
+            running.append(found[0])
+        else:
+            waiting.append(in_words(found[0]))
+    return Pods(tuple(running), tuple(finished), tuple(waiting), tuple(refused))
+
+
+def pods_left(root_dir: Path, runtime: CriSweep, *, shared: bool) -> list[str]:
+    """Name the pods that are not gone yet: those of the cache, and their sandboxes.
+
+    In a `shared` runtime only the sandboxes of pods that this node knows count.
+    """
+    snapshots = {snapshot.uid: f"{snapshot.namespace}/{snapshot.name}" for snapshot in read_snapshots(root_dir)}
+    known = uids_of_node(root_dir)
+    left = dict(snapshots)
+    for sandbox in runtime.sandboxes():
+        uid = sandbox.labels.get(POD_UID, sandbox.id)
+        if not shared or uid in known:
+            left.setdefault(uid, f"{sandbox.metadata.namespace}/{sandbox.metadata.name}")
+    return sorted(left.values())
+
+
+def uids_of_node(root_dir: Path) -> set[str]:
+    """List the uids of pods that have a folder on this node."""
+    pods = root_dir / "pods"
+    return {path.name for path in pods.iterdir()} if pods.is_dir() else set()
+
+
+def longest_grace(manifests: Iterable[Path]) -> int:
+    """Read the longest grace period of some manifests, in seconds; what cannot be read counts as the default."""
+    longest = 0
+    for path in manifests:
+        try:
+            spec = yaml.load(path.read_bytes(), yaml.CSafeLoader)["spec"]
+            longest = max(longest, int(spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)))
+        except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError):
+            longest = max(longest, DEFAULT_GRACE)
+    return longest
+
+
+def in_words(snapshot: PodSnapshot) -> str:
+    """Say what a pod is at, with its reason."""
+    why = ": ".join(word for word in (snapshot.reason, snapshot.message) if word)
+    return f"{snapshot.namespace}/{snapshot.name} is {snapshot.phase}{f' ({why})' if why else ''}"
+
+
+def _running_containers(runtime: CriSweep) -> set[str]:
+    state = cri.ContainerStateValue(state=cri.ContainerState.CONTAINER_RUNNING)
+    request = cri.ListContainersRequest(filter=cri.ContainerFilter(state=state))
+    return {container.id for container in runtime.runtime.ListContainers(request, timeout=10).containers}
+
+
+def _is_alive(snapshot: PodSnapshot, alive: set[str]) -> bool:
+    started = [one.container_id for one in snapshot.containers.values() if one.state == "CONTAINER_RUNNING"]
+    return bool(started) and all(container_id in alive for container_id in started)

@@ -1,0 +1,157 @@
+"""What `tempolet up` is told, and where a standalone node keeps things.
+
+Filled by the command line (or a test), read by `up` and `down`. Everything that two nodes on one machine could clash over
+is a field. A running node's settings are kept in its run folder, so that `tempolet down` needs to know the folder only
+and a second `up` with other settings is refused instead of half obeyed.
+"""
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from worker.standalone.containerd import Containerd
+from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
+from worker.standalone.process import Supervised
+from worker.standalone.programs import default_parts_dir
+from worker.standalone.temporal_server import LOOPBACK, TemporalPorts, TemporalServer
+
+STATE_VARIABLE: Final = "TEMPOLET_STATE_DIR"
+RUN_VARIABLE: Final = "TEMPOLET_RUN_DIR"
+DEFAULT_STATE_DIR: Final = Path("/var/lib/tempolet")
+DEFAULT_RUN_DIR: Final = Path("/run/tempolet")
+
+
+class OtherSettings(Exception):
+    """A node runs already, with other settings than were asked now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Every loopback port of a node."""
+
+    temporal: int = 7233
+    ui: int = 8233
+    codec: int = 8234
+    worker_healthz: int = 10248
+    """The kubelet's own."""
+    poller_healthz: int = 10249
+
+
+def _directory(variable: str, default: Path) -> Path:
+    return Path(os.environ.get(variable) or default).absolute()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One standalone node."""
+
+    state_dir: Path = field(default_factory=lambda: _directory(STATE_VARIABLE, DEFAULT_STATE_DIR))
+    run_dir: Path = field(default_factory=lambda: _directory(RUN_VARIABLE, DEFAULT_RUN_DIR))
+    container_runtime_endpoint: str = ""
+    """unix:// of a containerd that runs already; empty: a private one is started."""
+    hostname_override: str = ""
+    network: PodNetwork = field(default_factory=PodNetwork)
+    cgroup: str = "/tempolet"
+    ports: Ports = Ports()
+    parts_dir: Path = field(default_factory=default_parts_dir)
+
+    @property
+    def root_dir(self) -> Path:
+        """The node's --root-dir."""
+        return self.state_dir / "node"
+
+    @property
+    def manifests(self) -> Path:
+        """The folder whose pods run (staticPodPath)."""
+        return self.state_dir / "manifests"
+
+    @property
+    def kept_manifests(self) -> Path:
+        """Where `down` keeps the manifests until the next `up`."""
+        return self.state_dir / "manifests.down"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of every log; the pods' are in it too."""
+        return self.state_dir / "log"
+
+    @property
+    def configuration(self) -> Path:
+        """The folder of the configuration files that `up` writes."""
+        return self.run_dir / "config"
+
+    @property
+    def key_file(self) -> Path:
+        """The keys that seal payloads."""
+        return self.state_dir / "payload.keys"
+
+    @property
+    def token_file(self) -> Path:
+        """The codec endpoint's token."""
+        return self.state_dir / "codec.token"
+
+    @property
+    def record(self) -> Path:
+        """Where a running node's settings are kept."""
+        return self.run_dir / "settings.json"
+
+    @property
+    def endpoint(self) -> str:
+        """The CRI endpoint that the node uses."""
+        return self.container_runtime_endpoint or self.containerd.endpoint
+
+    @property
+    def containerd(self) -> Containerd:
+        """The private containerd, whether it runs or not."""
+        return Containerd(ContainerdPlaces(self.state_dir, self.run_dir), self.network, self.cgroup, self.parts_dir)
+
+    @property
+    def temporal(self) -> TemporalServer:
+        """The embedded Temporal, whether it runs or not."""
+        ports = TemporalPorts(self.ports.temporal, self.ports.ui)
+        return TemporalServer(self.state_dir, self.run_dir, ports, parts_dir=self.parts_dir)
+
+    @property
+    def worker(self) -> Supervised:
+        """The worker process."""
+        return Supervised(self.run_dir / "worker.pid")
+
+    @property
+    def poller(self) -> Supervised:
+        """The poller process."""
+        return Supervised(self.run_dir / "poller.pid")
+
+    def keep(self) -> None:
+        """Write the settings for `down` and the next `up`; raises OtherSettings when a node runs with others."""
+        before = recorded(self.run_dir)
+        if before and before != self and before.is_running():
+            changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != getattr(before, f.name)]
+            raise OtherSettings(
+                f"a node runs at {self.run_dir} with another {', '.join(changed)}: run `tempolet down` first"
+            )
+        self.run_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
+        self.record.write_text(json.dumps(dataclasses.asdict(self), default=str, indent=1) + "\n")
+
+    def is_running(self) -> bool:
+        """Tell whether any process of the node runs."""
+        supervised = (self.worker, self.poller, self.temporal.process, self.containerd.process)
+        return any(process.running() for process in supervised)
+
+
+def recorded(run_dir: Path) -> Settings | None:
+    """Read the settings of the node that runs (or ran) with this run folder; None where there was none."""
+    try:
+        found: dict[str, Any] = json.loads((run_dir / "settings.json").read_text())
+        found |= {name: Path(found[name]) for name in ("state_dir", "run_dir", "parts_dir")}
+        found |= {"network": PodNetwork(**found["network"]), "ports": Ports(**found["ports"])}
+        return Settings(**found)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def codec_url(settings: Settings, token: str) -> str:
+    """Give the address at which the UI decodes payloads."""
+    return f"http://{LOOPBACK}:{settings.ports.codec}/{token}"

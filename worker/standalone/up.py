@@ -1,0 +1,154 @@
+"""`tempolet up`: a whole node on this machine, each step with its duration.
+
+Called by the command line and by tests. Everything is looked for before it is started, so a second `up` changes nothing
+that is right already. What was started stays when a later step fails: `tempolet down` ends it.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from proto.pod_snapshot import read_snapshots
+from worker.keys import KeyFileRefused, create_key_file, create_token_file
+from worker.standalone import pods_watch
+from worker.standalone.containerd import ContainerdFailed
+from worker.standalone.containerd_config import PAUSE_IMAGE
+from worker.standalone.cri_sweep import CriSweep, RuntimeNotReady
+from worker.standalone.node_config import node_command, write_configuration
+from worker.standalone.process import last_lines
+from worker.standalone.programs import MissingProgram
+from worker.standalone.progress import Progress
+from worker.standalone.settings import OtherSettings, Settings, codec_url
+from worker.standalone.temporal_server import TemporalFailed
+
+PODS_WITHIN: Final = timedelta(minutes=2)  # image pulls included
+GIVEN_RUNTIME_WITHIN: Final = timedelta(seconds=10)
+BETWEEN_LOOKS: Final = 0.05
+IMAGE_NAMES: Final = {"pause.tar": PAUSE_IMAGE, "busybox.tar": "docker.io/library/busybox:1.37"}
+
+
+class UpFailed(Exception):
+    """The node did not come up, or not all of its pods; says why and where to look."""
+
+
+def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | None = None) -> None:
+    """Bring a node up, put manifests into its folder, and wait until every pod of the folder runs.
+
+    Raises UpFailed with one message for the operator.
+    """
+    show = progress or Progress()
+    if os.geteuid() != 0:
+        raise UpFailed("`tempolet up` needs root: containerd makes mounts, network namespaces and cgroups")
+    try:
+        settings.keep()
+        _start_containerd(settings, show)
+        _start_temporal(settings, show)
+        _start_node(settings, show)
+        _run_pods(settings, manifests, show)
+    except (OtherSettings, MissingProgram, ContainerdFailed, RuntimeNotReady, TemporalFailed, KeyFileRefused) as error:
+        raise UpFailed(str(error)) from error
+    show.say(f"up in {show.total():.1f} s")
+    show.say(f"Temporal UI  {settings.temporal.ui}/namespaces/tempolet/workflows")
+    show.say(f"manifests    {settings.manifests}")
+    show.say(f"logs         {settings.logs}")
+
+
+def _start_containerd(settings: Settings, show: Progress) -> None:
+    with show.step("containerd") as step:
+        if settings.container_runtime_endpoint:
+            with CriSweep(Path(settings.endpoint.removeprefix("unix://"))) as runtime:
+                step.detail = f"{runtime.wait_until_ready(GIVEN_RUNTIME_WITHIN)}, yours, at {settings.endpoint}"
+            return
+        containerd = settings.containerd
+        running = bool(containerd.process.running())
+        step.detail = f"{containerd.start()}, private{', runs already' if running else ''}"
+    with show.step("images") as step, CriSweep(containerd.socket) as runtime:
+        archives = sorted((settings.parts_dir / "images").glob("*.tar"))
+        missing = [archive for archive in archives if not runtime.has_image(IMAGE_NAMES.get(archive.name, ""))]
+        for archive in missing:
+            step.doing(archive.stem)
+            containerd.import_image(archive)
+        step.detail = f"imported {', '.join(one.stem for one in missing)}" if missing else "there already"
+        if not runtime.has_image(PAUSE_IMAGE):
+            step.detail += f"; no {PAUSE_IMAGE} in {settings.parts_dir}: it will be pulled"
+
+
+def _start_temporal(settings: Settings, show: Progress) -> None:
+    with show.step("Temporal") as step:
+        create_key_file(settings.key_file)
+        temporal = settings.temporal
+        temporal.codec_endpoint = codec_url(settings, create_token_file(settings.token_file))
+        started = temporal.start()
+        step.detail = f"{temporal.address}{'' if started else ', runs already'}"
+
+
+def _start_node(settings: Settings, show: Progress) -> None:
+    for directory in (settings.root_dir, settings.manifests, settings.logs / "pods"):
+        directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+    write_configuration(settings)
+    for role, process in (("worker", settings.worker), ("poller", settings.poller)):
+        with show.step(role) as step:
+            running = process.running()
+            identity = running or process.start(node_command(settings, role))
+            step.detail = f"pid {identity.pid}{', runs already' if running else ''}"
+
+
+def _run_pods(settings: Settings, manifests: Sequence[Path], show: Progress) -> None:
+    with show.step("manifests") as step:
+        wanted = place_manifests(settings, manifests)
+        step.detail = ", ".join(one.path.name for one in wanted) or f"none: put some into {settings.manifests}"
+    if not wanted:
+        return
+    with show.step("pods") as step, CriSweep(Path(settings.endpoint.removeprefix("unix://"))) as runtime:
+        for pods in _looks(settings, wanted, runtime):
+            step.doing(f"{len(pods.running)} of {len(wanted)} run")
+        words = [f"{len(pods.running)} running"]
+        words += [f"{len(pods.finished)} finished"] * bool(pods.finished)
+        step.detail = ", ".join(words)
+        wrong = [*pods.refused, *pods.waiting]
+        if wrong:
+            raise UpFailed(f"{len(wrong)} of {len(wanted)} pods do not run: {'; '.join(wrong)} (logs: {settings.logs})")
+
+
+def place_manifests(settings: Settings, given: Sequence[Path]) -> list[pods_watch.Manifest]:
+    """Put kept and given manifests into the folder, whole or not at all; answers all of the folder.
+
+    Raises UpFailed for a file that cannot be read.
+    """
+    if settings.kept_manifests.is_dir():
+        for kept in settings.kept_manifests.iterdir():
+            kept.replace(settings.manifests / kept.name)
+        settings.kept_manifests.rmdir()
+    before = {snapshot.uid for snapshot in read_snapshots(settings.root_dir)}
+    changed = set()
+    for source in given:
+        target = settings.manifests / source.name
+        try:
+            if not target.exists() or target.read_bytes() != source.read_bytes():
+                scratch = settings.run_dir / source.name
+                shutil.copyfile(source, scratch)
+                shutil.move(scratch, target)
+                changed.add(target)
+        except OSError as error:
+            raise UpFailed(f"manifest {source} cannot be used: {error.strerror}") from error
+    listed = sorted(path for path in settings.manifests.iterdir() if path.is_file() and not path.name.startswith("."))
+    return [pods_watch.Manifest(path, before if path in changed else ()) for path in listed]
+
+
+def _looks(settings: Settings, wanted: list[pods_watch.Manifest], runtime: CriSweep) -> Iterator[pods_watch.Pods]:
+    """Look again and again, until nothing is waited for or time is over; raises UpFailed when a process ends."""
+    until = time.monotonic() + PODS_WITHIN.total_seconds()
+    while True:
+        pods = pods_watch.look(settings.root_dir, wanted, runtime)
+        yield pods
+        if not pods.waiting or time.monotonic() > until:
+            return
+        for role, process in (("worker", settings.worker), ("poller", settings.poller)):
+            if not process.running():
+                log = settings.logs / f"{role}.log"
+                raise UpFailed(f"the {role} has ended; {log} ends:\n{last_lines(log)}")
+        time.sleep(BETWEEN_LOOKS)
