@@ -28,6 +28,7 @@ def temporal_settings(config: NodeConfig) -> TemporalSettings:
         config_file=keys.config_file,
         profile=keys.profile,
         address=keys.address,
+        namespace=keys.namespace,
         retention=keys.retention,
     )
 

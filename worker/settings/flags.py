@@ -94,7 +94,6 @@ def node_parser(prog: str, description: str) -> argparse.ArgumentParser:
     for flag in KEY_FLAGS:
         names = [f"--{flag.name}"] + (["-v"] if flag.name == "v" else [])
         parser.add_argument(*names, help=f"{flag.help} [{flag.key}]", type=flag.read, dest=flag.key, metavar="VALUE")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
 
 
@@ -106,8 +105,3 @@ def parse_node_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) 
     given = vars(found)
     keys = {flag.key: given[flag.key] for flag in KEY_FLAGS if given[flag.key] is not None}
     return Flags(keys=keys, **{name.replace("-", "_"): given[name.replace("-", "_")] for name in _OTHER_FLAGS})
-
-
-def flag_values(arguments: Sequence[str]) -> Flags:
-    """Read node flags that another command was given."""
-    return parse_node_flags(node_parser("tempolet", ""), arguments)

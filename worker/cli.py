@@ -1,0 +1,36 @@
+"""`tempolet`: the console script.
+
+Two ways in: the services (`worker`, `poller`) start without any command-line library, everything else goes to the typer
+application in `commands/app.py`. Whatever goes wrong ends here, as one line and an exit code (`commands/exits.py`).
+"""
+
+import sys
+from collections.abc import Sequence
+
+from worker.commands.exits import Exit, tell
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and give its exit code; prints, never raises."""
+    debug = "--debug" in arguments
+    words = [one for one in arguments if one != "--debug"]
+    try:
+        if words and words[0] in {"worker", "poller"}:
+            from worker.commands.serve import serve
+
+            serve(words[0], words[1:])
+            return Exit.DONE
+        from worker.commands.app import run_app
+
+        return run_app(words)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place where every error becomes a line
+        return tell(error, debug=debug)
+
+
+if __name__ == "__main__":
+    main()

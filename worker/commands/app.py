@@ -1,0 +1,158 @@
+"""The commands an operator types, as a typer application; each one's work stands in a file of its own.
+
+Called by `cli.run` for everything but the services. Options that name a node are the kubelet's, and without any of them the
+node that `tempolet up` started is meant.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer._click import exceptions as click  # the click that typer carries: its usage errors are told in our words
+
+from worker.commands.exits import CommandFailed, Exit
+from worker.config import Flags, NodeConfig, load_node_config
+
+app = typer.Typer(
+    name="tempolet",
+    help="A Kubernetes node agent in which every pod's life is a durable Temporal workflow.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 already running, "
+    "5 a replayed history differs. --debug before or after a command shows the traceback of an error.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+RootDir = Annotated[Path | None, typer.Option("--root-dir", help="Folder of the node's state [/var/lib/kubelet].")]
+OwnConfig = Annotated[Path | None, typer.Option("--tempolet-config", help="TempoletConfiguration file.")]
+NodeName = Annotated[str | None, typer.Option("--hostname-override", help="The node's name.")]
+Output = Annotated[str, typer.Option("--output", "-o", help="table, wide or json.")]
+
+
+def run_app(words: Sequence[str]) -> int:
+    """Run one command line; raises CommandFailed for a wrong one."""
+    try:
+        code = app(list(words), prog_name="tempolet", standalone_mode=False)
+    except click.NoArgsIsHelpError:  # it has shown the help
+        return Exit.USAGE
+    except click.ClickException as error:
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "tempolet"
+        raise CommandFailed(f"{error.format_message()} (`{where} --help` says more)", Exit.USAGE) from error
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
+    return code if isinstance(code, int) else Exit.DONE
+
+
+def node(root_dir: Path | None, own_config: Path | None, name: str | None) -> NodeConfig:
+    """Configure the node that a reading command is about: the named one, or the one that `tempolet up` started."""
+    if root_dir is None and own_config is None and name is None:
+        return load_node_config(standalone_node())
+    return load_node_config(Flags(root_dir=root_dir, tempolet_config=own_config, hostname_override=name))
+
+
+def standalone_node() -> Flags:
+    """Give the flags of the node that `tempolet up` started; none where it started none."""
+    from worker.standalone.settings import Settings, recorded
+
+    settings = recorded(Settings().run_dir)
+    if settings is None:
+        return Flags()
+    return Flags(
+        config=settings.configuration / "kubelet.yaml",
+        tempolet_config=settings.configuration / "worker.yaml",
+        root_dir=settings.root_dir,
+        hostname_override=settings.hostname_override or None,
+    )
+
+
+def one_of(value: str, allowed: Sequence[str], option: str) -> str:
+    """Check a choice; raises CommandFailed."""
+    if value not in allowed:
+        raise CommandFailed(f"{option} {value}: it is one of {', '.join(allowed)}", Exit.USAGE)
+    return value
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    from worker.settings.kubelet_schema import load_schema
+
+    try:
+        ours = installed("tempolet")
+    except PackageNotFoundError:
+        ours = "from a checkout"
+    typer.echo(f"tempolet {ours} (kubelet configuration and feature gates of Kubernetes {load_schema().version})")
+
+
+@app.command()
+def pods(  # noqa: PLR0917 - one parameter an option, as typer wants it
+    root_dir: RootDir = None,
+    own_config: OwnConfig = None,
+    name: NodeName = None,
+    output: Output = "table",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show each change.")] = False,  # noqa: FBT002 - an option
+) -> None:
+    """Show the node's pods, refused manifests and the runtime's state; needs no Temporal."""
+    from worker.commands import pods as command
+
+    one_of(output, ("table", "wide", "json"), "--output")
+    command.show(node(root_dir, own_config, name), output=output, watch=watch)
+
+
+@app.command()
+def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+    pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
+    uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there were several.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All pods of this name, oldest first.")] = False,  # noqa: FBT002
+    root_dir: RootDir = None,
+    own_config: OwnConfig = None,
+    name: NodeName = None,
+    output: Output = "table",
+) -> None:
+    """Tell a pod's story with times and durations, also of a pod that is gone."""
+    from worker.commands import history as command
+
+    one_of(output, ("table", "wide", "json"), "--output")
+    command.show(node(root_dir, own_config, name), command.Wanted.parse(pod, uid, every=every), output=output)
+
+
+@app.command()
+def replay(  # noqa: PLR0917 - one parameter an option, as typer wants it
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Exported histories.")] = None,
+    live: Annotated[bool, typer.Option("--live", help="The histories of this node's open pods.")] = False,  # noqa: FBT002
+    root_dir: RootDir = None,
+    own_config: OwnConfig = None,
+    name: NodeName = None,
+) -> int:
+    """Replay histories against this code, for example before an upgrade; exit code 5 when one does not fit."""
+    from worker.commands import replay as command
+
+    if live == bool(files):
+        raise CommandFailed("give either --live or files of exported histories", Exit.USAGE)
+    return int(command.run(node(root_dir, own_config, name), files or []))
+
+
+PASSED_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+@app.command(context_settings=PASSED_ON)
+def worker(context: typer.Context) -> None:
+    """Run the pods of this node (a service)."""
+    _serve("worker", context)
+
+
+@app.command(context_settings=PASSED_ON)
+def poller(context: typer.Context) -> None:
+    """Watch the manifests and the runtime, and tell the workflows (a service)."""
+    _serve("poller", context)
+
+
+def _serve(name: str, context: typer.Context) -> None:
+    """Only reached when an option stands before the command's name; `cli` knows the services itself."""
+    from worker.commands.serve import serve
+
+    serve(name, context.args)

@@ -1,0 +1,77 @@
+"""How every command ends: one clear line on stderr and an exit code that scripts can rely on.
+
+| code | meaning |
+|--|--|
+| 0 | done |
+| 1 | failed; the line says what and what now |
+| 2 | wrong usage or configuration: trying again changes nothing |
+| 3 | nothing found (`history` of a pod that was never here) |
+| 4 | another worker or poller already runs for this node |
+| 5 | `replay`: a history does not fit this code |
+| 130 | interrupted |
+"""
+
+import os
+import sys
+import traceback
+from enum import IntEnum
+from typing import Final
+
+
+class Exit(IntEnum):
+    """Exit codes of `tempolet`."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    ALREADY_RUNNING = 4
+    REPLAY_DIFFERS = 5
+    INTERRUPTED = 130
+
+
+class CommandFailed(Exception):
+    """A command that cannot do what it was asked; the message is the line that the operator sees."""
+
+    def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+_CODES: Final = {
+    "CommandFailed": None,
+    "WrongUsage": Exit.USAGE,
+    "ConfigurationRefused": Exit.USAGE,
+    "NameTaken": Exit.USAGE,
+    "KeyFileRefused": Exit.USAGE,
+    "NodeLockHeld": Exit.ALREADY_RUNNING,
+}
+"""By class name, so that telling an error imports nothing."""
+
+_SAY_SO: Final = "; run it again with --debug to see where"
+
+
+def tell(error: BaseException, *, debug: bool) -> int:
+    """Say an error in one line (with --debug, the traceback before it) and give the exit code."""
+    if debug and not isinstance(error, KeyboardInterrupt):
+        traceback.print_exception(error)
+    match error:
+        case KeyboardInterrupt():
+            return Exit.INTERRUPTED
+        case BrokenPipeError():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains once more at its end
+            return Exit.FAILED
+        case CommandFailed():
+            line, code = str(error), error.code
+        case _ if (known := _CODES.get(type(error).__name__)) is not None:
+            line, code = str(error), known
+        case _ if type(error).__module__.startswith(("worker.", "activities.", "proto.", "deploy.")):
+            line, code = str(error), Exit.FAILED
+        case OSError() if error.strerror:
+            what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+            line, code = what, Exit.FAILED
+        case _:
+            line = f"{type(error).__name__}: {str(error).strip() or 'no message'}" + ("" if debug else _SAY_SO)
+            code = Exit.FAILED
+    print(f"tempolet: {line}", file=sys.stderr)
+    return code
