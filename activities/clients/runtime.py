@@ -45,12 +45,10 @@ STOP_MARGIN_SECONDS: Final = 60.0
 class RuntimeClient:
     """One connection to a CRI endpoint; raises `CriError` where a call does not succeed.
 
-    `interceptors` are grpc.aio client interceptors (metrics, tracing); they see every call.
+    `interceptors` are grpc.aio client interceptors (`observe.CallObserver`); they see every call. Any: grpc has no types.
     """
 
-    def __init__(
-        self, endpoint: str, start_limit: StartLimit, interceptors: Sequence[grpc.aio.ClientInterceptor] = ()
-    ) -> None:
+    def __init__(self, endpoint: str, start_limit: StartLimit, interceptors: Sequence[Any] = ()) -> None:
         self.endpoint = endpoint
         self._start_limit = start_limit
         target = endpoint if "://" in endpoint else f"unix://{endpoint}"

@@ -26,7 +26,7 @@ from google.protobuf.json_format import MessageToJson, Parse, ParseError
 from temporalio.api.common.v1 import Payload, Payloads
 
 from worker.codec import SEALED, KeyMissing, PayloadRefused, Seal
-from worker.endpoint import Address, Answer, Endpoint, Request
+from worker.endpoints.server import Address, Answer, Endpoint, Request
 from worker.keys import KeyFile, KeyFileRefused
 
 _HEADER_NAMES: Final = re.compile(r"[A-Za-z0-9_, -]+")
@@ -42,19 +42,19 @@ class CodecEndpointSettings:
     token: str
     key_file: Path
     namespace: str
-    ui: Address
-    """Where the UI is served: its origin, under both of its loopback names, is the only one that a browser may ask from."""
+    origins: frozenset[str]
+    """The Temporal UI's, as browsers name them: no other page may ask."""
 
     @property
     def url(self) -> str:
         """What `--ui-codec-endpoint` and `temporal --codec-endpoint` are given."""
         return f"http://{self.address}/{self.token}"
 
-    @property
-    def origins(self) -> frozenset[str]:
-        """The origins of the UI as browsers name them."""
-        hosts = {str(self.ui)} | ({f"{name}:{self.ui.port}" for name in _LOOPBACK_NAMES} if self.ui.loopback else set())
-        return frozenset(f"http://{host}" for host in hosts)
+
+def ui_origins(ui: Address) -> frozenset[str]:
+    """Name the origins of a UI served at this address: on loopback it is opened under each of loopback's names."""
+    names = {str(ui)} | ({f"{name}:{ui.port}" for name in _LOOPBACK_NAMES} if ui.loopback else set())
+    return frozenset(f"http://{name}" for name in names)
 
 
 def serve_codec(settings: CodecEndpointSettings) -> Endpoint:

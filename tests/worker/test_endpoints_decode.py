@@ -12,8 +12,8 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from temporalio.api.common.v1 import Payload, Payloads
 
 from worker.codec import Seal
-from worker.codec_endpoint import CodecEndpointSettings, serve_codec
-from worker.endpoint import LARGEST_BODY, Address, Endpoint
+from worker.endpoints.decode import CodecEndpointSettings, serve_codec, ui_origins
+from worker.endpoints.server import LARGEST_BODY, Address, Endpoint
 from worker.keys import KeyFile, add_key, create_key_file
 
 TOKEN = "0123456789abcdefghij"
@@ -30,7 +30,7 @@ def settings(key_file: Path) -> CodecEndpointSettings:
         token=TOKEN,
         key_file=key_file,
         namespace="tempolet",
-        ui=Address.parse("127.0.0.1:8233"),
+        origins=ui_origins(Address.parse("127.0.0.1:8233")),
     )
 
 

@@ -1,0 +1,180 @@
+"""The numbers that Prometheus reads from worker and poller: ours, and after them those of Temporal's SDK.
+
+Each process makes one `Metrics` and hands it to whatever has something to count; `/metrics` is `Metrics.route`. Names are
+the kubelet's where the kubelet has the thing, for dashboards and alerts are made for them; ours begin with `tempolet_`.
+The SDK's core keeps its own numbers outside Python and serves them on a loopback port of its own; they are fetched from
+there when Prometheus asks, which costs nothing in between (its MetricBuffer would have to be drained for ever).
+"""
+
+import http.client
+import socket
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
+
+from worker.endpoints.server import Address, Answer, Request
+
+_LOOPBACK: Final = "127.0.0.1"
+_SDK_LIMIT: Final = 3.0  # seconds
+# the kubelet's buckets, pkg/kubelet/metrics/metrics.go
+_RUNTIME_BUCKETS: Final = tuple(0.005 * 2.5**step for step in range(14))
+_POD_START_BUCKETS: Final = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)  # fmt: skip
+_EVENT_STREAM: Final = "kubelet_evented_pleg_connection"
+
+
+class Metrics:
+    """One process's numbers; every method may be called from any thread."""
+
+    def __init__(self, node: str) -> None:
+        self._registry = CollectorRegistry()
+        self._sdk: Address | None = None
+        self._last_relist: float | None = None
+        ProcessCollector(registry=self._registry)
+        self._gauge("kubelet_node_name", "The node's name; always 1.", "node").labels(node).set(1)
+        self._make_runtime()
+        self._make_pods()
+        self._make_pleg()
+        self._make_hints()
+
+    def _make_runtime(self) -> None:
+        kind = "operation_type"
+        self._operations = self._counter("kubelet_runtime_operations_total", "CRI calls.", kind)
+        self._operation_errors = self._counter(
+            "kubelet_runtime_operations_errors_total", "CRI calls that failed.", kind
+        )
+        self._operation_seconds = self._histogram(
+            "kubelet_runtime_operations_duration_seconds", "How long CRI calls took.", _RUNTIME_BUCKETS, kind
+        )
+
+    def _make_pods(self) -> None:
+        self._running_pods = self._gauge("kubelet_running_pods", "Pods with a ready sandbox.")
+        self._running_containers = self._gauge("kubelet_running_containers", "Containers by state.", "container_state")
+        self._pod_start_seconds = self._histogram(
+            "kubelet_pod_start_duration_seconds", "From the pod first seen to its first running.", _POD_START_BUCKETS
+        )
+        self._refused_manifests = self._gauge("tempolet_refused_manifests", "Manifest files that are refused now.")
+
+    def _make_pleg(self) -> None:
+        self._relist_seconds = self._histogram("kubelet_pleg_relist_duration_seconds", "How long a relist took.")
+        self._relist_interval = self._histogram(
+            "kubelet_pleg_relist_interval_seconds",
+            "Between two relists.",
+            (*Histogram.DEFAULT_BUCKETS[:-1], 30, 60, 300),
+        )
+        self._last_seen = self._gauge("kubelet_pleg_last_seen_seconds", "When the runtime was last listed or heard.")
+        self._stream_opened = self._counter(f"{_EVENT_STREAM}_success_count", "Event streams that were opened.")
+        self._stream_lost = self._counter(f"{_EVENT_STREAM}_error_count", "Event streams that broke or did not open.")
+
+    def _make_hints(self) -> None:
+        self._hints = self._counter("tempolet_hints_total", "Hints to workflows, by what became of them.", "outcome")
+        self._starts = self._counter("tempolet_pod_workflow_starts_total", "Pods listed: signal-with-start calls.")
+
+    def runtime_operation(self, call: str, seconds: float, *, failed: bool) -> None:
+        """Count one CRI call by its CRI name."""
+        kind = operation_type(call)
+        self._operations.labels(kind).inc()
+        self._operation_seconds.labels(kind).observe(seconds)
+        if failed:
+            self._operation_errors.labels(kind).inc()
+
+    def pod_started(self, seconds: float) -> None:
+        """Count one pod that runs for the first time, and how long that took since it was first seen."""
+        self._pod_start_seconds.observe(seconds)
+
+    def running(self, pods: int, containers: Mapping[str, int]) -> None:
+        """Set how many pods run, and containers by the kubelet's states (created, running, exited, unknown)."""
+        self._running_pods.set(pods)
+        for state, count in containers.items():
+            self._running_containers.labels(state).set(count)
+
+    def manifests_refused(self, count: int) -> None:
+        """Set how many manifest files are refused."""
+        self._refused_manifests.set(count)
+
+    def relisted(self, seconds: float) -> None:
+        """Count one complete list of the runtime and how long it took."""
+        now = time.monotonic()
+        self._relist_seconds.observe(seconds)
+        if self._last_relist is not None:
+            self._relist_interval.observe(now - self._last_relist)
+        self._last_relist = now
+        self._last_seen.set_to_current_time()
+
+    def event_stream(self, *, opened: bool) -> None:
+        """Count one event stream that was opened, or one that broke."""
+        (self._stream_opened if opened else self._stream_lost).inc()
+
+    def event_heard(self) -> None:
+        """Note that the runtime spoke just now."""
+        self._last_seen.set_to_current_time()
+
+    def hint(self, outcome: str) -> None:
+        """Count one hint: sent, coalesced, late (its workflow is gone) or failed."""
+        self._hints.labels(outcome).inc()
+
+    def pod_listed(self) -> None:
+        """Count one signal-with-start."""
+        self._starts.inc()
+
+    def sdk_runtime(self, *, served: bool, logging: LoggingConfig | None = None) -> Runtime:
+        """Make the SDK's runtime for this process; with `served`, its numbers become part of `/metrics`."""
+        chosen = LoggingConfig.default if logging is None else logging
+        if not served:
+            return Runtime(telemetry=TelemetryConfig(logging=chosen))
+        self._sdk = Address(_LOOPBACK, _free_port())
+        prometheus = PrometheusConfig(
+            bind_address=str(self._sdk), counters_total_suffix=True, unit_suffix=True, durations_as_seconds=True
+        )
+        return Runtime(telemetry=TelemetryConfig(logging=chosen, metrics=prometheus))
+
+    def render(self) -> bytes:
+        """Write everything in Prometheus's text format."""
+        return generate_latest(self._registry) + self._sdk_text()
+
+    def route(self, request: Request) -> Answer:
+        """Answer GET /metrics."""
+        if request.method not in {"GET", "HEAD"}:
+            return Answer(405, b"GET", headers={"Allow": "GET"})
+        return Answer(body=self.render(), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    def _sdk_text(self) -> bytes:
+        if self._sdk is None:
+            return b""
+        connection = http.client.HTTPConnection(self._sdk.host, self._sdk.port, timeout=_SDK_LIMIT)
+        try:
+            connection.request("GET", "/metrics")
+            text, up = connection.getresponse().read(), 1
+        except (OSError, http.client.HTTPException):
+            text, up = b"", 0
+        finally:
+            connection.close()
+        return text + f"# TYPE tempolet_sdk_metrics_up gauge\ntempolet_sdk_metrics_up {up}\n".encode()
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self._registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self._registry)
+
+    def _histogram(
+        self, name: str, text: str, buckets: tuple[float, ...] = Histogram.DEFAULT_BUCKETS, *labels: str
+    ) -> Histogram:
+        return Histogram(name, text, labels, registry=self._registry, buckets=buckets)
+
+
+def operation_type(call: str) -> str:
+    """Name a CRI call as the kubelet's metrics do: RunPodSandbox -> run_podsandbox."""
+    joined = call.replace("PodSandbox", "Podsandbox")
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in joined).lstrip("_")
+
+
+def _free_port() -> int:
+    """Find a port for the SDK's server, which cannot say which one it took."""
+    with socket.socket() as probe:
+        probe.bind((_LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port
