@@ -74,6 +74,35 @@ def one_of(value: str, allowed: Sequence[str], option: str) -> str:
 
 
 @app.command()
+def up(
+    manifests: Annotated[list[Path] | None, typer.Argument(metavar="[MANIFEST]...", help="Pods to run.")] = None,
+    endpoint: Annotated[
+        str, typer.Option("--container-runtime-endpoint", help="A containerd that runs already, unix:///path.")
+    ] = "",
+    hostname_override: Annotated[str, typer.Option(help="The node's name.")] = "",
+) -> None:
+    """Start a whole node here: containerd, Temporal, worker and poller; then run manifests. Needs root."""
+    from worker.commands.pods import show
+    from worker.standalone.settings import Settings
+    from worker.standalone.up import up as bring_up
+
+    settings = Settings(container_runtime_endpoint=endpoint, hostname_override=hostname_override)
+    bring_up(settings, manifests or [])
+    show(load_node_config(standalone_node()), output="table", watch=False)
+
+
+@app.command()
+def down(
+    purge: Annotated[bool, typer.Option("--purge", help="Remove its state too: histories, images, keys.")] = False,  # noqa: FBT002
+) -> None:
+    """Stop the node that `up` started and leave nothing of it running. Needs root."""
+    from worker.standalone.down import down as take_down
+    from worker.standalone.settings import Settings
+
+    take_down(Settings(), purge=purge)
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
     from importlib.metadata import PackageNotFoundError
@@ -97,10 +126,10 @@ def pods(  # noqa: PLR0917 - one parameter an option, as typer wants it
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show each change.")] = False,  # noqa: FBT002 - an option
 ) -> None:
     """Show the node's pods, refused manifests and the runtime's state; needs no Temporal."""
-    from worker.commands import pods as command
+    from worker.commands.pods import show
 
     one_of(output, ("table", "wide", "json"), "--output")
-    command.show(node(root_dir, own_config, name), output=output, watch=watch)
+    show(node(root_dir, own_config, name), output=output, watch=watch)
 
 
 @app.command()
@@ -114,10 +143,10 @@ def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
     output: Output = "table",
 ) -> None:
     """Tell a pod's story with times and durations, also of a pod that is gone."""
-    from worker.commands import history as command
+    from worker.commands.history import Wanted, show
 
     one_of(output, ("table", "wide", "json"), "--output")
-    command.show(node(root_dir, own_config, name), command.Wanted.parse(pod, uid, every=every), output=output)
+    show(node(root_dir, own_config, name), Wanted.parse(pod, uid, every=every), output=output)
 
 
 @app.command()
@@ -129,11 +158,11 @@ def replay(  # noqa: PLR0917 - one parameter an option, as typer wants it
     name: NodeName = None,
 ) -> int:
     """Replay histories against this code, for example before an upgrade; exit code 5 when one does not fit."""
-    from worker.commands import replay as command
+    from worker.commands.replay import run
 
     if live == bool(files):
         raise CommandFailed("give either --live or files of exported histories", Exit.USAGE)
-    return int(command.run(node(root_dir, own_config, name), files or []))
+    return run(node(root_dir, own_config, name), files or [])
 
 
 PASSED_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}

@@ -1,0 +1,171 @@
+"""`tempolet history NAMESPACE/POD`: a pod's story from Temporal, with times and durations, also when the pod is gone.
+
+Finds the pod's workflows by their search attributes (several when the pod was made anew under another UID), fetches the
+histories of all their runs, opens the payloads with the node's keys and lets `story` tell them.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+
+from proto.temporal.names import PodWorkflowId
+from worker.commands.exits import CommandFailed, Exit
+from worker.commands.pods import short_age
+from worker.commands.story import Line, tell
+from worker.commands.temporal_access import client_of, executions, open_payloads, quoted
+from worker.config import NodeConfig
+
+_AT_A_TIME: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which pod's story."""
+
+    namespace: str
+    name: str
+    uid: str | None = None
+    every: bool = False
+
+    @classmethod
+    def parse(cls, text: str, uid: str | None, *, every: bool) -> "Wanted":
+        """Read NAMESPACE/POD; raises CommandFailed."""
+        namespace, slash, name = text.partition("/")
+        if not slash or not namespace or not name or "/" in name:
+            raise CommandFailed(f"{text!r}: write NAMESPACE/POD, for example default/{text.strip('/')}", Exit.USAGE)
+        return cls(namespace, name, uid, every)
+
+
+@dataclass(slots=True)
+class Life:
+    """One pod of that name: all runs of one workflow, oldest first."""
+
+    workflow_id: str
+    runs: list[WorkflowExecution] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+
+    @property
+    def uid(self) -> str:
+        """The pod's UID."""
+        return PodWorkflowId.parse(self.workflow_id).uid
+
+    @property
+    def node(self) -> str:
+        """The node it is or was on."""
+        return PodWorkflowId.parse(self.workflow_id).node
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its workflow still runs."""
+        return self.runs[-1].status is WorkflowExecutionStatus.RUNNING
+
+
+def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
+    """Print the story of the newest pod of that name, of the one of a UID, or of all."""
+    lives = asyncio.run(_find(config, wanted))
+    if output == "json":
+        print(json.dumps([as_json(life) for life in lives], indent=2))
+        return
+    for number, life in enumerate(lives):
+        print(("\n" if number else "") + heading(life))
+        for text in rows(life.lines, wide=output == "wide"):
+            print(text)
+
+
+async def _find(config: NodeConfig, wanted: Wanted) -> list[Life]:
+    client = await client_of(config)
+    conditions = [f"PodNamespace = {quoted(wanted.namespace)}", f"PodName = {quoted(wanted.name)}"]
+    by_id: dict[str, Life] = {}
+    async for one in executions(client, conditions):
+        by_id.setdefault(one.id, Life(one.id)).runs.append(one)
+    chosen = choose(list(by_id.values()), wanted)
+    for life in chosen:
+        life.lines = tell(await _histories(client, config, life.runs))
+    return chosen
+
+
+def choose(lives: Sequence[Life], wanted: Wanted) -> list[Life]:
+    """Pick the newest, the one asked for, or all; raises CommandFailed when there is none."""
+    if not lives:
+        raise CommandFailed(
+            f"no pod {wanted.namespace}/{wanted.name} is or was here (as far back as the Temporal namespace keeps "
+            "histories); `tempolet pods` lists those that are",
+            Exit.NOT_FOUND,
+        )
+    if wanted.every:
+        return list(lives)
+    if wanted.uid is None:
+        return [max(lives, key=lambda life: life.runs[-1].start_time)]
+    found = [life for life in lives if life.uid.startswith(wanted.uid)]
+    if not found:
+        known = ", ".join(life.uid for life in lives)
+        raise CommandFailed(
+            f"no pod {wanted.namespace}/{wanted.name} has UID {wanted.uid}; known are {known}", Exit.NOT_FOUND
+        )
+    return found
+
+
+async def _histories(
+    client: Client, config: NodeConfig, runs: Sequence[WorkflowExecution]
+) -> list[Sequence[HistoryEvent]]:
+    limit = asyncio.Semaphore(_AT_A_TIME)
+
+    async def fetch(run: WorkflowExecution) -> Sequence[HistoryEvent]:
+        async with limit:
+            history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
+        return open_payloads(history, config, client.namespace).events
+
+    return list(await asyncio.gather(*(fetch(run) for run in runs)))
+
+
+def heading(life: Life) -> str:
+    """Say which pod this is and how old."""
+    pod = PodWorkflowId.parse(life.workflow_id)
+    first, last = life.runs[0], life.runs[-1]
+    end = last.close_time
+    if life.is_open or end is None:
+        state = f"for {short_age(datetime.now(first.start_time.tzinfo) - first.start_time)}"
+    else:
+        state = f"gone after {short_age(end - first.start_time)}"
+    return f"{pod.namespace}/{pod.name} on {pod.node}, UID {pod.uid}, {state}"
+
+
+def rows(lines: Sequence[Line], *, wide: bool) -> list[str]:
+    """Write the lines with local time and seconds since the first; the date where it changes."""
+    said = []
+    day = None
+    for line in lines:
+        local = line.at.astimezone()
+        if local.date() != day:
+            day = local.date()
+            said.append(f"{day.isoformat()} ({local:%Z})")
+        elapsed = f"+{line.since_start.total_seconds():.3f}"
+        event = f"{line.run}/{line.event_id:<5}" if wide else ""
+        said.append(f"{local:%H:%M:%S}.{local.microsecond // 1000:03d} {elapsed:>10} {event} {line.text}".rstrip())
+    return said
+
+
+def as_json(life: Life) -> dict[str, object]:
+    """Give one life as JSON."""
+    return {
+        "workflowId": life.workflow_id,
+        "node": life.node,
+        "uid": life.uid,
+        "open": life.is_open,
+        "lines": [
+            {
+                "time": line.at.isoformat(),
+                "sinceStartSeconds": round(line.since_start.total_seconds(), 6),
+                "text": line.text,
+                "eventId": line.event_id,
+                "run": line.run,
+            }
+            for line in life.lines
+        ],
+    }

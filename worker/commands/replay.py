@@ -1,0 +1,111 @@
+"""`tempolet replay`: would this code lead these lives as they were led? Asked before an upgrade and by the tests.
+
+A history that was recorded with another behaviour than this code's cannot go on under it (design §4.13). Takes the open
+pods of the node (`--live`) or files of exported histories (`temporal workflow show -o json`, the UI's download, or decoded
+ones that are kept as tests), sealed or not. One verdict a history; the exit code says whether all fit.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import WorkflowHistory
+from temporalio.worker import Replayer
+
+from worker.codec import Seal, plain_data_converter
+from worker.commands.exits import CommandFailed, Exit
+from worker.commands.temporal_access import client_of, executions, namespace_of, quoted
+from worker.config import NodeConfig
+from worker.decoded_history import decode_history, is_sealed
+from worker.host.run import sandbox_runner
+from worker.keys import KeyFile
+from workflows.pod import PodWorkflow
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of replaying one history."""
+
+    name: str
+    events: int
+    failure: str = ""
+    """Empty: it fits."""
+
+    def __str__(self) -> str:
+        if self.failure:
+            return f"DIFFERS {self.name} ({self.events} events): {self.failure}"
+        return f"fits    {self.name} ({self.events} events)"
+
+
+def run(config: NodeConfig, files: Sequence[Path]) -> Exit:
+    """Replay files, or without any the node's open pods; prints a verdict each."""
+    return asyncio.run(_run(config, files))
+
+
+async def _run(config: NodeConfig, files: Sequence[Path]) -> Exit:
+    histories = _from_files(config, files) if files else _live(config)
+    verdicts = []
+    async for name, history in histories:
+        verdict = await replay(name, history)
+        print(verdict, flush=True)
+        verdicts.append(verdict)
+    differing = sum(1 for one in verdicts if one.failure)
+    print(f"{len(verdicts)} replayed, {differing} differ")
+    return Exit.REPLAY_DIFFERS if differing else Exit.DONE
+
+
+async def replay(name: str, history: WorkflowHistory) -> Verdict:
+    """Replay one opened history against this code's workflows."""
+    replayer = Replayer(
+        workflows=[PodWorkflow], workflow_runner=sandbox_runner(), data_converter=plain_data_converter()
+    )
+    result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
+    failure = result.replay_failure
+    return Verdict(name, len(history.events), _in_words(failure) if failure else "")
+
+
+def read_history(path: Path) -> WorkflowHistory:
+    """Read an exported history; raises CommandFailed naming the file."""
+    try:
+        content: Any = json.loads(path.read_bytes())
+        workflow_id = content.get("workflowId") or _workflow_id_in(content) or path.stem
+        return WorkflowHistory.from_json(workflow_id, {"events": content["events"]})
+    except OSError as error:
+        raise CommandFailed(f"{path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CommandFailed(
+            f"{path}: no exported history ({type(error).__name__}: {error}); write one with "
+            "`temporal workflow show -w <workflow id> -o json`"
+        ) from error
+
+
+async def _from_files(config: NodeConfig, files: Sequence[Path]) -> AsyncIterator[tuple[str, WorkflowHistory]]:
+    for path in files:
+        yield str(path), _opened(config, read_history(path), namespace_of(config))
+
+
+async def _live(config: NodeConfig) -> AsyncIterator[tuple[str, WorkflowHistory]]:
+    client = await client_of(config)
+    async for one in executions(client, [f"PodNode = {quoted(config.node_name)}", "ExecutionStatus = 'Running'"]):
+        history = await client.get_workflow_handle(one.id, run_id=one.run_id).fetch_history()
+        yield one.id, _opened(config, history, client.namespace)
+
+
+def _opened(config: NodeConfig, history: WorkflowHistory, namespace: str) -> WorkflowHistory:
+    if not is_sealed(history):
+        return history
+    return decode_history(history, Seal(KeyFile(config.payload_key_file)), namespace)
+
+
+def _workflow_id_in(content: Any) -> str:
+    started = content["events"][0].get("workflowExecutionStartedEventAttributes", {})
+    return str(started.get("workflowId", ""))
+
+
+def _in_words(failure: BaseException) -> str:
+    """Say in one line why a replay went another way."""
+    text = " ".join(str(failure).split())
+    return text if len(text) <= 500 else f"{text[:499]}…"

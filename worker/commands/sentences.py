@@ -1,0 +1,269 @@
+"""What each signal, activity and change of state says in a pod's story: one row a kind.
+
+Read by `story`. A new activity is one row in `ACTIVITIES`: the shapes of its request and answer (so that a payload is read
+by type), a name for it when it fails, and what it says when it is done.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from proto.temporal import names, requests, signals
+from proto.temporal.pod import ContainerState, PodOutcome, PodStart
+
+_IDENTITY: Final = 12  # characters of an id that tell it from others, as crictl shows it
+
+
+@dataclass(slots=True)
+class Told:
+    """What the story has said of containers and sandboxes, so that each end is told once."""
+
+    ended: set[str] = field(default_factory=set)
+    started: dict[str, str] = field(default_factory=dict)
+    """Container id -> name."""
+    ready_sandboxes: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An activity that was carried out."""
+
+    asked: Any
+    answer: Any
+    took: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityRow:
+    """How to read and tell one kind of activity."""
+
+    asked: Any
+    answer: Any
+    what: Callable[[Any], str]
+    say: Callable[[Told, Done], Iterator[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class SignalRow:
+    """How to read and tell one kind of signal."""
+
+    kind: Any
+    say: Callable[[Any], Iterator[str]]
+
+
+def reading(data: bytes, kind: Any) -> Any:
+    """Read a payload's JSON as a type; None for what cannot be read (sealed with another key, another release's)."""
+    try:
+        return _adapter(kind).validate_json(data)
+    except (ValidationError, TypeError):
+        return None
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def seconds(duration: timedelta) -> str:
+    """Say a duration with as many digits as a reader can use."""
+    total = duration.total_seconds()
+    if total < 10:
+        return f"{total:.2f} s"
+    if total < 120:
+        return f"{total:.1f} s"
+    minutes, rest = divmod(round(total), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+# --- the pod itself
+
+
+def pod_listed(start: PodStart) -> str:
+    """Say how the pod came."""
+    where = f"manifest {PurePosixPath(start.path).name}" if start.path else f"the {start.source} source"
+    uid = start.pod.get("metadata", {}).get("uid", "")
+    return f"{where} lists the pod (UID {uid})" if not start.path else f"{where} listed (UID {uid})"
+
+
+def pod_gone(outcome: PodOutcome | None) -> str:
+    """Say how it ended."""
+    if outcome is None:
+        return "the pod is gone"
+    why = ": ".join(filter(None, (outcome.reason, outcome.message)))
+    return f"the pod is gone: {outcome.phase}, restarts {outcome.restarts}" + (f" ({why})" if why else "")
+
+
+def attributes_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Say what changed of phase, readiness and reason."""
+
+    def one(name: str) -> tuple[str, bool]:
+        value = after.get(name)
+        text = value[0] if isinstance(value, list) and value else value
+        return str(text or ""), before.get(name) != value
+
+    (phase, new_phase), (ready, new_ready), (reason, new_reason) = one("PodPhase"), one("PodReady"), one("PodReason")
+    said = []
+    if new_phase and phase:
+        said.append(f"phase {phase}")
+    if new_ready and ready:
+        said.append("ready" if ready == "True" else "not ready")
+    if new_reason and reason:
+        said.append(reason)
+    if said:
+        yield f"pod {', '.join(said)}"
+
+
+# --- signals
+
+
+def _deletion(signal: signals.DeletionRequested) -> Iterator[str]:
+    grace = f", grace {seconds(signal.grace)}" if signal.grace is not None else ""
+    why = f": {signal.message}" if signal.message else ""
+    yield f"deletion requested by {signal.source}: {signal.reason}{why}{grace}"
+
+
+def _changed(signal: signals.RuntimeChanged) -> Iterator[str]:
+    if signal.sandbox_lost:
+        yield f"the runtime lost the pod's sandbox ({signal.source})"
+
+
+def _listed(signal: signals.PodListed) -> Iterator[str]:
+    if signal.sequence or signal.pod is not None:
+        yield f"listed again by {signal.source}"
+
+
+SIGNALS: Final[Mapping[str, SignalRow]] = {
+    names.POD_LISTED: SignalRow(signals.PodListed, _listed),
+    names.DELETION_REQUESTED: SignalRow(signals.DeletionRequested, _deletion),
+    names.RUNTIME_CHANGED: SignalRow(signals.RuntimeChanged, _changed),
+}
+
+
+# --- activities
+
+
+def _sandbox_ready(told: Told, done: Done) -> Iterator[str]:
+    made: requests.PodSandbox = done.answer
+    told.ready_sandboxes.add(made.sandbox_id)
+    how = "found" if made.adopted else f"ready in {seconds(done.took)}"
+    addresses = f", {', '.join(made.ips)}" if made.ips else ""
+    yield f"sandbox attempt {made.attempt} {how}{addresses}"
+
+
+def _image(_: Told, done: Done) -> Iterator[str]:
+    pulled: requests.PulledImage = done.answer
+    if pulled.present:
+        yield f"image {done.asked.image} present ({seconds(done.took)})"
+        return
+    size = f", {pulled.size_bytes / 1_000_000:.1f} MB" if pulled.size_bytes else ""
+    yield f"image {done.asked.image} pulled in {seconds(done.took)}{size}"
+
+
+def _container_started(told: Told, done: Done) -> Iterator[str]:
+    seen: requests.RuntimeContainer = done.answer
+    told.started[seen.container_id] = seen.name
+    again = f", restart {seen.attempt}" if seen.attempt else ""
+    yield f"container {seen.name} started{again} ({seconds(done.took)})"
+    yield from _ends(told, [seen])
+
+
+def _container_stopped(told: Told, done: Done) -> Iterator[str]:
+    asked: requests.StopContainer = done.asked
+    yield f"container {asked.name} stopped in {seconds(done.took)}, grace {seconds(asked.grace)}: {asked.reason}"
+    if done.answer is not None:
+        yield from _ends(told, [done.answer])
+
+
+def _runtime_read(told: Told, done: Done) -> Iterator[str]:
+    seen: requests.PodRuntime = done.answer
+    lost = [one for one in seen.sandboxes if not one.ready and one.sandbox_id in told.ready_sandboxes]
+    for one in lost:
+        told.ready_sandboxes.discard(one.sandbox_id)
+        yield f"sandbox attempt {one.attempt} is not ready any more"
+    yield from _ends(told, seen.containers)
+
+
+def _ends(told: Told, containers: Iterable[requests.RuntimeContainer]) -> Iterator[str]:
+    """Tell each container's end once, in the order in which they ended."""
+    for one in sorted(containers, key=lambda seen: (seen.finished_at is None, str(seen.finished_at), seen.attempt)):
+        if one.state is not ContainerState.EXITED or one.container_id in told.ended:
+            continue
+        told.ended.add(one.container_id)
+        ran = f" after {seconds(one.finished_at - one.started_at)}" if one.finished_at and one.started_at else ""
+        why = f" {one.reason}" if one.reason else ""
+        message = f": {one.message.strip()}" if one.message.strip() else ""
+        yield f"container {one.name} ended: exit {one.exit_code}{why}{ran}{message}"
+
+
+def _plain(what: Callable[[Any], str]) -> Callable[[Told, Done], Iterator[str]]:
+    """Say what was done and how long it took, for activities whose answer says nothing."""
+
+    def say(_: Told, done: Done) -> Iterator[str]:
+        yield f"{what(done.asked)} ({seconds(done.took)})"
+
+    return say
+
+
+def _predecessor_gone(_: Told, done: Done) -> Iterator[str]:
+    yield f"no other pod of this name is left, after {seconds(done.took)}"
+
+
+ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
+    names.MAKE_POD_DIRECTORIES: ActivityRow(
+        requests.MakePodDirectories, None, lambda _: "making directories", _plain(lambda _: "directories made")
+    ),
+    names.REMOVE_POD_DIRECTORIES: ActivityRow(
+        requests.RemovePodDirectories,
+        None,
+        lambda _: "removing directories",
+        _plain(lambda _: "directories, logs and cgroup removed"),
+    ),
+    names.AWAIT_PREDECESSOR: ActivityRow(
+        requests.AwaitPredecessor, None, lambda _: "waiting for the predecessor", _predecessor_gone
+    ),
+    names.RUN_POD_SANDBOX: ActivityRow(
+        requests.RunPodSandbox, requests.PodSandbox, lambda asked: f"sandbox attempt {asked.attempt}", _sandbox_ready
+    ),
+    names.STOP_POD_SANDBOX: ActivityRow(
+        requests.StopPodSandbox,
+        None,
+        lambda asked: f"stopping sandbox {asked.sandbox_id[:_IDENTITY]}",
+        _plain(lambda _: "sandbox stopped"),
+    ),
+    names.REMOVE_POD_SANDBOX: ActivityRow(
+        requests.RemovePodSandbox,
+        None,
+        lambda asked: f"removing sandbox {asked.sandbox_id[:_IDENTITY]}",
+        _plain(lambda _: "sandbox removed"),
+    ),
+    names.PULL_IMAGE: ActivityRow(
+        requests.PullImage, requests.PulledImage, lambda asked: f"image {asked.image} ({asked.policy})", _image
+    ),
+    names.START_CONTAINER: ActivityRow(
+        requests.StartContainer,
+        requests.RuntimeContainer,
+        lambda asked: f"starting container {asked.container.get('name', '')}, attempt {asked.attempt}",
+        _container_started,
+    ),
+    names.STOP_CONTAINER: ActivityRow(
+        requests.StopContainer,
+        requests.RuntimeContainer | None,
+        lambda asked: f"stopping container {asked.name}",
+        _container_stopped,
+    ),
+    names.REMOVE_CONTAINER: ActivityRow(
+        requests.RemoveContainer,
+        None,
+        lambda asked: f"removing dead container {asked.name}",
+        _plain(lambda asked: f"dead instance {asked.container_id[:_IDENTITY]} of container {asked.name} removed"),
+    ),
+    names.READ_POD_RUNTIME: ActivityRow(
+        requests.ReadPodRuntime, requests.PodRuntime, lambda _: "reading the runtime", _runtime_read
+    ),
+}
