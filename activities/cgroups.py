@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import Final
 from activities.errors import failed
 from activities.pod_paths import plain_name
 from proto.kubernetes.qos import QosClass
-from proto.kubernetes.resources import MIN_SHARES, PodResources, cpu_weight
+from proto.kubernetes.resources import MAX_SHARES, MIN_SHARES, PodResources, cpu_weight
 
 KUBEPODS: Final = "kubepods"
 _TIERS: Final = {QosClass.GUARANTEED: "", QosClass.BURSTABLE: "burstable", QosClass.BEST_EFFORT: "besteffort"}
@@ -41,7 +42,10 @@ class Hierarchies:
 
     @classmethod
     def of_this_node(cls, mounts: Path = _MOUNTS) -> "Hierarchies":
-        """Read them from the mount table; a hybrid node (v1 controllers, v2 beside them) counts as v1."""
+        """Read them from the mount table.
+
+        A hybrid node counts as v1, with the controllerless v2 tree as one more hierarchy: the runtime makes cgroups there.
+        """
         v1: dict[str, Path] = {}
         v2 = None
         for line in mounts.read_text().splitlines():
@@ -51,6 +55,8 @@ class Hierarchies:
             elif kind == "cgroup":
                 names = [one for one in options.split(",") if one in (*_LIMITED, *_ENABLED)] or [place]
                 v1.update(dict.fromkeys(names, Path(place)))
+        if v1 and v2:
+            v1[str(v2)] = v2
         return cls(v2=None if v1 else v2, v1=v1)
 
     def folders(self, cgroup: str) -> Iterator[Path]:
@@ -69,6 +75,8 @@ class Cgroups:
             raise ValueError(f"cgroupRoot {root!r} leads upward; name a cgroup below the node's root")
         self._hierarchies = hierarchies or Hierarchies.of_this_node()
         self._pod_pids_limit = pod_pids_limit
+        self._burstable: dict[str, int] = {}
+        self._weighing = threading.Lock()
 
     @property
     def v2(self) -> bool:
@@ -85,6 +93,7 @@ class Cgroups:
             tier = str(PurePosixPath(self.root) / _TIERS[qos])
             shares = MIN_SHARES if qos is QosClass.BEST_EFFORT else None
             self._make(tier, {} if shares is None else self._cpu_files(shares))
+        self._weigh_burstable(self._burstable_pods_found())
 
     def remove_tiers(self) -> None:
         """Remove the tiers and kubepods where they are empty: the node takes its leave."""
@@ -93,14 +102,12 @@ class Cgroups:
                 with contextlib.suppress(OSError):  # not empty or not there
                     folder.rmdir()
 
-    def set_burstable_shares(self, shares: int) -> None:
-        """Weigh the burstable tier by what its pods ask for together (qos_container_manager_linux.go)."""
-        self._make(str(PurePosixPath(self.root) / _TIERS[QosClass.BURSTABLE]), self._cpu_files(shares))
-
     def make_pod(self, pod_uid: str, qos: QosClass, resources: PodResources) -> str:
         """Make a pod's cgroup with its limits, or set them again; answers its name. Raises OSError."""
         cgroup = self.pod_cgroup(pod_uid, qos)
         self._make(cgroup, self._pod_files(resources))
+        if qos is QosClass.BURSTABLE:
+            self._weigh_burstable({pod_uid: resources.cpu_shares})
         return cgroup
 
     def remove_pod(self, pod_uid: str) -> None:
@@ -118,6 +125,26 @@ class Cgroups:
                     f"{left[0]} is still in use by processes {pids} after SIGKILL; see their state in /proc",
                 )
             time.sleep(0.01)
+        if pod_uid in self._burstable:
+            self._weigh_burstable({pod_uid: 0})
+
+    def _weigh_burstable(self, changed: Mapping[str, int]) -> None:
+        """Give the burstable tier the shares that its pods have together (qos_container_manager_linux.go)."""
+        with self._weighing:
+            self._burstable.update(changed)
+            for uid in [uid for uid, shares in self._burstable.items() if shares == 0]:
+                del self._burstable[uid]
+            shares = max(MIN_SHARES, min(sum(self._burstable.values()), MAX_SHARES))
+            tier = str(PurePosixPath(self.root) / _TIERS[QosClass.BURSTABLE])
+            self._make(tier, self._cpu_files(shares))
+
+    def _burstable_pods_found(self) -> dict[str, int]:
+        """Read the shares of the pods that an earlier worker left running."""
+        root = self._hierarchies.v2 or self._hierarchies.v1.get("cpu")
+        if root is None:
+            return {}
+        tier = root / self.root.lstrip("/") / _TIERS[QosClass.BURSTABLE]
+        return {pod.name.removeprefix("pod"): _shares_of(pod) for pod in tier.glob("pod*") if pod.is_dir()}
 
     def _make(self, cgroup: str, files: Mapping[str, tuple[tuple[str, str], ...]]) -> None:
         if self._hierarchies.v2:
@@ -150,6 +177,16 @@ class Cgroups:
 
     def _cpu_files(self, shares: int) -> dict[str, tuple[tuple[str, str], ...]]:
         return {"cpu": (("cpu.weight", str(cpu_weight(shares))) if self.v2 else ("cpu.shares", str(shares)),)}
+
+
+def _shares_of(folder: Path) -> int:
+    """Read a cgroup's shares, on v2 back from its weight (cgroup_v2_manager_linux.go)."""
+    try:
+        if (weight := folder / "cpu.weight").exists():
+            return (int(weight.read_text()) - 1) * 262142 // 9999 + MIN_SHARES
+        return int((folder / "cpu.shares").read_text())
+    except FileNotFoundError:  # it is being removed
+        return 0
 
 
 def _write_files(folder: Path, files: tuple[tuple[str, str], ...]) -> None:

@@ -1,29 +1,214 @@
 """Does a manifest in a folder become a running pod on real containerd, stay running, and go without a trace?"""
 
+import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.node.tempolet_node import TempoletNode, pod_manifest
+from proto.pod_snapshot import PodSnapshot
+from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
 
-@pytest.fixture
-def node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletNode]:
-    """Run a node of its own for one test."""
-    with TempoletNode(tmp_path, containerd, temporal) as made:
+@pytest.fixture(scope="module")
+def node(
+    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
+) -> Iterator[TempoletNode]:
+    """Run one node for all lives of this file."""
+    quick = {
+        "featureGates": {"KubeletCrashLoopBackOffMax": True},
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
+    }
+    with TempoletNode(tmp_path_factory.mktemp("lives"), containerd, temporal, keys=quick) as made:
         yield made
+
+
+def gone(node: TempoletNode, name: str, last: PodSnapshot) -> None:
+    """Remove a manifest and wait until nothing of its pod is left: runtime, directories, logs, cgroup."""
+    node.remove(name)
+    node.until(lambda: node.pod(name) is None, f"{name} gone")
+    log = node.logs / f"default_{last.name}_{last.uid}"
+    node.until(lambda: not log.exists() and not (node.root_dir / "pods" / last.uid).exists(), f"{name}'s files gone")
+    assert sandboxes_of(node.containerd, last.uid) == []
+    assert containers_of(node.containerd, last.uid) == []
+    assert not list(Path("/sys/fs/cgroup").glob(f"**{node.containerd.cgroup}/**/pod{last.uid}"))
+
+
+def container_status(snapshot: PodSnapshot, index: int = 0, kind: str = "containerStatuses") -> dict[str, object]:
+    """One container's status out of the snapshot."""
+    found: dict[str, object] = snapshot.status[kind][index]
+    return found
 
 
 def test_a_plain_pod_runs_and_goes(node: TempoletNode) -> None:
     """Running with an address of the network, log in the kubelet's place; gone with directories and logs."""
-    node.apply(pod_manifest("plain", "echo hello; sleep 3600"))
+    node.apply(pod_manifest("plain", "echo hello; cat /etc/hosts; sleep 3600"))
     snapshot = node.until_running("plain")
     assert snapshot.status["podIP"].startswith("10.214.")
     log = node.logs / f"default_{snapshot.name}_{snapshot.uid}" / "main" / "0.log"
     node.until(lambda: "stdout F hello" in log.read_text(), "its output in the log")
-    node.remove("plain")
-    node.until(lambda: node.pod("plain") is None, "its snapshot gone")
-    node.until(lambda: not log.parents[1].exists() and not (node.root_dir / "pods" / snapshot.uid).exists(), "no trace")
+    node.until(lambda: f"{snapshot.status['podIP']}\t{snapshot.name}" in log.read_text(), "its line in /etc/hosts")
+    conditions = {one["type"]: one["status"] for one in snapshot.status["conditions"]}
+    assert conditions == dict.fromkeys(
+        ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"), "True"
+    )
+    gone(node, "plain", snapshot)
+
+
+def test_three_init_containers_run_before_the_pod(node: TempoletNode) -> None:
+    """In order, each to its end, then the pod."""
+    init = [{"name": f"init-{i}", "image": BUSYBOX, "command": ["true"]} for i in range(3)]
+    node.apply(pod_manifest("inits", initContainers=init))
+    snapshot = node.until_running("inits")
+    ends = [one["state"]["terminated"] for one in snapshot.status["initContainerStatuses"]]
+    assert [end["reason"] for end in ends] == ["Completed"] * 3
+    assert [end["finishedAt"] for end in ends] == sorted(end["finishedAt"] for end in ends)
+    gone(node, "inits", snapshot)
+
+
+def test_a_failing_init_container_ends_a_pod_that_never_restarts(node: TempoletNode) -> None:
+    """Failed, with the exit code told, and nothing else started."""
+    init = [{"name": "init", "image": BUSYBOX, "command": ["sh", "-c", "exit 7"]}]
+    node.apply(pod_manifest("bad-init", initContainers=init, restartPolicy="Never"))
+    snapshot = node.until_pod("bad-init", lambda one: one.lifecycle == "terminated")
+    assert snapshot.phase == "Failed"
+    assert snapshot.status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 7
+    gone(node, "bad-init", snapshot)
+
+
+def test_a_crash_loop_counts_and_backs_off(node: TempoletNode) -> None:
+    """Restarts grow one by one, the reason is CrashLoopBackOff, the last state is told."""
+    node.apply(pod_manifest("crash", "exit 3"))
+    snapshot = node.until_pod("crash", lambda one: one.restarts >= 2 and one.reason == "CrashLoopBackOff")
+    status = container_status(snapshot)
+    assert status["lastState"]["terminated"]["exitCode"] == 3  # type: ignore[index]
+    # of dead instances only the newest stays beside the present one
+    assert len(containers_of(node.containerd, snapshot.uid)) <= 3
+    gone(node, "crash", snapshot)
+
+
+def test_a_killed_container_comes_back_at_once(node: TempoletNode) -> None:
+    """SIGKILL from outside: 137, Error, and the next instance runs."""
+    node.apply(pod_manifest("killed"))
+    first = node.until_running("killed")
+    os.kill(container_pid(node.containerd, first.containers["main"].container_id), signal.SIGKILL)
+    second = node.until_pod("killed", lambda one: one.ready and one.restarts == 1)
+    assert container_status(second)["lastState"]["terminated"]["exitCode"] == 137  # type: ignore[index]
+    gone(node, "killed", second)
+
+
+@pytest.mark.parametrize(
+    ("policy", "command", "phase"),
+    [
+        pytest.param("Never", "exit 0", "Succeeded", id="never-and-success"),
+        pytest.param("OnFailure", "exit 0", "Succeeded", id="on-failure-and-success"),
+        pytest.param("Never", "exit 1", "Failed", id="never-and-failure"),
+    ],
+)
+def test_a_pod_that_ends_keeps_its_dead_container(node: TempoletNode, policy: str, command: str, phase: str) -> None:
+    """For its logs, until the manifest goes; its sandbox is stopped."""
+    node.apply(pod_manifest("ends", command, restartPolicy=policy))
+    snapshot = node.until_pod("ends", lambda one: one.lifecycle == "terminated")
+    assert snapshot.phase == phase
+    assert len(containers_of(node.containerd, snapshot.uid)) == 1
+    assert [ready for _, ready in sandboxes_of(node.containerd, snapshot.uid)] == [False]
+    gone(node, "ends", snapshot)
+
+
+def test_an_image_that_cannot_be_had_is_told(node: TempoletNode) -> None:
+    """ErrImagePull with the runtime's words; Never says so."""
+    manifest = pod_manifest("no-image")
+    manifest["spec"]["containers"][0]["image"] = "127.0.0.1:1/nothing:1"
+    node.apply(manifest)
+    snapshot = node.until_pod("no-image", lambda one: one.reason in ("ErrImagePull", "ImagePullBackOff"))
+    assert "127.0.0.1:1/nothing:1" in snapshot.message
+    gone(node, "no-image", snapshot)
+    manifest["spec"]["containers"][0]["imagePullPolicy"] = "Never"
+    node.apply(manifest)
+    snapshot = node.until_pod("no-image", lambda one: one.reason == "ErrImageNeverPull")
+    gone(node, "no-image", snapshot)
+
+
+def test_a_lost_sandbox_is_replaced(node: TempoletNode) -> None:
+    """Its pause process killed: a new attempt, a new address, the container restarted."""
+    node.apply(pod_manifest("sandbox"))
+    first = node.until_running("sandbox")
+    os.kill(container_pid(node.containerd, first.sandbox_id), signal.SIGKILL)
+    second = node.until_pod("sandbox", lambda one: one.ready and one.sandbox_id != first.sandbox_id)
+    assert second.restarts == 1
+    node.until(lambda: len(sandboxes_of(node.containerd, second.uid)) == 1, "the old sandbox removed")
+    gone(node, "sandbox", second)
+
+
+def test_an_edited_manifest_replaces_the_pod(node: TempoletNode) -> None:
+    """A new uid, which starts only when its predecessor is gone; edited back, the first uid comes again."""
+    node.apply(pod_manifest("edited", "sleep 3600"))
+    first = node.until_running("edited")
+    node.apply(pod_manifest("edited", "sleep 3601"))
+    second = node.until_pod("edited", lambda one: one.uid != first.uid and one.ready)
+    assert sandboxes_of(node.containerd, first.uid) == []
+    assert second.status["startTime"] >= first.status["startTime"]
+    node.apply(pod_manifest("edited", "sleep 3600"))
+    third = node.until_pod("edited", lambda one: one.uid == first.uid and one.ready)
+    assert sandboxes_of(node.containerd, second.uid) == []
+    gone(node, "edited", third)
+
+
+def test_a_removed_manifest_put_back_at_once_starts_the_pod_anew(node: TempoletNode) -> None:
+    """The same uid, a new life: the restart count begins at zero in a new sandbox."""
+    node.apply(pod_manifest("again", "trap '' TERM; sleep 3600 & wait; sleep 3600"))
+    first = node.until_running("again")
+    node.remove("again")
+    node.until_pod("again", lambda one: one.deleting)
+    node.apply(pod_manifest("again", "trap '' TERM; sleep 3600 & wait; sleep 3600"))
+    second = node.until_pod("again", lambda one: one.ready and not one.deleting and one.sandbox_id != first.sandbox_id)
+    assert (second.uid, second.restarts) == (first.uid, 0)
+    gone(node, "again", second)
+
+
+def test_deletion_gives_the_grace_it_promises(node: TempoletNode) -> None:
+    """A container that ends on SIGTERM is given the time to; its words are in the log until the pod is gone."""
+    manifest = pod_manifest("graceful", "trap 'sleep 1; exit 0' TERM; sleep 3600 & wait")
+    manifest["spec"]["terminationGracePeriodSeconds"] = 30
+    node.apply(manifest)
+    snapshot = node.until_running("graceful")
+    node.remove("graceful")
+    ended = node.until_pod("graceful", lambda one: one.status["containerStatuses"][0]["state"].get("terminated"))
+    assert container_status(ended)["state"]["terminated"]["exitCode"] == 0  # type: ignore[index]
+    node.until(lambda: node.pod("graceful") is None, "gone")
+    assert snapshot.uid == ended.uid
+
+
+def test_host_ports_and_host_network(node: TempoletNode) -> None:
+    """A pod on the host's network has the node's address and no other."""
+    node.apply(pod_manifest("host", hostNetwork=True))
+    snapshot = node.until_running("host")
+    assert snapshot.status["podIP"] == snapshot.status["hostIP"]
+    gone(node, "host", snapshot)
+
+
+def test_the_labels_that_other_tools_read_are_there(node: TempoletNode) -> None:
+    """What crictl and cAdvisor go by."""
+    node.apply(pod_manifest("labels"))
+    snapshot = node.until_running("labels")
+    (only,) = containers_of(node.containerd, snapshot.uid)
+    assert only.labels["io.kubernetes.pod.name"] == snapshot.name
+    assert only.labels["io.kubernetes.container.name"] == "main"
+    assert only.annotations["io.kubernetes.container.restartCount"] == "0"
+    gone(node, "labels", snapshot)
+
+
+def test_the_snapshot_holds_no_environment(node: TempoletNode) -> None:
+    """Values of env are for the container alone."""
+    manifest = pod_manifest("env")
+    manifest["spec"]["containers"][0]["env"] = [{"name": "TOKEN", "value": "canary-7f3a"}]
+    node.apply(manifest)
+    snapshot = node.until_running("env")
+    assert "canary-7f3a" not in json.dumps(snapshot.status)
+    assert "canary-7f3a" not in (node.root_dir / "pods" / snapshot.uid / "observed.json").read_text()
+    gone(node, "env", snapshot)

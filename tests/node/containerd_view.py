@@ -1,0 +1,45 @@
+"""What containerd itself says, asked beside tempolet: the tests' own eyes."""
+
+import json
+from typing import Any
+
+import grpc
+
+from proto.cri.v1 import api_pb2 as cri
+from proto.cri.v1 import api_pb2_grpc
+from worker.standalone.containerd import Containerd
+
+POD_UID = "io.kubernetes.pod.uid"
+
+
+def _runtime(containerd: Containerd) -> tuple[grpc.Channel, Any]:
+    channel = grpc.insecure_channel(containerd.endpoint, options=[("grpc.max_receive_message_length", 16 << 20)])
+    return channel, api_pb2_grpc.RuntimeServiceStub(channel)
+
+
+def containers_of(containerd: Containerd, pod_uid: str) -> list[cri.Container]:
+    """List a pod's containers, or all when the uid is empty."""
+    channel, runtime = _runtime(containerd)
+    with channel:
+        asked = cri.ContainerFilter(label_selector={POD_UID: pod_uid} if pod_uid else {})
+        return list(runtime.ListContainers(cri.ListContainersRequest(filter=asked)).containers)
+
+
+def sandboxes_of(containerd: Containerd, pod_uid: str) -> list[tuple[str, bool]]:
+    """List a pod's sandboxes, or all when the uid is empty: id, and whether it is ready."""
+    channel, runtime = _runtime(containerd)
+    with channel:
+        asked = cri.PodSandboxFilter(label_selector={POD_UID: pod_uid} if pod_uid else {})
+        items = runtime.ListPodSandbox(cri.ListPodSandboxRequest(filter=asked)).items
+        return [(one.id, one.state == cri.PodSandboxState.SANDBOX_READY) for one in items]
+
+
+def container_pid(containerd: Containerd, container_id: str) -> int:
+    """Find the process of a container, or of a sandbox's pause."""
+    channel, runtime = _runtime(containerd)
+    with channel:
+        try:
+            answer = runtime.ContainerStatus(cri.ContainerStatusRequest(container_id=container_id, verbose=True))
+        except grpc.RpcError:
+            answer = runtime.PodSandboxStatus(cri.PodSandboxStatusRequest(pod_sandbox_id=container_id, verbose=True))
+        return int(json.loads(answer.info["info"])["pid"])
