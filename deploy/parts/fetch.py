@@ -10,7 +10,6 @@ import fcntl
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Final
 
 from deploy.images.build import WrongArchitecture, build_images
 from deploy.parts.debian import NotFetched, PrivateApt, this_release, unpack
+from deploy.steps import step
 from worker.standalone import programs
 
 OLDEST_PYTHON: Final = (3, 11)
@@ -72,36 +72,48 @@ PARTS: Final = (
 )
 
 
+class PartsMissing(Exception):
+    """Something that is needed cannot be had; names each thing and how to get it."""
+
+
 def main() -> int:
-    """Fetch what is missing, build the images, say what is used; 1 when something cannot be had."""
+    """Fetch what is missing and say what was; 1 when something cannot be had."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--into", type=Path, default=programs.default_parts_dir(), help="folder of the parts")
     parts: Path = arguments.parse_args().into.resolve()
-    if sys.version_info < OLDEST_PYTHON:
-        print(f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed, this is {sys.version.split()[0]}")
+    try:
+        with step("parts") as this:
+            this.detail = fetch(parts)
+    except PartsMissing as error:
+        print(error, file=sys.stderr)
         return 1
+    return 0
+
+
+def fetch(parts: Path) -> str:
+    """Fetch what is missing into a folder and build the images; answers a line for the operator.
+
+    Raises PartsMissing. Two that fetch at once do it one after the other.
+    """
+    if sys.version_info < OLDEST_PYTHON:
+        found = sys.version.split(maxsplit=1)[0]
+        raise PartsMissing(f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed, this is {found}")
     parts.mkdir(parents=True, exist_ok=True)
     with (parts / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _fetch(parts)
-
-
-def _fetch(parts: Path) -> int:
-    started = time.monotonic()
-    with ThreadPoolExecutor() as pool:
-        there = pool.map(lambda part: part.is_there(parts), PARTS)
-        missing = [part for part, is_there in zip(PARTS, there, strict=True) if not is_there]
-    problems = _fetch_packages(missing, parts) if missing else []
-    try:
-        if missing or _images_are_old(parts):
-            build_images(parts / "root/usr/bin/busybox", parts / "images")
-    except (WrongArchitecture, OSError) as error:
-        problems.append(f"images: {error}")
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    fetched = ", ".join(part.package for part in missing) or "nothing"
-    print(f"parts: fetched {fetched} in {time.monotonic() - started:.2f} s, {parts}")
-    return 1 if any(not problem.startswith("without ") for problem in problems) else 0
+        with ThreadPoolExecutor() as pool:
+            there = pool.map(lambda part: part.is_there(parts), PARTS)
+            missing = [part for part, is_there in zip(PARTS, there, strict=True) if not is_there]
+        problems = _fetch_packages(missing, parts) if missing else []
+        try:
+            if missing or _images_are_old(parts):
+                build_images(parts / "root/usr/bin/busybox", parts / "images")
+        except (WrongArchitecture, OSError) as error:
+            problems.append(f"images: {error}")
+    if any(not problem.startswith("without ") for problem in problems):
+        raise PartsMissing("\n".join(problems))
+    fetched = ", ".join(part.package for part in missing)
+    return "; ".join([f"fetched {fetched} into {parts}" if fetched else f"{parts} has all", *problems])
 
 
 def _fetch_packages(missing: Sequence[Part], parts: Path) -> list[str]:
@@ -127,7 +139,6 @@ def _fetch_packages(missing: Sequence[Part], parts: Path) -> list[str]:
 
 
 def _fetch_one(apt: PrivateApt, part: Part, parts: Path) -> None:
-    print(f"parts: fetching {part.package} ({part.suite or apt.release})", flush=True)
     if part.with_dependencies:
         archives = apt.download_with_dependencies(part.package)
     else:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer._click import exceptions as click  # the click that typer carries: its usage errors are told in our words
 
+from worker.commands import standalone
 from worker.commands.exits import CommandFailed, Exit
 from worker.config import Flags, NodeConfig, load_node_config
 
@@ -22,6 +23,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # brackets in a help text are defaults, not markup
 )
 
 RootDir = Annotated[Path | None, typer.Option("--root-dir", help="Folder of the node's state [/var/lib/kubelet].")]
@@ -178,6 +180,9 @@ def worker(context: typer.Context) -> None:
 def poller(context: typer.Context) -> None:
     """Watch the manifests and the runtime, and tell the workflows (a service)."""
     _serve("poller", context)
+
+
+standalone.add_to(app)
 
 
 def _serve(name: str, context: typer.Context) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import worker
 from proto.temporal.names import NAMESPACE
+from worker.config import Flags
 from worker.standalone.process import Command
 from worker.standalone.settings import Settings
 from worker.standalone.temporal_server import LOOPBACK
@@ -74,3 +75,13 @@ def node_command(settings: Settings, role: str) -> Command:
     # started from /, so that no folder of the operator's stays busy; the checkout is found all the same
     environment = {"PYTHONPATH": str(Path(worker.__file__).resolve().parents[1])}
     return Command(argv, settings.logs / f"{role}.log", environment)
+
+
+def node_flags(settings: Settings) -> Flags:
+    """Give the flags by which other commands know this node."""
+    return Flags(
+        config=settings.configuration / "kubelet.yaml",
+        tempolet_config=settings.configuration / "worker.yaml",
+        root_dir=settings.root_dir,
+        hostname_override=settings.hostname_override or None,
+    )

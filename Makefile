@@ -1,0 +1,51 @@
+# What an operator and a developer type. `make up` and `make test` work from a fresh clone; both need root.
+.DEFAULT_GOAL := help
+PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+OURS = $(or $(PYTHON),$(error Python 3.11 or newer is needed and not on PATH: install python3))
+SETUP = $(OURS) -m deploy.setup
+BIN := .venv/bin
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## /  make \1\t/' | expand -t 18
+
+up:  ## start a node with Temporal, containerd and examples/hello.yaml (root); ARGS="…" goes to tempolet up
+	@$(SETUP) --root-for "make up"
+	@$(BIN)/tempolet up $(ARGS) examples/hello.yaml
+
+down:  ## stop the node, leave nothing of it (root); ARGS=--purge removes its state too
+	@test -x $(BIN)/tempolet || { echo "nothing to stop: no $(BIN), so 'make up' never ran here"; exit 1; }
+	@$(BIN)/tempolet down $(ARGS)
+
+test:  ## all tests, on real containerd and Temporal too (root); ARGS="…" goes to pytest
+	@$(SETUP) --dev --root-for "make test"
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint:  ## style, types and import contracts
+	@$(SETUP) --dev --without-parts
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench:  ## how fast, beside the raw CRI calls and the real kubelet (root); ARGS="…" goes to the benchmark
+	@$(SETUP) --dev --root-for "make bench"
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+record:  ## record the histories that tests/replay holds this code to (root); ARGS="…" goes to the recorder
+	@$(SETUP) --dev --root-for "make record"
+	@$(BIN)/python -m tests.replay.record $(ARGS)
+
+parts:  ## fetch containerd, runc, CNI plugins, nft and busybox where the machine lacks them
+	@$(OURS) -m deploy.parts.fetch
+
+LOCK := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
+
+lock:  ## pin the newest packages that pyproject.toml allows, with hashes and without any index's address
+	@$(SETUP) --dev --without-parts
+	@$(LOCK) --extra build --output-file requirements.txt pyproject.toml
+	@$(LOCK) --extra build --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
+	@$(LOCK) --output-file requirements-temporal.txt requirements-temporal.in
+
+.PHONY: help up down test lint bench record parts lock

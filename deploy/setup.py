@@ -1,0 +1,69 @@
+"""Everything the two commands need on a fresh machine: `make up` and `make test` run this first.
+
+A virtual environment with the pinned packages, then the runtime parts (`parts/fetch.py`). Needs Python 3.11 and nothing
+else, changes nothing outside the checkout, and returns at once when all is there.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from deploy import venv
+from deploy.parts.fetch import fetch
+from deploy.steps import step
+from worker.standalone import programs
+
+CHECKOUT: Final = Path(__file__).resolve().parents[1]
+TEMPORAL: Final = "requirements-temporal.txt"
+
+
+def main() -> int:
+    """Set the checkout up; answers an exit code."""
+    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    arguments.add_argument("--dev", action="store_true", help="with the tools that tests and lint need")
+    arguments.add_argument("--without-parts", action="store_true", help="the virtual environment only")
+    arguments.add_argument("--root-for", metavar="COMMAND", help="refuse to go on without root, naming the command")
+    given = arguments.parse_args()
+    if given.root_for and os.geteuid() != 0:
+        print(
+            f"`{given.root_for}` needs root: containerd makes mounts, network namespaces and cgroups", file=sys.stderr
+        )
+        return 1
+    try:
+        _make_venv(dev=given.dev)
+        if not given.without_parts:
+            with step("parts") as this:
+                this.detail = fetch(programs.default_parts_dir())
+    except Exception as error:  # noqa: BLE001 - the operator gets one message, whatever it was
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _make_venv(*, dev: bool) -> None:
+    with step("python") as this:
+        folder = CHECKOUT / ".venv"
+        wanted = ["requirements-dev.txt" if dev else "requirements.txt"]
+        if not _has_temporal():
+            wanted.append(TEMPORAL)
+        every = ["requirements-dev.txt", *wanted[1:]]
+        if venv.is_current(folder, CHECKOUT, wanted) or venv.is_current(folder, CHECKOUT, every):
+            this.detail = f"{folder} is there"
+        else:
+            venv.make(folder, CHECKOUT, wanted)
+            this.detail = f"installed {', '.join(wanted)} into {folder}"
+
+
+def _has_temporal() -> bool:
+    try:
+        found = programs.find_program(programs.TEMPORAL)
+    except programs.MissingProgram:
+        return False
+    return not found.is_relative_to(CHECKOUT / ".venv")
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    sys.exit(main())

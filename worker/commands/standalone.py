@@ -1,0 +1,81 @@
+"""`tempolet up` and `tempolet down`: the options of a standalone node; the work stands in `worker/standalone`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from worker.commands.exits import CommandFailed, Exit
+
+StateDir = Annotated[
+    Path | None, typer.Option("--state-dir", envvar="TEMPOLET_STATE_DIR", help="What stays [/var/lib/tempolet].")
+]
+RunDir = Annotated[
+    Path | None, typer.Option("--run-dir", envvar="TEMPOLET_RUN_DIR", help="Sockets, pid files [/run/tempolet].")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register both commands."""
+    app.command()(up)
+    app.command()(down)
+
+
+def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+    manifests: Annotated[list[Path] | None, typer.Argument(help="Manifests to put into the node's folder.")] = None,
+    state_dir: StateDir = None,
+    run_dir: RunDir = None,
+    runtime: Annotated[
+        str, typer.Option("--container-runtime-endpoint", help="A containerd that runs [a private one is started].")
+    ] = "",
+    name: Annotated[str, typer.Option("--hostname-override", help="The node's name [the hostname].")] = "",
+    bridge: Annotated[str, typer.Option(help="Bridge of the private containerd's pods.")] = "tempolet0",
+    pod_cidr: Annotated[str, typer.Option("--pod-cidr", help="Their subnet.")] = "10.213.0.0/22",
+    cgroup_root: Annotated[str, typer.Option("--cgroup-root", help="Cgroup below which pods live.")] = "/tempolet",
+    temporal_port: Annotated[int, typer.Option(help="Temporal's port on loopback.")] = 7233,
+    temporal_ui_port: Annotated[int, typer.Option(help="Its UI's.")] = 8233,
+    codec_port: Annotated[int, typer.Option(help="Where the UI has payloads decoded.")] = 8234,
+    healthz_port: Annotated[int, typer.Option(help="The worker's healthz; the poller's is the next one.")] = 10248,
+) -> None:
+    """Start a node: Temporal, containerd where none is given, worker and poller; then wait for its pods."""
+    from worker.commands import pods
+    from worker.config import load_node_config
+    from worker.standalone.containerd_config import PodNetwork
+    from worker.standalone.node_config import node_flags
+    from worker.standalone.settings import Ports, Settings
+    from worker.standalone.up import up as bring_up
+
+    poller_healthz = healthz_port + 1 if healthz_port else 0
+    try:
+        network = PodNetwork(bridge, pod_cidr)
+    except ValueError as error:
+        raise CommandFailed(str(error), Exit.USAGE) from error
+    settings = Settings(
+        container_runtime_endpoint=runtime,
+        hostname_override=name,
+        network=network,
+        cgroup=cgroup_root,
+        ports=Ports(temporal_port, temporal_ui_port, codec_port, healthz_port, poller_healthz),
+        **_places(state_dir, run_dir),
+    )
+    bring_up(settings, manifests or [])
+    pods.show(load_node_config(node_flags(settings)), output="table", watch=False)
+
+
+def down(
+    state_dir: StateDir = None,
+    run_dir: RunDir = None,
+    purge: Annotated[bool, typer.Option("--purge", help="Remove the node's state too.")] = False,  # noqa: FBT002
+) -> int:
+    """Stop the node: its pods in order, then everything that `up` started; leaves nothing in the kernel."""
+    from worker.standalone.down import down as take_down
+    from worker.standalone.settings import Settings
+
+    take_down(Settings(**_places(state_dir, run_dir)), purge=purge)
+    return Exit.DONE
+
+
+def _places(state_dir: Path | None, run_dir: Path | None) -> dict[str, Any]:
+    """Name the folders that were given; the others have their defaults."""
+    given = {"state_dir": state_dir, "run_dir": run_dir}
+    return {name: path.absolute() for name, path in given.items() if path is not None}
