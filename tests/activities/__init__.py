@@ -1,0 +1,1 @@
+"""Tests of activities/: what needs no runtime; tests/node has the rest."""

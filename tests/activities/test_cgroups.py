@@ -1,0 +1,166 @@
+"""Do pods get the kubelet's cgroups and limits on v1 and v2, and does a removal stay within them?"""
+
+from pathlib import Path
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities.cgroups import Cgroups, Hierarchies
+from proto.kubernetes.qos import QosClass
+from proto.kubernetes.resources import PodResources
+
+V1_MOUNTS = """\
+tmpfs /sys/fs/cgroup tmpfs rw 0 0
+cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0
+cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0
+cgroup /sys/fs/cgroup/systemd cgroup rw,name=systemd 0 0
+cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
+"""
+V2_MOUNTS = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
+LIMITED = PodResources(cpu_shares=512, cpu_quota=50000, cpu_period=100000, memory_limit=64 * 1024 * 1024)
+
+
+@pytest.fixture
+def v1(tmp_path: Path) -> Hierarchies:
+    """Give two v1 hierarchies as plain folders."""
+    return Hierarchies(v2=None, v1={name: tmp_path / name for name in ("cpu", "memory", "pids")})
+
+
+@pytest.fixture
+def v2(tmp_path: Path) -> Hierarchies:
+    """Give a v2 hierarchy as plain folders; the kernel's files of each level are there before they are written."""
+    for folder in ("", "kubepods", "kubepods/burstable", "kubepods/besteffort", "kubepods/burstable/podu"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "cgroup.subtree_control").write_text("")
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    return Hierarchies(v2=tmp_path, v1={})
+
+
+@pytest.mark.parametrize(
+    ("qos", "expected"),
+    [
+        pytest.param(QosClass.GUARANTEED, "/kubepods/podu", id="guaranteed-has-no-tier"),
+        pytest.param(QosClass.BURSTABLE, "/kubepods/burstable/podu", id="burstable"),
+        pytest.param(QosClass.BEST_EFFORT, "/kubepods/besteffort/podu", id="best-effort"),
+    ],
+)
+def test_names(v1: Hierarchies, qos: QosClass, expected: str) -> None:
+    """The cgroupfs driver's names, below the configured root."""
+    assert Cgroups("/", hierarchies=v1).pod_cgroup("u", qos) == expected
+    assert Cgroups("/our/own", hierarchies=v1).pod_cgroup("u", qos) == f"/our/own{expected}"
+    assert Cgroups("our/own/", hierarchies=v1).pod_cgroup("u", qos) == f"/our/own{expected}"
+
+
+def test_no_name_leads_out(v1: Hierarchies) -> None:
+    """Neither the configuration nor a manifest."""
+    with pytest.raises(ValueError, match="leads upward"):
+        Cgroups("/a/../..", hierarchies=v1)
+    with pytest.raises(ApplicationError, match="no plain name"):
+        Cgroups("/", hierarchies=v1).pod_cgroup("../../init.scope", QosClass.BURSTABLE)
+
+
+def test_mount_table(tmp_path: Path) -> None:
+    """A hybrid node is v1; controllers mounted together share a folder, and every hierarchy counts for removal."""
+    table = tmp_path / "mounts"
+    table.write_text(V1_MOUNTS)
+    hybrid = Hierarchies.of_this_node(table)
+    assert hybrid.v2 is None
+    assert hybrid.v1["cpu"] == Path("/sys/fs/cgroup/cpu,cpuacct")
+    assert [str(one) for one in hybrid.folders("/kubepods")] == [
+        "/sys/fs/cgroup/cpu,cpuacct/kubepods",
+        "/sys/fs/cgroup/memory/kubepods",
+        "/sys/fs/cgroup/systemd/kubepods",
+        "/sys/fs/cgroup/unified/kubepods",
+    ]
+    table.write_text(V2_MOUNTS)
+    unified = Hierarchies.of_this_node(table)
+    assert list(unified.folders("/kubepods")) == [Path("/sys/fs/cgroup/kubepods")]
+
+
+def test_limits_on_v1(v1: Hierarchies) -> None:
+    """Shares, quota and memory where the kernel reads them; a second making writes the same again."""
+    cgroups = Cgroups("/", hierarchies=v1, pod_pids_limit=100)
+    for _ in range(2):
+        assert cgroups.make_pod("u", QosClass.BURSTABLE, LIMITED) == "/kubepods/burstable/podu"
+    pod = "kubepods/burstable/podu"
+    assert _written(v1.v1["cpu"] / pod) == {
+        "cpu.shares": "512",
+        "cpu.cfs_period_us": "100000",
+        "cpu.cfs_quota_us": "50000",
+    }
+    assert _written(v1.v1["memory"] / pod) == {"memory.limit_in_bytes": str(64 * 1024 * 1024)}
+    assert _written(v1.v1["pids"] / pod) == {"pids.max": "100"}
+
+
+def test_limits_on_v2(v2: Hierarchies) -> None:
+    """Weight, cpu.max and memory.max, with the controllers handed down from the root to the pod's parent."""
+    cgroups = Cgroups("/", hierarchies=v2, pod_pids_limit=100)
+    cgroups.make_pod("u", QosClass.BURSTABLE, LIMITED)
+    assert v2.v2 is not None
+    written = _written(v2.v2 / "kubepods/burstable/podu")
+    assert written == {
+        "cgroup.subtree_control": "",
+        "cpu.weight": "20",
+        "cpu.max": "50000 100000",
+        "memory.max": str(64 * 1024 * 1024),
+        "pids.max": "100",
+    }
+    for parent in ("", "kubepods", "kubepods/burstable"):
+        assert (v2.v2 / parent / "cgroup.subtree_control").read_text() == "+cpuset +cpu +io +memory +pids"
+
+
+def test_a_pod_without_limits_gets_shares_only(v1: Hierarchies) -> None:
+    """What nobody asked for is left to the kernel."""
+    Cgroups("/", hierarchies=v1).make_pod("u", QosClass.BEST_EFFORT, PodResources(cpu_shares=2))
+    pod = "kubepods/besteffort/podu"
+    assert [_written(v1.v1[name] / pod) for name in ("cpu", "memory", "pids")] == [{"cpu.shares": "2"}, {}, {}]
+
+
+def test_tiers(v1: Hierarchies) -> None:
+    """Best-effort pods together weigh next to nothing; empty tiers go again."""
+    cgroups = Cgroups("/", hierarchies=v1)
+    cgroups.make_tiers()
+    assert _written(v1.v1["cpu"] / "kubepods/besteffort") == {"cpu.shares": "2"}
+    (v1.v1["cpu"] / "kubepods/besteffort/cpu.shares").unlink()
+    (v1.v1["cpu"] / "kubepods/burstable/cpu.shares").unlink()
+    cgroups.remove_tiers()
+    assert [one for root in v1.v1.values() for one in root.iterdir()] == []
+
+
+def test_the_burstable_tier_weighs_what_its_pods_weigh(v1: Hierarchies) -> None:
+    """As pods come and go, and after a restart of the worker too; other classes do not count."""
+    cgroups = Cgroups("/", hierarchies=v1)
+    cgroups.make_tiers()
+    assert _burstable_shares(v1) == "2"
+    cgroups.make_pod("a", QosClass.BURSTABLE, PodResources(cpu_shares=100))
+    cgroups.make_pod("a", QosClass.BURSTABLE, PodResources(cpu_shares=100))
+    cgroups.make_pod("b", QosClass.BURSTABLE, PodResources(cpu_shares=50))
+    cgroups.make_pod("c", QosClass.GUARANTEED, PodResources(cpu_shares=1000))
+    assert _burstable_shares(v1) == "150"
+    restarted = Cgroups("/", hierarchies=v1)
+    restarted.make_tiers()
+    assert _burstable_shares(v1) == "150"
+    for root in v1.v1.values():
+        for file in (root / "kubepods/burstable/podb").iterdir():
+            file.unlink()
+    restarted.remove_pod("b")
+    assert _burstable_shares(v1) == "100"
+
+
+def test_removal_takes_the_pods_cgroup_from_every_tier_and_nothing_else(v1: Hierarchies) -> None:
+    """A pod whose class was misjudged leaves nothing; a pod with a longer uid stays."""
+    for tier in ("", "burstable/", "besteffort/"):
+        (v1.v1["memory"] / f"kubepods/{tier}podu/container").mkdir(parents=True)
+    (v1.v1["memory"] / "kubepods/podu2").mkdir()
+    cgroups = Cgroups("/", hierarchies=v1)
+    for _ in range(2):
+        cgroups.remove_pod("u")
+    assert sorted(one.name for one in v1.v1["memory"].rglob("pod*")) == ["podu2"]
+
+
+def _burstable_shares(hierarchies: Hierarchies) -> str:
+    return (hierarchies.v1["cpu"] / "kubepods/burstable/cpu.shares").read_text()
+
+
+def _written(folder: Path) -> dict[str, str]:
+    return {one.name: one.read_text() for one in folder.iterdir() if one.is_file()}

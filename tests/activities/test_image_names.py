@@ -1,0 +1,53 @@
+"""Which texts name an image, and which tag does a name without one mean?"""
+
+import pytest
+
+from activities.image_names import InvalidImageName, with_default_tag
+
+DIGEST = "sha256:" + "a" * 64
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        pytest.param("busybox", "busybox:latest", id="short-name"),
+        pytest.param("busybox:1.37", "busybox:1.37", id="tag-stays"),
+        pytest.param(f"busybox@{DIGEST}", f"busybox@{DIGEST}", id="digest-stays"),
+        pytest.param(f"busybox:1@{DIGEST}", f"busybox:1@{DIGEST}", id="tag-and-digest"),
+        pytest.param("localhost:5000/app", "localhost:5000/app:latest", id="a-port-is-no-tag"),
+        pytest.param("example.com/a/b__c/d-e.f", "example.com/a/b__c/d-e.f:latest", id="separators-in-a-path"),
+        pytest.param("[2001:db8::1]:5000/app", "[2001:db8::1]:5000/app:latest", id="ipv6-registry"),
+        pytest.param("Registry/app", "Registry/app:latest", id="capitals-make-a-registry"),
+        pytest.param("library/busybox", "library/busybox:latest", id="path-without-registry"),
+    ],
+)
+def test_names(image: str, expected: str) -> None:
+    """The name itself is passed on as it was written."""
+    assert with_default_tag(image) == expected
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("BusyBox", id="capitals"),
+        pytest.param("docker.io/BusyBox", id="capitals-in-the-path"),
+        pytest.param("a" * 64, id="a-bare-id"),
+        pytest.param("busybox:", id="empty-tag"),
+        pytest.param("busybox:-x", id="tag-with-a-wrong-start"),
+        pytest.param("busybox:" + "x" * 129, id="tag-too-long"),
+        pytest.param("busybox@sha256:abc", id="short-digest"),
+        pytest.param("busybox@md5:" + "a" * 32, id="unknown-digest"),
+        pytest.param("busybox@sha256:" + "A" * 64, id="digest-in-capitals"),
+        pytest.param("busy box", id="blank"),
+        pytest.param("busybox\n", id="line-break"),
+        pytest.param("http://example.com/app", id="a-url"),
+        pytest.param("../busybox", id="a-path"),
+        pytest.param("a/" * 200 + "a", id="too-long"),
+        pytest.param("busybox:1:2", id="two-tags"),
+    ],
+)
+def test_no_names(image: str) -> None:
+    """InvalidImageName, before anything is asked of the runtime."""
+    with pytest.raises(InvalidImageName, match="couldn't parse image name"):
+        with_default_tag(image)

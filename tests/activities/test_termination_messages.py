@@ -1,0 +1,77 @@
+"""What does an ended container leave to be read?"""
+
+from pathlib import Path
+
+import pytest
+
+from activities.termination_messages import MAX_BYTES, MAX_LOG_BYTES, MAX_LOG_LINES, termination_message
+from proto.cri.v1 import api_pb2 as cri
+
+LOG = "2026-11-21T12:00:00Z stdout F first\n2026-11-21T12:00:01Z stderr P half \n2026-11-21T12:00:01Z stderr F line\n"
+
+
+def status(tmp_path: Path, said: str | None, *, policy: str = "File", code: int = 1, message: str = "") -> str:
+    """Answer the message of a container that left `said` in its file and LOG in its log."""
+    file, log = tmp_path / "message", tmp_path / "0.log"
+    if said is not None:
+        file.write_text(said)
+    log.write_text(LOG)
+    return termination_message(
+        cri.ContainerStatus(
+            exit_code=code,
+            reason="Error",
+            message=message,
+            log_path=str(log),
+            mounts=[
+                cri.Mount(container_path="/etc/hosts", host_path="/etc/hosts"),
+                cri.Mount(container_path="/dev/termination-log", host_path=str(file)),
+            ],
+            annotations={
+                "io.kubernetes.container.terminationMessagePath": "/dev/termination-log",
+                "io.kubernetes.container.terminationMessagePolicy": policy,
+            },
+        )
+    )
+
+
+LOGS = "FallbackToLogsOnError"
+
+
+@pytest.mark.parametrize(
+    ("said", "policy", "code", "message", "expected"),
+    [
+        pytest.param("bye\n", "File", 1, "", "bye\n", id="what-it-said"),
+        pytest.param("", "File", 1, "", "", id="nothing"),
+        pytest.param(None, "File", 1, "", "", id="no-file"),
+        pytest.param("bye", "File", 1, "oom", "oom: bye", id="the-runtimes-word-first"),
+        pytest.param("", LOGS, 1, "", "first\nhalf line\n", id="else-the-log"),
+        pytest.param("bye", LOGS, 1, "", "bye", id="the-file-goes-before-the-log"),
+        pytest.param("", LOGS, 0, "", "", id="the-log-of-a-success-is-nobodys-business"),
+    ],
+)
+def test_messages(tmp_path: Path, said: str | None, policy: str, code: int, message: str, expected: str) -> None:
+    """As getTerminationMessage decides."""
+    assert status(tmp_path, said, policy=policy, code=code, message=message) == expected
+
+
+def test_both_are_bounded(tmp_path: Path) -> None:
+    """The end counts."""
+    assert status(tmp_path, "x" * 10_000 + "end") == "x" * (MAX_BYTES - 3) + "end"
+    global_log = "".join(f"2026-11-21T12:00:00Z stdout F {number:04}\n" for number in range(200))
+    (tmp_path / "long.log").write_text(global_log)
+    told = termination_message(
+        cri.ContainerStatus(
+            exit_code=1,
+            log_path=str(tmp_path / "long.log"),
+            annotations={"io.kubernetes.container.terminationMessagePolicy": LOGS},
+        )
+    )
+    assert told.splitlines() == [f"{number:04}" for number in range(200 - MAX_LOG_LINES, 200)]
+    assert len(told) < MAX_LOG_BYTES
+
+
+def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path) -> None:
+    """Nothing of the node is told through it."""
+    (tmp_path / "secret").write_text("s3cret")
+    (tmp_path / "message").symlink_to(tmp_path / "secret")
+    assert "s3cret" not in status(tmp_path, None)
