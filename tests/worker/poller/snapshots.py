@@ -1,0 +1,41 @@
+"""Snapshots as the worker writes them, for the poller's tests."""
+
+from pathlib import Path
+
+from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, snapshot_path
+from proto.temporal.pod import ContainerState
+
+RUNNING, EXITED = ContainerState.RUNNING, ContainerState.EXITED
+
+
+def snapshot(
+    uid: str, *, sandbox_id: str = "s1", node: str = "n", deleting: bool = False, path: str = "", **containers: str
+) -> PodSnapshot:
+    """Build a snapshot of pod default/web; containers are given as `name="id state [attempt]"`."""
+    known = {}
+    for name, said in containers.items():
+        container_id, state, *attempt = said.split()
+        known[name] = ContainerSnapshot(container_id, f"CONTAINER_{state.upper()}", int(attempt[0]) if attempt else 0)
+    return PodSnapshot(
+        workflow_id=f"pod/{node}/default/web/{uid}",
+        node=node,
+        namespace="default",
+        name="web",
+        uid=uid,
+        source="file",
+        path=path,
+        lifecycle="sync",
+        deleting=deleting,
+        sandbox_id=sandbox_id,
+        sandbox_ready=bool(sandbox_id),
+        containers=known,
+    )
+
+
+def write(root_dir: Path, one: PodSnapshot) -> None:
+    """Put it where the worker does, atomically."""
+    path = snapshot_path(root_dir, one.uid)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_bytes(one.to_json())
+    new.replace(path)
