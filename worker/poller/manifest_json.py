@@ -32,17 +32,20 @@ def read_json(text: str) -> Any:
         document = json.loads(
             text, object_pairs_hook=mapping, parse_float=_float, parse_int=_integer, parse_constant=_no_constant
         )
+        if duplicates:
+            raise ManifestUnreadable("DuplicateKey", f"{_where(duplicates[0], document)}: duplicate key")
+        return document
     except json.JSONDecodeError as error:
         hint = " (a file that begins with { is read as JSON)" if error.lineno == 1 else ""
         what = f"{error.msg[:1].lower()}{error.msg[1:]}"
         raise ManifestUnreadable("InvalidJSON", f"line {error.lineno}, column {error.colno}: {what}{hint}") from error
     except RecursionError as error:
         raise ManifestUnreadable("TooDeep", "nested too deep") from error
-    if duplicates:
-        holder, key = duplicates[0]
-        where = key_path([*(_path_to(holder, document) or ()), key])
-        raise ManifestUnreadable("DuplicateKey", f"{where}: duplicate key")
-    return document
+
+
+def _where(double: tuple[dict[str, Any], str], document: Any) -> str:
+    holder, key = double
+    return key_path([*(_path_to(holder, document) or ()), key])
 
 
 def _first_double(keys: Iterable[str]) -> str:

@@ -64,10 +64,17 @@ def too_long(path: str, most: int) -> str:
 
 
 def quoted(value: Any) -> str:
-    """Write a JSON value, shortened."""
-    if isinstance(value, str):
-        return json.dumps(shortened(value), ensure_ascii=not shortened(value).isprintable())
-    return shortened(json.dumps(value)) if isinstance(value, bool | int | float) else shortened(repr(value))
+    """Write a JSON value, shortened; of a list or an object only that it is one."""
+    match value:
+        case str():
+            short = shortened(value)
+            return json.dumps(short, ensure_ascii=not short.isprintable())
+        case list():
+            return "[…]"
+        case dict():
+            return "{…}"
+        case _:
+            return shortened(json.dumps(value))
 
 
 def shortened(text: str) -> str:

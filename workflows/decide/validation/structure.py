@@ -190,8 +190,10 @@ def _name(kind: Kind, value: Any) -> str:
             return "a number; quote it"
         case int() if kind in _BITS:
             return "a larger number"
+        case float() if kind in _BITS:
+            return "a number with a fraction or an exponent"
         case int() | float():
-            return "a number" if kind not in _BITS else "a fraction"
+            return "a number"
         case str():
             return "a string"
         case None:

@@ -1,0 +1,207 @@
+"""Is every field of a pod either run, or refused by its path, and none half-run or forgotten?"""
+
+import types
+import typing
+from datetime import datetime
+from typing import Any
+
+import pytest
+from kubernetes.client import models
+from pydantic import BaseModel
+
+from workflows.decide import supported
+from workflows.decide.supported import POD, Field, Fields, Kind, Support
+from workflows.decide.validation.structure import read_structure
+
+TABLES = [
+    pytest.param(supported.POD, models.V1Pod, id="Pod"),
+    pytest.param(supported.METADATA, models.V1ObjectMeta, id="ObjectMeta"),
+    pytest.param(supported.SPEC, models.V1PodSpec, id="PodSpec"),
+    pytest.param(supported.CONTAINER, models.V1Container, id="Container"),
+    pytest.param(supported.ENV_VAR, models.V1EnvVar, id="EnvVar"),
+    pytest.param(supported.CONTAINER_PORT, models.V1ContainerPort, id="ContainerPort"),
+    pytest.param(supported.RESOURCES, models.V1ResourceRequirements, id="ResourceRequirements"),
+    pytest.param(supported.TOLERATION, models.V1Toleration, id="Toleration"),
+]
+QUANTITIES = {"limits", "requests", "overhead"}  # the models call them mappings of strings
+WIDE = {  # Go's int64; the models know no widths
+    "activeDeadlineSeconds",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "terminationGracePeriodSeconds",
+    "tolerationSeconds",
+}
+
+
+def kind_of(name: str, annotation: Any) -> Kind:
+    """Say which kind a field of a model is."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in {typing.Union, types.UnionType}:
+        return kind_of(name, next(one for one in arguments if one is not type(None)))
+    if origin is typing.Annotated:
+        return kind_of(name, arguments[0])
+    if origin is list:
+        inner = kind_of(name, arguments[0])
+        return Kind.STRINGS if inner is Kind.STRING else Kind.OBJECTS
+    if origin is dict:
+        return Kind.QUANTITY_MAP if name in QUANTITIES else Kind.STRING_MAP
+    if issubclass(annotation, BaseModel):
+        return Kind.OBJECT
+    number = Kind.INT64 if name in WIDE else Kind.INT32
+    return {str: Kind.STRING, bool: Kind.BOOLEAN, int: number, datetime: Kind.TIME}[annotation]
+
+
+@pytest.mark.parametrize(("table", "model"), TABLES)
+def test_tables_are_the_models(table: Fields, model: type[BaseModel]) -> None:
+    """A new release of the API shows here: each new field gets a line, at first as not yet."""
+    named = {field.serialization_alias or name: field for name, field in model.model_fields.items()}
+    expected = {name: kind_of(name, field.annotation) for name, field in named.items()}
+    assert {name: field.kind for name, field in table.items()} == expected
+
+
+def minimal(**spec: Any) -> dict[str, Any]:
+    """Build the least pod there is."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {"containers": [{"name": "web", "image": "busybox"}]} | spec,
+    }
+
+
+def with_container(**fields: Any) -> dict[str, Any]:
+    """Build the least pod, its container with these fields."""
+    return minimal(containers=[{"name": "web", "image": "busybox"} | fields])
+
+
+def some_value(kind: Kind) -> Any:
+    """Give any value of a kind that is not empty."""
+    return {
+        Kind.STRING: "x",
+        Kind.BOOLEAN: True,
+        Kind.INT32: 7,
+        Kind.INT64: 7,
+        Kind.TIME: "2026-01-01T00:00:00Z",
+        Kind.STRINGS: ["x"],
+        Kind.STRING_MAP: {"x": "x"},
+        Kind.QUANTITY_MAP: {"cpu": "1"},
+        Kind.OBJECT: {"x": 1},
+        Kind.OBJECTS: [{"x": 1}],
+    }[kind]
+
+
+def not_run(fields: Fields, path: str) -> list[Any]:
+    """List every field of a table that is not simply run."""
+    return [
+        pytest.param(f"{path}{name}", field, id=f"{path}{name}")
+        for name, field in fields.items()
+        if field.support is not Support.RUNS
+    ]
+
+
+def place(path: str, value: Any) -> dict[str, Any]:
+    """Put a value at a path of the least pod."""
+    pod = with_container(env=[{"name": "A"}], resources={})
+    holder: Any = pod
+    *steps, last = path.replace("[0]", ".0").split(".")
+    for step in steps:
+        holder = holder[int(step)] if step.isdigit() else holder[step]
+    holder[last] = value
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        *not_run(supported.POD, ""),
+        *not_run(supported.METADATA, "metadata."),
+        *not_run(supported.SPEC, "spec."),
+        *not_run(supported.CONTAINER, "spec.containers[0]."),
+        *not_run(supported.ENV_VAR, "spec.containers[0].env[0]."),
+        *not_run(supported.RESOURCES, "spec.containers[0].resources."),
+    ],
+)
+def test_what_is_not_run_is_refused_by_its_path(path: str, field: Field) -> None:
+    """Each line that is not `runs` refuses a value that asks for something, and takes those that ask for nothing."""
+    asked = not field.only[0] if field.kind is Kind.BOOLEAN else some_value(field.kind)
+    (refusal,) = read_structure(place(path, asked), POD).not_yet
+    assert refusal.startswith(f"{path}: not supported yet")
+    for value in field.only:
+        assert read_structure(place(path, value), POD).not_yet == ()
+    assert read_structure(place(path, None), POD).not_yet == ()
+
+
+@pytest.mark.parametrize(
+    ("pod", "refusals"),
+    [
+        pytest.param(
+            with_container(readinessProbe={}),
+            ["spec.containers[0].readinessProbe: not supported yet"],
+            id="probe-of-nothing",
+        ),
+        pytest.param(
+            minimal(initContainers=[{"name": "a"}, {"name": "side", "restartPolicy": "Always"}]),
+            ["spec.initContainers[1].restartPolicy: not supported yet"],
+            id="sidecar",
+        ),
+        pytest.param(
+            with_container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}]),
+            ["spec.containers[0].env[0].valueFrom: not supported yet"],
+            id="env-from-a-secret",
+        ),
+        pytest.param(
+            minimal(hostPID=True), ["spec.hostPID: not supported yet (only false is)"], id="says-which-value-is-taken"
+        ),
+        pytest.param(
+            with_container(terminationMessagePath="/x"),
+            ['spec.containers[0].terminationMessagePath: not supported yet (only "/dev/termination-log" is)'],
+            id="another-message-path",
+        ),
+        pytest.param(
+            with_container(terminationMessagePolicy="FallbackToLogsOnError"),
+            ['spec.containers[0].terminationMessagePolicy: not supported yet: "FallbackToLogsOnError"'],
+            id="message-from-logs",
+        ),
+        pytest.param(minimal(dnsPolicy="None"), ['spec.dnsPolicy: not supported yet: "None"'], id="dns-none"),
+        pytest.param(
+            with_container(
+                resources={
+                    "limits": {"ephemeral-storage": "1Gi", "hugepages-2Mi": "4Mi", "example.com/gpu": 1, "cpu": 1}
+                }
+            ),
+            [
+                "spec.containers[0].resources.limits[ephemeral-storage]: not supported yet",
+                "spec.containers[0].resources.limits[hugepages-2Mi]: not supported yet",
+                "spec.containers[0].resources.limits[example.com/gpu]: not supported yet",
+            ],
+            id="resources-that-nobody-enforces",
+        ),
+        pytest.param(
+            with_container(resources={"requests": {"ephemeral-storage": "1Gi"}}),
+            [],
+            id="storage-asked-is-only-summed-up",
+        ),
+        pytest.param(
+            minimal()
+            | {"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/web": "unconfined"}}},
+            ["metadata.annotations[container.apparmor.security.beta.kubernetes.io/web]: not supported yet"],
+            id="security-by-annotation",
+        ),
+        pytest.param(
+            minimal() | {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}},
+            ["metadata.annotations[kubernetes.io/config.mirror]: not supported yet"],
+            id="a-manifest-is-no-mirror",
+        ),
+        pytest.param(
+            minimal(hostPID=False, hostUsers=True, volumes=[], securityContext={}, shareProcessNamespace=False)
+            | {"status": {}},
+            [],
+            id="what-asks-for-nothing-is-taken",
+        ),
+    ],
+)
+def test_refusals(pod: dict[str, Any], refusals: list[str]) -> None:
+    """The sentence that an operator meets."""
+    found = read_structure(pod, POD)
+    assert found.faults == ()
+    assert list(found.not_yet) == refusals
