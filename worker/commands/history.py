@@ -8,16 +8,17 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
-from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.history.v1 import History, HistoryEvent
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 
 from proto.temporal.names import PodWorkflowId
 from worker.commands.exits import CommandFailed, Exit
 from worker.commands.pods import short_age
-from worker.commands.story import Line, tell
+from worker.commands.sentences import seconds
+from worker.commands.story import Line, Story, said_failure, tell
 from worker.commands.temporal_access import client_of, executions, open_payloads, quoted
 from worker.config import NodeConfig
 
@@ -48,7 +49,9 @@ class Life:
 
     workflow_id: str
     runs: list[WorkflowExecution] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    lines: Sequence[Line] = ()
+    under_way: list[str] = field(default_factory=list)
+    """What has not answered yet, with its tries."""
 
     @property
     def uid(self) -> str:
@@ -76,6 +79,8 @@ def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
         print(("\n" if number else "") + heading(life))
         for text in rows(life.lines, wide=output == "wide"):
             print(text)
+        for text in life.under_way:
+            print(f"now: {text}")
 
 
 async def _find(config: NodeConfig, wanted: Wanted) -> list[Life]:
@@ -86,7 +91,10 @@ async def _find(config: NodeConfig, wanted: Wanted) -> list[Life]:
         by_id.setdefault(one.id, Life(one.id)).runs.append(one)
     chosen = choose(list(by_id.values()), wanted)
     for life in chosen:
-        life.lines = tell(await _histories(client, config, life.runs))
+        story = tell(await _histories(client, config, life.runs))
+        life.lines = story.lines
+        if life.is_open:
+            life.under_way = await _under_way(client, config, life, story)
     return chosen
 
 
@@ -119,9 +127,26 @@ async def _histories(
     async def fetch(run: WorkflowExecution) -> Sequence[HistoryEvent]:
         async with limit:
             history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
-        return open_payloads(history, config, client.namespace).events
+        opened = History(events=history.events)
+        open_payloads(opened, config, client.namespace)
+        return opened.events
 
     return list(await asyncio.gather(*(fetch(run) for run in runs)))
+
+
+async def _under_way(client: Client, config: NodeConfig, life: Life, story: Story) -> list[str]:
+    """Say what the pod waits for now: the tries of an activity stand in no history."""
+    described = (await client.get_workflow_handle(life.workflow_id).describe()).raw_description
+    pending = {one.activity_id: one for one in described.pending_activities}
+    said = []
+    for one in story.under_way:
+        text = f"{one.what} under way for {seconds(datetime.now(UTC) - one.since)}"
+        known = pending.get(one.activity_id)
+        if known is not None and known.attempt > 1:
+            open_payloads(known, config, client.namespace)
+            text += f" (try {known.attempt}, after {said_failure(known.last_failure)})"
+        said.append(text)
+    return said
 
 
 def heading(life: Life) -> str:
@@ -158,6 +183,7 @@ def as_json(life: Life) -> dict[str, object]:
         "node": life.node,
         "uid": life.uid,
         "open": life.is_open,
+        "underWay": life.under_way,
         "lines": [
             {
                 "time": line.at.isoformat(),

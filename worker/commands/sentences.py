@@ -108,15 +108,13 @@ def attributes_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> I
         return str(text or ""), before.get(name) != value
 
     (phase, new_phase), (ready, new_ready), (reason, new_reason) = one("PodPhase"), one("PodReady"), one("PodReason")
-    said = []
-    if new_phase and phase:
-        said.append(f"phase {phase}")
-    if new_ready and ready:
-        said.append("ready" if ready == "True" else "not ready")
-    if new_reason and reason:
-        said.append(reason)
+    said = [phase] * (new_phase and bool(phase))
+    said += ["ready" if ready == "True" else "not ready"] * (new_ready and bool(ready))
+    why = reason if new_reason else ""
     if said:
-        yield f"pod {', '.join(said)}"
+        yield f"pod {', '.join(said)}" + (f" ({why})" if why else "")
+    elif why:
+        yield f"pod shows {why}"
 
 
 # --- signals

@@ -6,7 +6,7 @@ the walk: which start belongs to which end, how long it took, and what was told 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -35,9 +35,27 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class UnderWay:
+    """An activity that has not answered yet; its tries are no part of a history, Temporal tells them apart."""
+
+    activity_id: str
+    what: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What happened, and what is happening."""
+
+    lines: tuple[Line, ...] = ()
+    under_way: tuple[UnderWay, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class _Asked:
     """An activity on its way: what was asked, when, and the try that answered."""
 
+    activity_id: str
     activity: str
     request: Any
     at: datetime
@@ -53,9 +71,11 @@ class _Teller:
     asked: dict[int, _Asked] = field(default_factory=dict)
     identity: str = ""
     attributes: dict[str, Any] = field(default_factory=dict)
+    wait: str = ""
+    """The summary of the newest timer: each decision arms it anew, the story tells it once."""
 
 
-def tell(runs: Iterable[Iterable[HistoryEvent]]) -> list[Line]:
+def tell(runs: Iterable[Iterable[HistoryEvent]]) -> Story:
     """Tell all runs of one workflow, oldest first."""
     teller = _Teller()
     lines: list[Line] = []
@@ -65,7 +85,8 @@ def tell(runs: Iterable[Iterable[HistoryEvent]]) -> list[Line]:
             at = _time(event.event_time)
             first = lines[0].at if lines else at
             lines += [Line(at, at - first, text, event.event_id, number) for text in _say(teller, event, at)]
-    return lines
+    lines.sort(key=lambda line: (line.run, line.at))  # an answer that came during a decision is written after it
+    return Story(tuple(lines), tuple(UnderWay(one.activity_id, _what(one), one.at) for one in teller.asked.values()))
 
 
 def _say(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
@@ -105,7 +126,7 @@ def _scheduled(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[s
     attributes = event.activity_task_scheduled_event_attributes
     row = sentences.ACTIVITIES.get(attributes.activity_type.name)
     request = _read(attributes.input, row.asked) if row else None
-    teller.asked[event.event_id] = _Asked(attributes.activity_type.name, request, at)
+    teller.asked[event.event_id] = _Asked(attributes.activity_id, attributes.activity_type.name, request, at)
     yield from ()
 
 
@@ -113,10 +134,9 @@ def _activity_started(teller: _Teller, event: HistoryEvent, _: datetime) -> Iter
     attributes = event.activity_task_started_event_attributes
     asked = teller.asked.get(attributes.scheduled_event_id)
     if asked is not None:
-        why = _failure(attributes.last_failure) if attributes.HasField("last_failure") else ""
-        teller.asked[attributes.scheduled_event_id] = _Asked(
-            asked.activity, asked.request, asked.at, attributes.attempt, why
-        )
+        why = said_failure(attributes.last_failure) if attributes.HasField("last_failure") else ""
+        tried = replace(asked, tries=attributes.attempt, last_failure=why)
+        teller.asked[attributes.scheduled_event_id] = tried
     yield from ()
 
 
@@ -137,7 +157,7 @@ def _activity_failed(teller: _Teller, event: HistoryEvent, at: datetime) -> Iter
     asked = teller.asked.pop(attributes.scheduled_event_id, None)
     if asked is not None:
         took = sentences.seconds(at - asked.at)
-        yield f"{_what(asked)} failed after {took}: {_failure(attributes.failure)}{_tries(asked)}"
+        yield f"{_what(asked)} failed after {took}: {said_failure(attributes.failure)}{_tries(asked)}"
 
 
 def _activity_timed_out(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
@@ -155,10 +175,12 @@ def _activity_canceled(teller: _Teller, event: HistoryEvent, _: datetime) -> Ite
         yield f"{_what(asked)} was given up"
 
 
-def _timer_started(_: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
+def _timer_started(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
     wait = sentences.seconds(_duration(event.timer_started_event_attributes.start_to_fire_timeout))
     summary = _text(event.user_metadata.summary)
-    yield f"waits {wait}: {summary}" if summary else f"waits {wait}"
+    if summary != teller.wait:
+        yield f"waits {wait}: {summary}" if summary else f"waits {wait}"
+    teller.wait = summary
 
 
 def _task_started(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
@@ -175,7 +197,7 @@ def _task_timed_out(_: _Teller, event: HistoryEvent, __: datetime) -> Iterator[s
 
 
 def _task_failed(_: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
-    yield f"the worker could not go on: {_failure(event.workflow_task_failed_event_attributes.failure)}"
+    yield f"the worker could not go on: {said_failure(event.workflow_task_failed_event_attributes.failure)}"
 
 
 def _attributes_changed(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
@@ -196,7 +218,7 @@ def _ended_from_outside(_: _Teller, event: HistoryEvent, __: datetime) -> Iterat
             attributes = event.workflow_execution_terminated_event_attributes
             yield f"the workflow was terminated by {attributes.identity or 'someone'}: {attributes.reason or 'no reason'}"
         case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
-            yield f"the workflow failed: {_failure(event.workflow_execution_failed_event_attributes.failure)}"
+            yield f"the workflow failed: {said_failure(event.workflow_execution_failed_event_attributes.failure)}"
         case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
             yield "someone asked Temporal to cancel the workflow: ignored, a pod goes with its manifest"
         case _:
@@ -237,7 +259,7 @@ def _tries(asked: _Asked) -> str:
     return f" (try {asked.tries}{why})" if asked.tries > 1 else ""
 
 
-def _failure(failure: Failure) -> str:
+def said_failure(failure: Failure) -> str:
     """Say a failure: its Kubernetes reason and message, which the codec keeps in the encoded attributes."""
     encoded = reading(failure.encoded_attributes.data, dict[str, Any]) or {}
     message = encoded.get("message") or failure.message

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from temporalio.api.history.v1 import History
-from temporalio.client import Client, WorkflowExecution, WorkflowHistory
+from google.protobuf.message import Message
+from temporalio.client import Client, WorkflowExecution
 from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError
 
@@ -65,19 +65,15 @@ def _began(execution: WorkflowExecution) -> datetime:
     return execution.start_time
 
 
-def open_payloads(history: WorkflowHistory, config: NodeConfig, namespace: str) -> WorkflowHistory:
-    """Open what the node's keys open and leave the rest sealed: a story with a gap is better than none."""
+def open_payloads(message: Message, config: NodeConfig, namespace: str) -> None:
+    """Open in place what the node's keys open and leave the rest sealed: a story with a gap is better than none."""
     if not config.payload_key_file.exists():
-        return history
+        return
     seal = Seal(KeyFile(config.payload_key_file))
-    opened = History()
-    opened.CopyFrom(History(events=history.events))
-    for event in opened.events:
-        for payload in payloads_in(event):
-            if payload.metadata.get("encoding") == SEALED:
-                with contextlib.suppress(KeyMissing, PayloadRefused):
-                    payload.CopyFrom(seal.open(payload, namespace))
-    return WorkflowHistory(history.workflow_id, opened.events)
+    for payload in list(payloads_in(message)):
+        if payload.metadata.get("encoding") == SEALED:
+            with contextlib.suppress(KeyMissing, PayloadRefused):
+                payload.CopyFrom(seal.open(payload, namespace))
 
 
 def quoted(text: str) -> str:
