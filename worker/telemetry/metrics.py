@@ -12,7 +12,15 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
 
@@ -24,12 +32,14 @@ _SDK_LIMIT: Final = 3.0  # seconds
 _RUNTIME_BUCKETS: Final = tuple(0.005 * 2.5**step for step in range(14))
 _POD_START_BUCKETS: Final = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)  # fmt: skip
 _EVENT_STREAM: Final = "kubelet_evented_pleg_connection"
+"""Gauges: the library adds _total to a counter's name, and the kubelet's has none."""
 
 
 class Metrics:
     """One process's numbers; every method may be called from any thread."""
 
     def __init__(self, node: str) -> None:
+        disable_created_metrics()  # a second series for each, which no dashboard of a kubelet knows
         self._registry = CollectorRegistry()
         self._sdk: Address | None = None
         self._last_relist: float | None = None
@@ -66,8 +76,8 @@ class Metrics:
             (*Histogram.DEFAULT_BUCKETS[:-1], 30, 60, 300),
         )
         self._last_seen = self._gauge("kubelet_pleg_last_seen_seconds", "When the runtime was last listed or heard.")
-        self._stream_opened = self._counter(f"{_EVENT_STREAM}_success_count", "Event streams that were opened.")
-        self._stream_lost = self._counter(f"{_EVENT_STREAM}_error_count", "Event streams that broke or did not open.")
+        self._stream_opened = self._gauge(f"{_EVENT_STREAM}_success_count", "Event streams that were opened.")
+        self._stream_lost = self._gauge(f"{_EVENT_STREAM}_error_count", "Event streams that broke or did not open.")
 
     def _make_hints(self) -> None:
         self._hints = self._counter("tempolet_hints_total", "Hints to workflows, by what became of them.", "outcome")
