@@ -65,7 +65,7 @@ class PollerHealth:
 
 
 async def run_poller(config: NodeConfig, client: Client, service: Service, health: PollerHealth | None = None) -> None:
-    """Poll until `service` is asked to stop; raises NodeLockHeldError when this node has a poller already."""
+    """Poll until `service` is asked to stop; raises NodeLockHeld when this node has a poller already."""
     with hold_node_lock(config.root_dir, "poller"):
         poller = Poller(config, client, service, health or PollerHealth())
         loops = asyncio.create_task(poller.run())

@@ -8,7 +8,7 @@ event. The watch follows the path, not the folder: a folder that is removed, ren
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -39,7 +39,7 @@ class ManifestSource:
         self._watched: tuple[Path, int, int] | None = None
         self._trouble = ""
 
-    async def listings(self) -> AsyncIterator[Listing]:
+    async def listings(self) -> AsyncGenerator[Listing, None]:
         """Give a listing at once, after each change, and after each rescan; never ends by itself."""
         try:
             while True:

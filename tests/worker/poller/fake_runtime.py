@@ -45,7 +45,7 @@ def container(
 
 
 def event(
-    kind: "cri.ContainerEventType.ValueType", one_id: str, of: cri.PodSandbox | None, *containers: cri.Container
+    kind: cri.ContainerEventType, one_id: str, of: cri.PodSandbox | None, *containers: cri.Container
 ) -> cri.ContainerEventResponse:
     """Build an event as containerd sends it: with the pod's statuses, unless the pod is gone."""
     status = cri.PodSandboxStatus()
@@ -57,7 +57,7 @@ def event(
     )
 
 
-class FakeRuntime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  # grpcio-tools generates no types
+class FakeRuntime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  # generated without types
     """The runtime; `start` and `stop` as often as the test likes."""
 
     def __init__(self, socket: Path, version: str = "2.1.4") -> None:
@@ -69,12 +69,13 @@ class FakeRuntime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  #
         self.listings = 0
         self.readers: set[asyncio.Queue[cri.ContainerEventResponse]] = set()
         self.reader_came = asyncio.Event()
+        self.asked = asyncio.Event()
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
         """Listen."""
         self._server = grpc.aio.server()
-        api_pb2_grpc.add_RuntimeServiceServicer_to_server(self, self._server)  # type: ignore[no-untyped-call]
+        api_pb2_grpc.add_RuntimeServiceServicer_to_server(self, self._server)
         self._server.add_insecure_port(self.endpoint)
         await self._server.start()
 
@@ -105,6 +106,7 @@ class FakeRuntime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  #
 
     async def Version(self, _: Any, __: Any) -> cri.VersionResponse:  # noqa: N802 - CRI's name
         """Say who we are."""
+        self.asked.set()
         return cri.VersionResponse(runtime_name="containerd", runtime_version=self.version)
 
     async def Status(self, _: Any, __: Any) -> cri.StatusResponse:  # noqa: N802 - CRI's name

@@ -1,5 +1,6 @@
 """Snapshots as the worker writes them, for the poller's tests."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, snapshot_path
@@ -9,11 +10,11 @@ RUNNING, EXITED = ContainerState.RUNNING, ContainerState.EXITED
 
 
 def snapshot(
-    uid: str, *, sandbox_id: str = "s1", node: str = "n", deleting: bool = False, path: str = "", **containers: str
+    uid: str, containers: Mapping[str, str] | None = None, *, sandbox_id: str = "s1", node: str = "n", path: str = ""
 ) -> PodSnapshot:
-    """Build a snapshot of pod default/web; containers are given as `name="id state [attempt]"`."""
+    """Build a snapshot of pod default/web; containers are given as name: "id state [attempt]"."""
     known = {}
-    for name, said in containers.items():
+    for name, said in (containers or {}).items():
         container_id, state, *attempt = said.split()
         known[name] = ContainerSnapshot(container_id, f"CONTAINER_{state.upper()}", int(attempt[0]) if attempt else 0)
     return PodSnapshot(
@@ -25,7 +26,6 @@ def snapshot(
         source="file",
         path=path,
         lifecycle="sync",
-        deleting=deleting,
         sandbox_id=sandbox_id,
         sandbox_ready=bool(sandbox_id),
         containers=known,

@@ -226,7 +226,8 @@ async def test_a_failed_call_goes_out_again() -> None:
 
 async def test_a_workflow_that_is_gone_is_reported_and_forgotten() -> None:
     """A late hint never starts one."""
-    wire, gone = Wire(), []
+    wire = Wire()
+    gone: list[str] = []
     wire.answers = lambda: False
     sender = HintSender(wire.send, still_news=lambda _, hint: hint, gone=gone.append, first_sequence=0)
 

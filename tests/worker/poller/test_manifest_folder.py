@@ -131,7 +131,7 @@ def test_a_file_that_was_just_touched_waits_unless_its_writer_closed_it(manifest
     path.write_text("pod web")
     folder, at_once = ManifestFolder(manifests, read), datetime.now(UTC)
     waiting = folder.rescan(at_once)
-    assert (names(waiting), waiting.unsettled, waiting.undecided) == ([], True, {str(path)})
+    assert (names(waiting), waiting.unsettled, set(waiting.undecided)) == ([], True, {str(path)})
     closed = folder.refresh({"web.yaml"}, {"web.yaml"}, at_once)
     assert (names(closed), closed.unsettled) == (["default/web"], False)
 

@@ -38,14 +38,14 @@ def test_only_unknown_ends_are_news(
     """Each row is one pod: what its snapshot says, what the runtime lists."""
     containers = [container(one, "s1", running=running, attempt=attempt) for one, running, attempt in listed]
     pods = our_pods("n", [sandbox("u1", "s1", ready=ready)], containers)
-    found = differences(pods, {"u1": snapshot("u1", **known)}, "relist")
+    found = differences(pods, {"u1": snapshot("u1", known)}, "relist")
     expected = {WEB: RuntimeChanged("relist", exited=exited, sandbox_lost=lost)} if exited or lost else {}
     assert found == expected
 
 
 def test_a_sandbox_that_vanished_is_lost() -> None:
     """Somebody removed the whole pod behind our back."""
-    found = differences({}, {"u1": snapshot("u1", c="c1 running")}, "resync")
+    found = differences({}, {"u1": snapshot("u1", {"c": "c1 running"})}, "resync")
     assert found == {WEB: RuntimeChanged("resync", exited=("c1",), sandbox_lost=True)}
 
 
@@ -69,10 +69,12 @@ def test_what_does_not_carry_our_mark_is_another_nodes() -> None:
     ("hint", "known", "left"),
     [
         pytest.param(RuntimeChanged("restart"), snapshot("u1"), RuntimeChanged("restart"), id="all-stays-all"),
-        pytest.param(RuntimeChanged("event", exited=("c1",)), snapshot("u1", c="c1 exited"), None, id="a-known-end"),
+        pytest.param(
+            RuntimeChanged("event", exited=("c1",)), snapshot("u1", {"c": "c1 exited"}), None, id="a-known-end"
+        ),
         pytest.param(
             RuntimeChanged("event", exited=("c1", "c2")),
-            snapshot("u1", c="c1 exited", d="c2 running"),
+            snapshot("u1", {"c": "c1 exited", "d": "c2 running"}),
             RuntimeChanged("event", exited=("c2",)),
             id="one-of-two",
         ),

@@ -34,14 +34,20 @@ LOST = RuntimeChanged("event", sandbox_lost=True)
 @pytest.mark.parametrize(
     ("told", "known", "hint"),
     [
-        pytest.param(event(STOPPED, "c1", POD, C1), snapshot("u1", c="c1 running"), EXITED, id="an-end"),
-        pytest.param(event(STOPPED, "c1", POD, C1), snapshot("u1", c="c1 exited"), None, id="a-known-end"),
+        pytest.param(event(STOPPED, "c1", POD, C1), snapshot("u1", {"c": "c1 running"}), EXITED, id="an-end"),
+        pytest.param(event(STOPPED, "c1", POD, C1), snapshot("u1", {"c": "c1 exited"}), None, id="a-known-end"),
         pytest.param(event(STOPPED, "c1", POD, C1), snapshot("u1"), EXITED, id="an-end-before-the-snapshot-has-it"),
         pytest.param(event(STOPPED, "c1", POD, C1), None, EXITED, id="an-end-before-the-first-snapshot"),
-        pytest.param(event(STOPPED, "c1", POD, C1, C2), snapshot("u1", c="c2 running 1"), None, id="an-older-instance"),
-        pytest.param(event(DELETED, "c1", POD), snapshot("u1", c="c1 running"), EXITED, id="removed-behind-our-back"),
-        pytest.param(event(DELETED, "c1", POD), snapshot("u1", c="c1 exited"), None, id="removed-after-its-end"),
-        pytest.param(event(DELETED, "c1", POD), snapshot("u1", c="c2 running 1"), None, id="an-old-one-is-tidied-away"),
+        pytest.param(
+            event(STOPPED, "c1", POD, C1, C2), snapshot("u1", {"c": "c2 running 1"}), None, id="an-older-instance"
+        ),
+        pytest.param(
+            event(DELETED, "c1", POD), snapshot("u1", {"c": "c1 running"}), EXITED, id="removed-behind-our-back"
+        ),
+        pytest.param(event(DELETED, "c1", POD), snapshot("u1", {"c": "c1 exited"}), None, id="removed-after-its-end"),
+        pytest.param(
+            event(DELETED, "c1", POD), snapshot("u1", {"c": "c2 running 1"}), None, id="an-old-one-is-tidied-away"
+        ),
         pytest.param(event(DELETED, "c1", POD), None, None, id="removed-with-its-pod"),
         pytest.param(event(STOPPED, "s1", POD), snapshot("u1"), LOST, id="the-sandbox-died"),
         pytest.param(event(DELETED, "s1", None), snapshot("u1"), LOST, id="the-sandbox-was-removed"),
@@ -69,7 +75,7 @@ def test_only_ends_that_the_pod_does_not_know_are_hints(
 )
 def test_an_event_belongs_to_a_pod_of_ours_or_to_nobody(told: cri.ContainerEventResponse, uid: str | None) -> None:
     """The node's mark decides."""
-    known = snapshot("u1", c="c1 running")
+    known = snapshot("u1", {"c": "c1 running"})
     found = pod_of(told, "n", lambda object_id: known if object_id == "c1" else None)
     assert (found[0] if found else None) == uid
 
@@ -156,19 +162,11 @@ async def test_a_runtime_that_restarts_is_read_again_and_asked_for_what_was_miss
 async def test_a_runtime_that_shares_one_stream_is_not_read(tmp_path: Path) -> None:
     """Containerd before 2.0: a second reader would steal the first one's events."""
     fake = FakeRuntime(tmp_path / "old.sock", version="1.7.28~ds1")
-    asked = asyncio.Event()
-    version = fake.Version
-
-    async def counting(request: object, context: object) -> cri.VersionResponse:
-        asked.set()
-        return await version(request, context)
-
-    fake.Version = counting  # type: ignore[method-assign]
     await fake.start()
 
     async def act(stream: EventStream, taker: Taker) -> None:
         async with asyncio.timeout(10):
-            await asked.wait()
+            await fake.asked.wait()
         await asyncio.sleep(0.3)  # longer than an opening takes: nothing may come
         assert not stream.flows
         assert not fake.readers

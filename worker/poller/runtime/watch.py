@@ -134,6 +134,7 @@ class RuntimeWatch:
     def opened(self) -> None:
         """Take that the stream is open: compare, for what happened before it is not told."""
         self._opened.set()
+        self._around.health.doubt()  # it may have been away
 
     def _tell(self, workflow_id: str, hint: RuntimeChanged) -> None:
         """File a hint; what we asked to go is being stopped, and who stops it says so first."""

@@ -1,0 +1,327 @@
+"""Does every pod that a manifest lists live, and no other, through edits, restarts and outages?
+
+A real poller on a real Temporal, with a runtime that the test plays.
+"""
+
+import asyncio
+import dataclasses
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowExecutionStatus
+
+from proto.node_runtime import read_node_runtime
+from proto.pod_snapshot import PodSnapshot
+from proto.refusals import read_refusals
+from proto.temporal.names import PodWorkflowId
+from proto.temporal.pod import PodStart
+from tests.worker.poller.fake_runtime import STOPPED, container, event, sandbox
+from tests.worker.poller.snapshots import snapshot, write
+from tests.worker.poller.stand_in import Line, Node, eventually, heard
+from worker.node_lock import NodeLockHeld
+from worker.poller.run import run_poller
+from worker.service import Service
+from worker.temporal_client import TemporalSettings, connect
+
+
+async def test_a_manifest_becomes_a_workflow_that_an_operator_finds(node: Node) -> None:
+    """By search attributes, with its summary, on its node's queue, and with all that it starts with."""
+    async with node.poller():
+        path = node.write("web.yaml")
+        handle = await node.handle()
+        assert await heard(handle, 1) == ["listed"]
+        start = await handle.query("Start", result_type=PodStart)
+        assert (start.node, start.source, start.path) == (node.name, "file", str(path))
+        assert start.settings.host_ips == ("192.0.2.7",)
+        assert start.pod["metadata"]["annotations"]["tempolet.dev/node"] == node.name
+        found = await handle.describe()
+        pod_id = PodWorkflowId.parse(handle.id)
+        attributes = {pair.key.name: pair.value for pair in found.typed_search_attributes.search_attributes}
+        assert attributes == attributes | {
+            "PodNamespace": "default",
+            "PodName": f"web-{node.name}",
+            "PodUID": pod_id.uid,
+            "PodNode": node.name,
+            "PodPhase": "Pending",
+        }
+        assert await found.static_summary() == f"default/web-{node.name} on {node.name}"
+        assert found.task_queue == f"node/{node.name}"
+
+
+async def test_a_removed_manifest_takes_its_pod_along(node: Node) -> None:
+    """With the reason and the file, for the story."""
+    async with node.poller():
+        path = node.write("web.yaml")
+        handle = await node.handle()
+        path.unlink()
+        assert await handle.result() == "listed ManifestRemoved"
+
+
+async def test_an_edit_is_another_pod_and_the_old_one_is_asked_first(node: Node) -> None:
+    """The old one may still be going when its successor starts."""
+    async with node.poller():
+        node.write("web.yaml", tag="1")
+        old = await node.handle(tag="1")
+        await old.signal("Hold", True)
+        node.write("web.yaml", tag="2")
+        new = await node.handle(tag="2")
+        assert await heard(old, 2) == ["listed", "ManifestReplaced"]
+        asked = [event.event_time.ToDatetime() async for event in old.fetch_history_events() if _is_deletion(event)]
+        assert asked[0] < (await new.describe()).start_time.replace(tzinfo=None)
+        await old.signal("Hold", False)
+        await node.only("web 2")
+
+
+def _is_deletion(event: HistoryEvent) -> bool:
+    return event.workflow_execution_signaled_event_attributes.signal_name == "DeletionRequested"
+
+
+async def test_an_edit_taken_back_reaches_the_pod_that_is_going(node: Node) -> None:
+    """It is listed again, so it begins anew when it is gone."""
+    async with node.poller():
+        node.write("web.yaml", tag="1")
+        first = await node.handle(tag="1")
+        await first.signal("Hold", True)
+        node.write("web.yaml", tag="2")
+        second = await node.handle(tag="2")
+        node.write("web.yaml", tag="1")
+        assert await heard(first, 3) == ["listed", "ManifestReplaced", "listed"]
+        assert await second.result() == "listed ManifestReplaced"
+        await first.signal("Hold", False)
+        await node.only("web 1")
+
+
+async def test_a_pod_that_ended_and_is_listed_again_starts_again(node: Node) -> None:
+    """Under the same id, in a run of its own."""
+    async with node.poller():
+        path = node.write("web.yaml")
+        first = await node.handle()
+        path.unlink()
+        await first.result()
+        node.write("web.yaml")
+        again = await node.handle()
+        assert again.id == first.id
+        assert await heard(again, 1) == ["listed"]
+
+
+async def test_a_manifest_with_a_uid_of_its_own_tells_its_edit(node: Node) -> None:
+    """The UID stays, so the pod itself is told: it is asked to go, and listed again with the new content."""
+    async with node.poller():
+        path = node.write("web.yaml")
+        text = path.read_text().replace("metadata:", "metadata:\n  uid: my-own")
+        path.write_text(text)
+        await node.only("web 1")
+        handle = await node.handle()
+        assert PodWorkflowId.parse(handle.id).uid == "my-own"
+        await handle.signal("Hold", True)
+        path.write_text(text.replace("busybox:1", "busybox:2"))
+        assert await heard(handle, 3) == ["listed", "ManifestReplaced", "listed"]
+
+
+async def test_what_changed_while_the_poller_was_away_is_made_good(node: Node) -> None:
+    """Removed, replaced, added and untouched: each as if the poller had seen it."""
+    for name in ("stays", "goes", "changes"):
+        node.write(f"{name}.yaml", name=name)
+    async with node.poller():
+        await node.only("stays 1", "goes 1", "changes 1")
+        gone, changed = await node.handle("goes"), await node.handle("changes")
+    (node.manifests / "goes.yaml").unlink()
+    node.write("changes.yaml", name="changes", tag="2")
+    node.write("comes.yaml", name="comes")
+    async with node.poller():
+        assert await gone.result() == "listed restart ManifestRemoved"
+        assert (await changed.result()).endswith("ManifestReplaced")
+        await node.only("stays 1", "changes 2", "comes 1")
+        stays = await node.handle("stays")
+        assert sorted(await heard(stays, 3)) == ["listed", "listed", "restart"]
+
+
+async def test_a_file_that_is_broken_at_the_start_keeps_its_pod(node: Node) -> None:
+    """The snapshot says which file the pod came from; a pod of another file may go."""
+    broken, other = node.write("broken.yaml", name="a"), node.write("other.yaml", name="b")
+    async with node.poller():
+        kept, goes = await node.handle("a"), await node.handle("b")
+    for handle, path in ((kept, broken), (goes, other)):
+        pod_id = PodWorkflowId.parse(handle.id)
+        write(node.root, snapshot(pod_id.uid, node=node.name, path=str(path)))
+    broken.write_text("apiVersion: v1\nkind: P")
+    other.unlink()
+    async with node.poller():
+        assert "ManifestRemoved" in await goes.result()
+        await heard(kept, 2)
+        await node.only("a 1")
+        await eventually(lambda: _says(node, "broken.yaml", "NotAPod"))
+        node.write("broken.yaml", name="a", tag="1")
+        await eventually(lambda: _says_nothing(node))
+        await node.only("a 1")
+
+
+async def test_the_second_manifest_of_a_name_is_refused_beside_the_running_first(node: Node) -> None:
+    """Also after a restart, and although its file comes first by name."""
+    node.write("b.yaml")
+    async with node.poller():
+        handle = await node.handle()
+        pod_id = PodWorkflowId.parse(handle.id)
+        named = snapshot(pod_id.uid, node=node.name, path=str(node.manifests / "b.yaml"))
+        write(node.root, _renamed(named, pod_id.name))
+    node.write("a.yaml", tag="2")
+    async with node.poller():
+        await eventually(lambda: _says(node, "a.yaml", "DuplicatePodName"))
+        await heard(handle, 2)
+        await node.only("web 1")
+
+
+async def test_no_folder_takes_down_what_an_unreadable_one_keeps(node: Node) -> None:
+    """A missing folder lists no pods; one that can't be read says nothing."""
+    node.write("web.yaml")
+    async with node.poller():
+        handle = await node.handle()
+    away = node.manifests.rename(node.root / "away")
+    node.manifests.symlink_to(node.manifests)
+    async with node.poller():
+        await eventually(lambda: _says(node, "manifests", "ManifestFolderUnreadable"))
+        assert await heard(handle, 2) == ["listed", "restart"]
+    node.manifests.unlink()
+    async with node.poller():
+        assert (await handle.result()).endswith("ManifestRemoved")
+        away.rename(node.manifests)
+        await node.only("web 1")
+
+
+async def test_an_end_in_the_runtime_is_a_hint_and_our_own_doing_is_none(node: Node) -> None:
+    """Creation and start are silent; an unknown end is told; a known one is not."""
+    async with node.poller():
+        node.write("web.yaml")
+        handle = await node.handle()
+        uid = PodWorkflowId.parse(handle.id).uid
+        async with asyncio.timeout(10):
+            await node.runtime.reader_came.wait()
+        pod = sandbox(uid, "s1", node=node.name, name=f"web-{node.name}")
+        c1 = container("c1", "s1")
+        node.runtime.add(pod, c1)
+        write(node.root, _renamed(snapshot(uid, {"c": "c1 running"}, node=node.name), f"web-{node.name}"))
+        node.runtime.end("c1")
+        node.runtime.tell(event(STOPPED, "c1", pod, c1))
+        assert await heard(handle, 2) == ["listed", "event:c1"]
+        write(node.root, _renamed(snapshot(uid, {"c": "c1 exited"}, node=node.name), f"web-{node.name}"))
+        node.runtime.tell(event(STOPPED, "c1", pod, c1))
+        node.runtime.tell(event(STOPPED, "s1", pod, c1))
+        assert await heard(handle, 3) == ["listed", "event:c1", "event:lost"]
+
+
+async def test_an_end_while_the_runtimes_stream_was_away_is_found(node: Node) -> None:
+    """Containerd goes and comes back: pods stay, the reason is shown meanwhile, and the listing tells what happened."""
+    async with node.poller():
+        node.write("web.yaml")
+        handle = await node.handle()
+        pod_id = PodWorkflowId.parse(handle.id)
+        node.runtime.add(sandbox(pod_id.uid, "s1", node=node.name, name=pod_id.name), container("c1", "s1"))
+        write(node.root, _renamed(snapshot(pod_id.uid, {"c": "c1 running"}, node=node.name), pod_id.name))
+        await eventually(lambda: _runtime_is(node, "", "stream"))
+        await node.runtime.stop()
+        await eventually(lambda: _runtime_is(node, "RuntimeAway"))
+        node.runtime.end("c1")
+        await node.runtime.start()
+        assert await heard(handle, 2) in (["listed", "resync:c1"], ["listed", "relist:c1"])
+        await eventually(lambda: _runtime_is(node, ""))
+
+
+async def test_a_pod_without_workflow_and_manifest_is_removed_and_no_other(node: Node) -> None:
+    """A foreign pod, an adopted one and one whose workflow is open stay."""
+    node.sync_frequency = timedelta(seconds=1)
+    node.write("web.yaml")
+    async with node.poller():
+        handle = await node.handle()
+        pod_id = PodWorkflowId.parse(handle.id)
+        node.runtime.add(sandbox(pod_id.uid, "s1", node=node.name, name=pod_id.name), container("c1", "s1"))
+        node.runtime.add(sandbox("foreign", "s2", node=""), container("c2", "s2"))
+        node.runtime.add(sandbox("left", "s3", node=node.name), container("c3", "s3"))
+        await eventually(lambda: _holds(node, "s1", "s2"))
+        assert node.runtime.stopped == ["c3 within 30", "s3"]
+        first_run = (await handle.describe()).run_id
+        await handle.terminate()
+        await eventually(lambda: _is_anew(node, handle.id, first_run))
+        assert set(node.runtime.sandboxes) == {"s1", "s2"}
+
+
+async def test_a_second_poller_of_a_node_refuses_to_start(node: Node) -> None:
+    """The message names the first."""
+    node.write("web.yaml")
+    async with node.poller():
+        await node.handle()
+        with pytest.raises(NodeLockHeld, match="a poller of this node is already running: pid"):
+            await run_poller(node.config(), node.client, Service(lambda: "", environment={}))
+
+
+async def test_a_temporal_that_is_away_loses_nothing(node: Node, settings: TemporalSettings) -> None:
+    """What changed meanwhile is said when it is back, also the end that a container came to."""
+    assert settings.address
+    async with Line(settings.address) as line:
+        client = await connect(dataclasses.replace(settings, address=line.address))
+        async with node.poller(client):
+            goes = node.write("goes.yaml", name="goes")
+            node.write("stays.yaml", name="stays")
+            gone, stays = await node.handle("goes"), await node.handle("stays")
+            async with asyncio.timeout(10):
+                await node.runtime.reader_came.wait()
+            await line.cut()
+            goes.unlink()
+            node.write("comes.yaml", name="comes")
+            pod_id = PodWorkflowId.parse(stays.id)
+            pod, c1 = sandbox(pod_id.uid, "s1", node=node.name, name=pod_id.name), container("c1", "s1", running=False)
+            node.runtime.add(pod, c1)
+            node.runtime.tell(event(STOPPED, "c1", pod, c1))
+            await asyncio.sleep(0.5)  # time to fail: nothing tells of a call that did not arrive
+            await line.mend()
+            assert await gone.result() == "listed ManifestRemoved"
+            assert await heard(stays, 2) == ["listed", "event:c1"]
+            await node.only("stays 1", "comes 1")
+
+
+async def test_a_poller_that_starts_before_temporal_and_runtime_waits_for_both(
+    node: Node, settings: TemporalSettings
+) -> None:
+    """On a node everything starts at once."""
+    assert settings.address
+    await node.runtime.stop()
+    node.write("web.yaml")
+    async with Line(settings.address) as line:
+        client = await connect(dataclasses.replace(settings, address=line.address))
+        await line.cut()
+        async with node.poller(client):
+            await eventually(lambda: _runtime_is(node, "RuntimeAway"))
+            await line.mend()
+            await node.runtime.start()
+            await node.only("web 1")
+            await eventually(lambda: _runtime_is(node, "", "stream"))
+
+
+def _renamed(one: PodSnapshot, name: str) -> PodSnapshot:
+    """Give a snapshot the name of this node's pod."""
+    workflow_id = str(PodWorkflowId(one.node, one.namespace, name, one.uid))
+    return dataclasses.replace(one, name=name, workflow_id=workflow_id)
+
+
+async def _says(node: Node, file: str, reason: str) -> bool:
+    return [(Path(one.path).name, one.reason) for one in read_refusals(node.root)] == [(file, reason)]
+
+
+async def _says_nothing(node: Node) -> bool:
+    return not read_refusals(node.root)
+
+
+async def _runtime_is(node: Node, reason: str, events: str = "") -> bool:
+    known = read_node_runtime(node.root)
+    return known is not None and known.reason == reason and (not events or known.events == events)
+
+
+async def _holds(node: Node, *sandboxes: str) -> bool:
+    return set(node.runtime.sandboxes) == set(sandboxes)
+
+
+async def _is_anew(node: Node, workflow_id: str, first_run: str) -> bool:
+    """Say whether the pod's workflow runs, in another run than the first."""
+    found = await node.client.get_workflow_handle(workflow_id).describe()
+    return found.status is WorkflowExecutionStatus.RUNNING and found.run_id != first_run
