@@ -174,6 +174,8 @@ class Observed:
     """The source listed the pod again while it was being deleted: it starts anew afterwards."""
     runtime_stale: bool = False
     """A hint said that the runtime knows more than we do."""
+    runtime_stale_again: bool = False
+    """Such a hint came while the runtime was being read: what it says may be missing from the answer."""
     condition_times: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     """Condition type -> (status, lastTransitionTime)."""
     signals: int = 0

@@ -49,6 +49,11 @@ def image_key(image: str, policy: str) -> str:
     return f"{image} {policy}"
 
 
+def container_key(name: str) -> str:
+    """Name what starting and stopping a container are about."""
+    return f"container/{name}"
+
+
 def key(action: Action) -> str:
     """Say what an action is about; also its activity id."""
     match action:
@@ -63,9 +68,9 @@ def key(action: Action) -> str:
         case PullImage(image=image, policy=policy):
             return f"image/{image_key(image, policy)}"
         case StartContainer(container=container):
-            return f"container/{container['name']}"
+            return container_key(container["name"])
         case StopContainer(name=name):
-            return f"container/{name}"
+            return container_key(name)
         case RemoveContainer(container_id=container_id):
             return f"remove-container/{container_id}"
         case ReadPodRuntime():

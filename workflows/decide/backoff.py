@@ -12,6 +12,8 @@ from typing import Final
 INITIAL: Final = timedelta(seconds=10)
 FORGIVEN_AFTER: Final = timedelta(minutes=10)
 """pkg/kubelet/kubelet.go HasExpiredFunc; not twice the maximum."""
+NOT_PULLED: Final = frozenset({"ErrImageNeverPull", "ImageInspectError", "InvalidImageName"})
+"""Failures before any pull: the kubelet tries again at its ordinary pace and never calls them a back-off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +44,4 @@ def after_restart(backoff: Backoff, ended_at: datetime, now: datetime, maximum: 
 
 def next_image_delay(previous: timedelta | None, initial: timedelta, maximum: timedelta) -> timedelta:
     """Say how long a failed pull waits: 10, 20, 40 … 300 s (pkg/kubelet/images/image_manager.go)."""
-    return initial if previous is None else min(previous * 2, maximum)
+    return min(initial if previous is None else previous * 2, maximum)

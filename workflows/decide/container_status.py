@@ -14,14 +14,16 @@ from kubernetes.client.models.v1_container_state_waiting import V1ContainerState
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Lifecycle
-from workflows.decide.backoff import Backoff, due
-from workflows.decide.containers import Standing, init_failed, is_init, standing
+from workflows.decide.backoff import NOT_PULLED
+from workflows.decide.containers import Standing, init_failed, is_init, standing, starts_at
+from workflows.decide.instances import UNKNOWN_EXIT, UNKNOWN_MESSAGE, UNKNOWN_REASON
 from workflows.decide.situation import Situation
 
 CONTAINER_CREATING: Final = "ContainerCreating"
 POD_INITIALIZING: Final = "PodInitializing"
 CRASH_LOOP_BACK_OFF: Final = "CrashLoopBackOff"
 RUNTIME_SCHEME: Final = "containerd://"
+DONE_UNSEEN: Final = "its record is gone from the runtime, but containers that come after it have run: it had succeeded"
 
 
 def container_status(situation: Situation, container: V1Container) -> V1ContainerStatus:
@@ -29,7 +31,7 @@ def container_status(situation: Situation, container: V1Container) -> V1Containe
     facts = situation.facts(container.name)
     state, last = states(situation, container, facts)
     init = is_init(situation, container.name)
-    done = init and facts.exit is not None and facts.exit.exit_code == 0
+    done = state.terminated is not None and state.terminated.exit_code == 0
     running = state.running is not None
     return V1ContainerStatus(
         name=container.name,
@@ -55,9 +57,7 @@ def states(
     """Say the present state and the one before it."""
     before = V1ContainerState(terminated=terminated(facts.last_exit)) if facts.last_exit else V1ContainerState()
     if facts.exit is None:
-        if facts.state is ContainerState.RUNNING:
-            return V1ContainerState(running=V1ContainerStateRunning(started_at=facts.started_at)), before
-        return V1ContainerState(waiting=waiting(situation, container, facts)), before
+        return not_ended(situation, container, facts), before
     ended = V1ContainerState(terminated=terminated(facts.exit))
     comes_back = standing(situation, container) is Standing.WANTED and not init_failed(situation)
     if comes_back and situation.observed.lifecycle is Lifecycle.SYNC:
@@ -67,19 +67,39 @@ def states(
     return ended, before
 
 
+def not_ended(situation: Situation, container: V1Container, facts: ContainerFacts) -> V1ContainerState:
+    """Say the state of a container whose newest instance has not ended, as far as we know, or that never had one."""
+    if facts.state is ContainerState.RUNNING:
+        return V1ContainerState(running=V1ContainerStateRunning(started_at=facts.started_at))
+    if facts.done_in_sandbox and not facts.container_id:
+        return V1ContainerState(
+            terminated=V1ContainerStateTerminated(reason="Completed", message=DONE_UNSEEN, exit_code=0)
+        )
+    if situation.observed.lifecycle is Lifecycle.TERMINATED and has_initialized(situation):
+        return V1ContainerState(
+            terminated=V1ContainerStateTerminated(
+                reason=UNKNOWN_REASON, message=UNKNOWN_MESSAGE, exit_code=UNKNOWN_EXIT
+            )
+        )
+    return V1ContainerState(waiting=waiting(situation, container, facts))
+
+
+def has_initialized(situation: Situation) -> bool:
+    """Say whether the pod ever got past its init containers (pkg/kubelet/status/status_manager.go hasPodInitialized)."""
+    if not situation.init_containers or any(situation.facts(one.name).container_id for one in situation.containers):
+        return True
+    return bool(situation.facts(situation.init_containers[-1].name).done_in_sandbox)
+
+
 def waiting(situation: Situation, container: V1Container, facts: ContainerFacts) -> V1ContainerStateWaiting:
     """Say what a container waits for."""
-    if facts.exit and facts.exit.finished_at and facts.backoff:
-        at = due(Backoff(facts.backoff, facts.backoff_at), facts.exit.finished_at)
-        if at > situation.now:
-            return V1ContainerStateWaiting(
-                reason=CRASH_LOOP_BACK_OFF, message=back_off_words(situation, container, facts)
-            )
+    at = starts_at(facts)
+    if at and at > situation.now:
+        return V1ContainerStateWaiting(reason=CRASH_LOOP_BACK_OFF, message=back_off_words(situation, container, facts))
     image = situation.image(container)
     if image.reason:
-        return image_waiting(
-            container, image.reason, image.message, again=image.backoff != situation.settings.image_backoff_initial
-        )
+        again = image.reason not in NOT_PULLED and image.backoff != situation.settings.image_backoff_initial
+        return image_waiting(container, image.reason, image.message, again=again)
     if facts.failure_reason:
         return V1ContainerStateWaiting(reason=facts.failure_reason, message=facts.failure_message or None)
     init_first = situation.init_containers and not is_init(situation, container.name)

@@ -6,7 +6,7 @@ container that succeeded stays done when its record is pruned, and is done again
 """
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -31,6 +31,9 @@ class Standing(StrEnum):
     UP = "up"
     WANTED = "wanted"
     UNKNOWN = "unknown"
+    """The runtime does not know whether it runs: it is stopped before it starts again."""
+    LOST = "lost"
+    """It lives in a sandbox that is not the pod's any more: it is stopped."""
 
 
 def policy_of(situation: Situation) -> RestartPolicy:
@@ -47,37 +50,48 @@ def standing(situation: Situation, container: V1Container) -> Standing:
     """Say where a container stands."""
     facts = situation.facts(container.name)
     here = bool(facts.sandbox_id) and facts.sandbox_id == situation.sandbox_id
-    if is_init(situation, container.name):
-        if situation.sandbox_id and facts.done_in_sandbox == situation.sandbox_id:
-            return Standing.DONE
-        again = facts.exit is None or not here or init_starts_again(policy_of(situation), facts.exit)
-    else:
-        again = facts.exit is None or starts_again(policy_of(situation), facts.exit)
+    init = is_init(situation, container.name)
+    if init and situation.sandbox_id and facts.done_in_sandbox == situation.sandbox_id:
+        return Standing.DONE
     if facts.exit is not None:
+        rule = init_starts_again if init else starts_again
+        again = rule(policy_of(situation), facts.exit) or (init and not here)
         return Standing.WANTED if again else Standing.DONE
     match facts.state:
-        case ContainerState.RUNNING if here:
+        case None:
+            return Standing.WANTED
+        case _ if not here:
+            return Standing.LOST
+        case ContainerState.RUNNING:
             return Standing.UP
-        case ContainerState.UNKNOWN if here:
+        case ContainerState.UNKNOWN:
             return Standing.UNKNOWN
         case _:
             return Standing.WANTED
 
 
-def wanted(situation: Situation, container: V1Container) -> StartContainer | Wake | None:
-    """Say whether a container is to start now (the request), later (the wake) or not at all (None)."""
-    if standing(situation, container) is not Standing.WANTED:
+def starts_at(facts: ContainerFacts) -> datetime | None:
+    """Say when a container that is wanted may start again; None when it never ended."""
+    if facts.exit is None or facts.exit.finished_at is None:
         return None
-    facts = situation.facts(container.name)
-    if facts.exit and facts.exit.finished_at:
-        at = due(Backoff(facts.backoff, facts.backoff_at), facts.exit.finished_at)
-        if at > situation.now:
-            return Wake(at, f"CrashLoopBackOff: restart {next_attempt(facts)} of {container.name} at {at:%H:%M:%S}")
+    return due(Backoff(facts.backoff, facts.backoff_at), facts.exit.finished_at)
+
+
+def is_due(situation: Situation, container: V1Container) -> bool:
+    """Say whether a container is to start, and no backoff holds it."""
+    if standing(situation, container) is not Standing.WANTED:
+        return False
+    at = starts_at(situation.facts(container.name))
+    return at is None or at <= situation.now
+
+
+def start(situation: Situation, container: V1Container) -> StartContainer:
+    """Write the request that starts a container's next instance."""
     sandbox = situation.observed.sandbox
     return StartContainer(
         pod=situation.key,
         sandbox_id=situation.sandbox_id,
-        attempt=next_attempt(facts),
+        attempt=next_attempt(situation.facts(container.name)),
         image_ref=situation.image(container).image_ref,
         container=container_slice(situation.source, container.name),
         sandbox_spec=sandbox_slice(situation.source),
@@ -100,11 +114,6 @@ def init_failed(situation: Situation) -> bool:
     )
 
 
-def initialized(situation: Situation) -> bool:
-    """Say whether every init container has succeeded in this sandbox."""
-    return all(standing(situation, one) is Standing.DONE for one in situation.init_containers)
-
-
 def next_in_line(situation: Situation) -> list[V1Container]:
     """The containers whose turn it is: the first unfinished init container, else all the regular ones."""
     for one in situation.init_containers:
@@ -119,16 +128,23 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
         return
     starting = any(isinstance(action, StartContainer) for action in situation.busy.values())
     for container in next_in_line(situation):
-        if standing(situation, container) is Standing.UNKNOWN:
-            yield from unless_failed(situation, stop_unknown(situation, container))
-            continue
-        match wanted(situation, container):
-            case Wake() as wake:
-                yield wake
-            case StartContainer() as start if situation.image(container).pulled and not starting:
-                for answer in unless_failed(situation, start):
+        match standing(situation, container):
+            case Standing.UNKNOWN:
+                yield from unless_failed(situation, stop_unknown(situation, container))
+            case Standing.WANTED:
+                for answer in start_when_due(situation, container, starting=starting):
                     starting = starting or isinstance(answer, StartContainer)
                     yield answer
+
+
+def start_when_due(situation: Situation, container: V1Container, *, starting: bool) -> Iterator[Action | Wake]:
+    """Start one container, or say when; nothing while its image is awaited or another one is starting."""
+    facts = situation.facts(container.name)
+    at = starts_at(facts)
+    if at and at > situation.now:
+        yield Wake(at, f"CrashLoopBackOff: restart {next_attempt(facts)} of {container.name} at {at:%H:%M:%S}")
+    elif situation.image(container).pulled and not starting:
+        yield from unless_failed(situation, start(situation, container))
 
 
 def stop_unknown(situation: Situation, container: V1Container) -> StopContainer:
@@ -145,16 +161,19 @@ def stop_unknown(situation: Situation, container: V1Container) -> StopContainer:
 
 
 def tidy(situation: Situation) -> Iterator[Action | Wake]:
-    """Remove what only the past needs, once nothing is left to start.
+    """Remove what only the past needs, while nothing can start.
 
     Of each container the newest dead instance stays, for its logs (pkg/kubelet/kubelet.go maxPerPodContainerCount); a lost
     sandbox goes with all that was in it.
     """
-    everyone = (*situation.init_containers, *situation.containers)
-    if not situation.sandbox_id or any(standing(situation, one) is Standing.WANTED for one in everyone):
+    observed = situation.observed
+    leftover = [(name, dead) for name, dead in observed.dead_containers.items() if len(dead) > 1]
+    if not situation.sandbox_id or not (observed.old_sandboxes or leftover):
         return
-    for sandbox_id in situation.observed.old_sandboxes:
+    if any(isinstance(one, StartContainer) for one in (*situation.busy.values(), *start_containers(situation))):
+        return
+    for sandbox_id in observed.old_sandboxes:
         yield from unless_failed(situation, RemovePodSandbox(situation.key, sandbox_id))
-    for name, dead in situation.observed.dead_containers.items():
+    for name, dead in leftover:
         for container_id in dead[:-1]:
             yield from unless_failed(situation, RemoveContainer(situation.key, name, container_id))

@@ -1,7 +1,7 @@
 """What a signal changes: signals are hints and wishes, so none of them decides anything here (design §4.3)."""
 
-from proto.temporal.pod import Deletion
-from proto.temporal.requests import StopContainer, StopPodSandbox
+from proto.temporal.pod import Deletion, Observed
+from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from workflows.decide.grace import pod_grace, shorter
 from workflows.decide.situation import Situation
@@ -20,7 +20,9 @@ def hear(situation: Situation, signal: Signal) -> None:
             observed.listed_again = False
             request_deletion(situation, signal)
         case RuntimeChanged():
-            observed.runtime_stale = observed.runtime_stale or tells_news(situation, signal)
+            if tells_news(situation, signal):
+                observed.runtime_stale = True
+                observed.runtime_stale_again = situation.is_busy("runtime")
 
 
 def request_deletion(situation: Situation, signal: DeletionRequested) -> None:
@@ -29,20 +31,35 @@ def request_deletion(situation: Situation, signal: DeletionRequested) -> None:
     grace = pod_grace(situation.spec, signal.grace)
     if observed.deletion is None:
         observed.deletion = Deletion(situation.now, grace, signal.reason, signal.message)
+        # what failed may be half made and must be found; how often it failed delays no undoing
+        observed.runtime_stale = observed.runtime_stale or bool(observed.failures) or observed.sandbox is None
+        observed.failures.clear()
     else:
         observed.deletion.grace = shorter(observed.deletion.grace, grace)
 
 
 def tells_news(situation: Situation, signal: RuntimeChanged) -> bool:
     """Say whether a hint names anything that we neither know nor are about to be told by an action of our own."""
-    if not signal.exited:
-        return not sandbox_under_way(situation) if signal.sandbox_lost else True
-    known = {facts.exit.container_id for facts in situation.observed.containers.values() if facts.exit}
+    if not signal.exited and not signal.sandbox_lost:
+        return True
     stopping = {action.container_id for action in situation.busy.values() if isinstance(action, StopContainer)}
-    return not set(signal.exited) <= known | stopping
+    if not set(signal.exited) <= known_ends(situation.observed) | stopping:
+        return True
+    return signal.sandbox_lost and not sandbox_known_lost(situation)
 
 
-def sandbox_under_way(situation: Situation) -> bool:
-    """Say whether the sandbox is being stopped by ourselves, or known to be down."""
-    sandbox = situation.observed.sandbox
-    return sandbox is None or not sandbox.ready or isinstance(situation.busy.get("sandbox"), StopPodSandbox)
+def known_ends(observed: Observed) -> set[str]:
+    """The containers of which we know that they have ended."""
+    ends = [end for facts in observed.containers.values() for end in (facts.exit, facts.last_exit) if end]
+    return {end.container_id for end in ends}.union(*observed.dead_containers.values())
+
+
+def sandbox_known_lost(situation: Situation) -> bool:
+    """Say whether no sandbox is left that could be lost: none is ready or being made, or we are stopping it."""
+    match situation.busy.get("sandbox"):
+        case RunPodSandbox():
+            return False
+        case StopPodSandbox():
+            return True
+        case _:
+            return not situation.sandbox_id

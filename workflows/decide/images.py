@@ -6,9 +6,9 @@ before; with policy Always every start asks again (pkg/kubelet/images/image_mana
 
 from collections.abc import Iterator
 
-from proto.temporal.requests import PullImage, StartContainer
+from proto.temporal.requests import PullImage
 from workflows.decide.actions import Action, Wake, key
-from workflows.decide.containers import init_failed, wanted
+from workflows.decide.containers import init_failed, is_due
 from workflows.decide.situation import Situation, image_asked
 
 
@@ -18,7 +18,7 @@ def pull_images(situation: Situation) -> Iterator[Action | Wake]:
         return
     asked: set[str] = set()
     for container in (*situation.init_containers, *situation.containers):
-        if not isinstance(wanted(situation, container), StartContainer):
+        if not is_due(situation, container):
             continue
         action = PullImage(situation.key, *image_asked(container))
         image = situation.image(container)

@@ -58,10 +58,11 @@ def pod_finished(situation: Situation) -> bool:
 
 
 def stopped(situation: Situation) -> bool:
-    """Say whether no container runs, none is about to, and the network is given back."""
+    """Say whether no container runs, none is about to, the network is given back, and nothing speaks against that."""
     sandbox = situation.observed.sandbox
     return (
-        not situation.is_busy("container/", "sandbox")
+        not situation.observed.runtime_stale
+        and not situation.is_busy("container/", "sandbox")
         and not live_containers(situation)
         and (sandbox is None or sandbox.stopped)
     )

@@ -11,7 +11,7 @@ from proto.temporal.pod import Lifecycle
 from proto.temporal.requests import ReadPodRuntime
 from workflows.decide.actions import Action, Wake, key, mutates
 from workflows.decide.order import ORDER
-from workflows.decide.situation import Situation
+from workflows.decide.situation import Situation, unless_failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def pod_actions(situation: Situation) -> Plan:
     if situation.is_busy("runtime"):
         return Plan()
     if situation.observed.runtime_stale and not any(mutates(action) for action in situation.busy.values()):
-        return Plan((ReadPodRuntime(situation.key),))
+        return plan(unless_failed(situation, ReadPodRuntime(situation.key)))
     if situation.observed.lifecycle is Lifecycle.SYNC:
         return plan(answer for step in ORDER for answer in step.do(situation))
     return undo(situation)

@@ -52,15 +52,17 @@ def ever_ran(situation: Situation) -> bool:
 
 
 def run_sandbox(situation: Situation) -> Iterator[Action | Wake]:
-    """Get the pod a ready sandbox; what is left of a lost one goes first."""
+    """Get the pod a ready sandbox; what still runs in a lost one goes first, whether or not a new one follows."""
     observed = situation.observed
     if observed.waiting_for:
         yield from unless_failed(situation, AwaitPredecessor(situation.key))
         return
-    if situation.sandbox_id or not may_have_sandbox(situation):
+    here = situation.sandbox_id
+    lost = [name for name in live_containers(situation) if not here or situation.facts(name).sandbox_id != here]
+    if lost:
+        yield from stop_all(situation, lost, "its sandbox is gone")
+    elif here or not may_have_sandbox(situation):
         return
-    if live := live_containers(situation):
-        yield from stop_all(situation, live, "its sandbox is gone")
     elif observed.sandbox and not observed.sandbox.stopped:
         yield from unless_failed(situation, StopPodSandbox(situation.key, observed.sandbox.sandbox_id))
     else:
