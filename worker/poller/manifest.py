@@ -37,7 +37,7 @@ def read_manifest(path: Path, data: bytes, node_name: str, now: datetime) -> Sta
     structure = read_structure(document, POD)
     if structure.faults:
         return _refused(path, "InvalidPod", (*structure.faults, *structure.not_yet))
-    pod = default_pod(structure.content)
+    pod = default_pod({name: value for name, value in structure.content.items() if name != "status"})
     if (size := _size(pod)) > LARGEST_POD:
         return Refused(path, "TooLarge", (f"the pod has {size} bytes as JSON; {LARGEST_POD} is the most",))
     if not pod["metadata"].get("name"):

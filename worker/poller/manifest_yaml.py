@@ -124,7 +124,8 @@ class _Reader:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event)
         if event.tag is not None:
-            raise self._refuse(event, f"the tag {_short(event.tag)} is not taken; write the value without it")
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!", 1)
+            raise self._refuse(event, f"the tag {_short(tag)} is not taken; write the value without it")
         values, characters = self._values, self._characters
         anchored = None
         if event.anchor is not None:
