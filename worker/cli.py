@@ -24,10 +24,13 @@ def run(arguments: Sequence[str]) -> int:
             from worker.commands.serve import serve
 
             serve(words[0], words[1:])
-            return Exit.DONE
-        from worker.commands.app import run_app
+            code: int = Exit.DONE
+        else:
+            from worker.commands.app import run_app
 
-        return run_app(words)
+            code = run_app(words)
+        sys.stdout.flush()  # here, where a reader that went away is no traceback
+        return code
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place where every error becomes a line
         return tell(error, debug=debug)
 

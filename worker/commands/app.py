@@ -55,17 +55,11 @@ def node(root_dir: Path | None, own_config: Path | None, name: str | None) -> No
 
 def standalone_node() -> Flags:
     """Give the flags of the node that `tempolet up` started; none where it started none."""
+    from worker.standalone.node_config import node_flags
     from worker.standalone.settings import Settings, recorded
 
     settings = recorded(Settings().run_dir)
-    if settings is None:
-        return Flags()
-    return Flags(
-        config=settings.configuration / "kubelet.yaml",
-        tempolet_config=settings.configuration / "worker.yaml",
-        root_dir=settings.root_dir,
-        hostname_override=settings.hostname_override or None,
-    )
+    return node_flags(settings) if settings is not None else Flags()
 
 
 def one_of(value: str, allowed: Sequence[str], option: str) -> str:
@@ -73,35 +67,6 @@ def one_of(value: str, allowed: Sequence[str], option: str) -> str:
     if value not in allowed:
         raise CommandFailed(f"{option} {value}: it is one of {', '.join(allowed)}", Exit.USAGE)
     return value
-
-
-@app.command()
-def up(
-    manifests: Annotated[list[Path] | None, typer.Argument(metavar="[MANIFEST]...", help="Pods to run.")] = None,
-    endpoint: Annotated[
-        str, typer.Option("--container-runtime-endpoint", help="A containerd that runs already, unix:///path.")
-    ] = "",
-    hostname_override: Annotated[str, typer.Option(help="The node's name.")] = "",
-) -> None:
-    """Start a whole node here: containerd, Temporal, worker and poller; then run manifests. Needs root."""
-    from worker.commands.pods import show
-    from worker.standalone.settings import Settings
-    from worker.standalone.up import up as bring_up
-
-    settings = Settings(container_runtime_endpoint=endpoint, hostname_override=hostname_override)
-    bring_up(settings, manifests or [])
-    show(load_node_config(standalone_node()), output="table", watch=False)
-
-
-@app.command()
-def down(
-    purge: Annotated[bool, typer.Option("--purge", help="Remove its state too: histories, images, keys.")] = False,  # noqa: FBT002
-) -> None:
-    """Stop the node that `up` started and leave nothing of it running. Needs root."""
-    from worker.standalone.down import down as take_down
-    from worker.standalone.settings import Settings
-
-    take_down(Settings(), purge=purge)
 
 
 @app.command()
