@@ -1,0 +1,177 @@
+"""Does `tempolet up` bring a whole node up, and does `tempolet down` leave nothing of it, whatever died before?"""
+
+import io
+import os
+import signal
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from rich.console import Console
+
+from proto.pod_snapshot import read_snapshots
+from tests.node.conftest import BUSYBOX
+from worker.standalone.containerd_config import PodNetwork
+from worker.standalone.down import DownFailed, down, what_is_left
+from worker.standalone.process import wait_for_end
+from worker.standalone.progress import Progress
+from worker.standalone.settings import Ports, Settings, recorded
+from worker.standalone.temporal_server import free_ports
+from worker.standalone.up import UpFailed, up
+
+POD: Final = f"""\
+apiVersion: v1
+kind: Pod
+metadata: {{name: NAME, namespace: default}}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: main
+    image: {BUSYBOX}
+    command: [sh, -c, "trap 'exit 0' TERM; sleep 3600 & wait"]
+"""
+
+
+@pytest.fixture
+def node(slot: int, node_dir: Path) -> Iterator[Settings]:
+    """Give the settings of a node that is not up yet; it is taken away afterwards, whatever the test did."""
+    directory = node_dir / "up"
+    settings = Settings(
+        state_dir=directory / "state",
+        run_dir=directory / "run",
+        hostname_override="n1",
+        network=PodNetwork(bridge=f"tplup{slot}", subnet=f"10.215.{slot}.0/24"),
+        cgroup=f"/tempolet-up-{slot}",
+        ports=Ports(*free_ports(5)),
+    )
+    try:
+        yield settings
+    finally:
+        down(settings, silent(), purge=True)
+        assert what_is_left(settings) == []
+        assert not directory.exists() or not any(directory.iterdir())
+
+
+def silent() -> Progress:
+    """Show nothing."""
+    return Progress(Console(file=io.StringIO()))
+
+
+def manifest(folder: Path, name: str, text: str = POD) -> Path:
+    """Write a manifest."""
+    path = folder / f"{name}.yaml"
+    path.write_text(text.replace("NAME", name))
+    return path
+
+
+def pids(node: Settings) -> dict[str, int]:
+    """Read which processes the node has."""
+    processes = {"worker": node.worker, "poller": node.poller, "temporal": node.temporal.process}
+    processes["containerd"] = node.containerd.process
+    return {name: found.pid for name, process in processes.items() if (found := process.running())}
+
+
+def kill(node: Settings, *names: str) -> None:
+    """Kill processes of the node as a crash would."""
+    running = pids(node)
+    for name in names:
+        os.kill(running[name], signal.SIGKILL)
+    for name in names:
+        assert wait_for_end(running[name], 10)
+
+
+def test_a_node_comes_up_is_found_again_and_goes(node: Settings, tmp_path: Path) -> None:
+    """Up, up again, down, up again: the pod runs each time it should, under the same processes while they live."""
+    shown = Progress(Console(file=(output := io.StringIO()), width=200))
+    up(node, [manifest(tmp_path, "web")], shown)
+    first = pids(node)
+    assert sorted(first) == ["containerd", "poller", "temporal", "worker"]
+    assert [(pod.name, pod.phase, pod.ready) for pod in read_snapshots(node.root_dir)] == [("web-n1", "Running", True)]
+    assert node.temporal.ui in output.getvalue()
+    assert stat.S_IMODE(node.temporal.database.stat().st_mode) == 0o600
+
+    up(node, [], silent())
+    assert pids(node) == first
+
+    assert down(node, silent()) == []
+    assert what_is_left(node) == []
+    assert pids(node) == {}
+    assert recorded(node.run_dir) is None
+
+    up(node, [], silent())
+    assert [(pod.name, pod.phase) for pod in read_snapshots(node.root_dir)] == [("web-n1", "Running")]
+
+
+@pytest.mark.parametrize(
+    "victims",
+    [
+        pytest.param(("worker",), id="worker-killed"),
+        pytest.param(("poller", "temporal"), id="poller-and-temporal-killed"),
+        pytest.param(("containerd",), id="containerd-killed"),
+        pytest.param(("worker", "poller", "temporal", "containerd"), id="all-killed"),
+    ],
+)
+def test_down_leaves_nothing_after_a_crash(node: Settings, tmp_path: Path, victims: tuple[str, ...]) -> None:
+    """What can no longer go in order is removed by force, and said."""
+    up(node, [manifest(tmp_path, "web")], silent())
+    kill(node, *victims)
+    forced = down(node, silent())
+    assert forced
+    assert what_is_left(node) == []
+    assert pids(node) == {}
+
+
+def test_a_node_comes_back_after_a_crash_of_everything(node: Settings, tmp_path: Path) -> None:
+    """As after kill -9 of all four: `up` starts them again and waits for what really runs, not for old notes."""
+    up(node, [manifest(tmp_path, "web")], silent())
+    first = pids(node)
+    kill(node, "worker", "poller", "temporal", "containerd")
+    up(node, [], silent())
+    assert not set(first.values()) & set(pids(node).values())
+    assert down(node, silent()) == []
+
+
+def test_a_refused_manifest_is_named_and_the_other_pod_runs(node: Settings, tmp_path: Path) -> None:
+    """`up` ends with the reason instead of waiting for what will not come."""
+    bad = manifest(tmp_path, "bad", POD.replace("containers:", "container:"))
+    with pytest.raises(UpFailed, match=r"1 of 2 pods do not run: bad\.yaml: "):
+        up(node, [manifest(tmp_path, "web"), bad], silent())
+    assert [pod.name for pod in read_snapshots(node.root_dir) if pod.phase == "Running"] == ["web-n1"]
+
+
+def test_other_settings_are_refused_while_a_node_runs(node: Settings, tmp_path: Path) -> None:
+    """Half a node with new settings and half with old ones would be neither."""
+    up(node, [], silent())
+    other = Settings(state_dir=tmp_path, run_dir=node.run_dir)
+    with pytest.raises(UpFailed, match=r"with another state_dir, .*: run `tempolet down` first"):
+        up(other, [], silent())
+
+
+def test_a_taken_port_is_named(node: Settings) -> None:
+    """The operator learns which port and which flag."""
+    taken = Settings(
+        state_dir=node.state_dir,
+        run_dir=node.run_dir,
+        network=node.network,
+        cgroup=node.cgroup,
+        ports=Ports(temporal=free_ports(1)[0], ui=node.ports.ui),
+    )
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", taken.ports.temporal))
+        other.listen()
+        with pytest.raises(UpFailed, match=rf"port {taken.ports.temporal} .* is taken .*--temporal-port"):
+            up(taken, [], silent())
+
+
+def test_root_is_asked_for(node: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without root both say so before they touch anything."""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: 1000)
+        with pytest.raises(UpFailed, match="needs root"):
+            up(node, [], silent())
+        with pytest.raises(DownFailed, match="needs root"):
+            down(node, silent())
+    assert not node.run_dir.exists()
