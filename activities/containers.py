@@ -1,7 +1,8 @@
 """Start, stop and remove a container, each of them as often as Temporal asks.
 
 A container is found by its labels and attempt before it is created. One that was created and not started is started;
-one that has ended is answered as it is and never started again. An environment goes from the pod's JSON to the runtime
+one that has ended is answered as it is and never started again. The exception: containerd ends a start whose caller was
+killed as a StartError of the container, which would be a crash that never was, so that one is made anew. An environment goes from the pod's JSON to the runtime
 and into no answer, heartbeat, error or log.
 """
 
@@ -32,6 +33,9 @@ _CREATED: Final = cri.ContainerState.CONTAINER_CREATED
 _UNKNOWN: Final = cri.ContainerState.CONTAINER_UNKNOWN
 _PAUSE_SECONDS: Final = 0.1
 _RAISES: Final = 3
+_INTERRUPTIONS: Final = 3
+_START_UNDER_WAY_SECONDS: Final = 15.0
+"""How long a start of a killed worker may still be under way in the runtime; containerd takes 5 s to give it up."""
 
 
 class ContainerActivities:
@@ -49,8 +53,13 @@ class ContainerActivities:
         """
         name, pod = str(request.container["name"]), request.pod
         async with heartbeating(f"start {name} of {pod}"), self._services.locks.hold(f"{pod.uid}/{name}"):
-            container_id, state = await self._find_or_create(request, name)
-            return await self._start(request, container_id, state)
+            for _ in range(_INTERRUPTIONS):
+                container_id, state = await self._find_or_create(request, name)
+                status = await self._start(request, container_id, state)
+                if not _interrupted(status):
+                    break
+                await self._remove_interrupted(request, container_id)
+            return await runtime_container(status, request.sandbox_id)
 
     @activity.defn(name=names.STOP_CONTAINER)
     async def stop_container(self, request: StopContainer) -> RuntimeContainer:
@@ -116,30 +125,42 @@ class ContainerActivities:
         config, sandbox = await asyncio.to_thread(_prepare, self._services, request, attempt)
         return await self._services.runtime.create_container(request.sandbox_id, config, sandbox)
 
-    async def _start(self, request: StartContainer, container_id: str, state: int) -> RuntimeContainer:
+    async def _start(self, request: StartContainer, container_id: str, state: int) -> cri.ContainerStatus:
         """Start a created container; whatever else it is by now is its answer."""
         doing = f"start container {request.container['name']} of {request.pod}"
         try:
             if state == _CREATED:
-                status = await self._start_created(container_id)
-            else:
-                status = await self._services.runtime.container_status(container_id)
+                return await self._start_created(container_id)
+            return await self._services.runtime.container_status(container_id)
         except CriError as error:
             raise translated(error, self._services.endpoint, "RunContainerError", doing) from error
-        return await runtime_container(status, request.sandbox_id)
+
+    async def _remove_interrupted(self, request: StartContainer, container_id: str) -> None:
+        """Give the name of an interrupted start back: its program has not run, so its end is nobody's."""
+        doing = f"remove the interrupted container {request.container['name']} of {request.pod}"
+        try:
+            await self._services.runtime.remove_container(container_id)
+        except CriError as error:
+            if error.remedy is not Remedy.GONE:
+                raise translated(error, self._services.endpoint, "CreateContainerError", doing) from error
 
     async def _start_created(self, container_id: str) -> cri.ContainerStatus:
-        runtime = self._services.runtime
-        try:
-            await runtime.start_container(container_id)
-        except CriError as refused:
-            if refused.remedy is Remedy.RETRY:
-                raise
-            status = await runtime.container_status(container_id)
-            if status.state != cri.ContainerState.CONTAINER_EXITED:
-                raise
-            return status
-        return await runtime.container_status(container_id)
+        """Start it, or wait for the start that an earlier try of ours has under way in the runtime."""
+        runtime, wait_until = self._services.runtime, monotonic() + _START_UNDER_WAY_SECONDS
+        while True:
+            try:
+                await runtime.start_container(container_id)
+            except CriError as refused:
+                if refused.remedy is Remedy.RETRY:
+                    raise
+                status = await runtime.container_status(container_id)
+                if status.state == _CREATED and monotonic() > wait_until:
+                    raise
+            else:
+                status = await runtime.container_status(container_id)
+            if status.state != _CREATED:
+                return status
+            await asyncio.sleep(_PAUSE_SECONDS)
 
 
 def _prepare(
@@ -163,6 +184,15 @@ def _prepare(
         )
     )
     return config, describe_sandbox(services, request.pod, pod, request.sandbox_attempt)
+
+
+def _interrupted(status: cri.ContainerStatus) -> bool:
+    """Say whether its start was given up because the caller went away (a killed worker), not for its own fault.
+
+    The words are containerd's; another runtime's interrupted start counts as an end with a StartError.
+    """
+    exited = status.state == cri.ContainerState.CONTAINER_EXITED
+    return exited and status.reason == "StartError" and status.message.endswith("context canceled")
 
 
 def _lost(request: StopContainer) -> RuntimeContainer:

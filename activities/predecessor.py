@@ -6,7 +6,7 @@ snapshot in the node's cache is older than ours: its sandbox may not exist yet.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -57,7 +57,7 @@ class PredecessorActivities:
 
 async def list_of_full_name(
     services: NodeServices, pod: PodKey
-) -> tuple[Iterable[cri.PodSandbox], Iterable[cri.Container]]:
+) -> tuple[Sequence[cri.PodSandbox], Sequence[cri.Container]]:
     """List what the runtime holds under a pod's namespace and name, of any uid. Raises CriError."""
     labels = {POD_NAMESPACE: pod.namespace, POD_NAME: pod.name}
     runtime = services.runtime

@@ -109,7 +109,22 @@ class SandboxActivities:
         candidates = [one for one in own if _ready(one) and one.metadata.attempt >= request.attempt]
         if candidates:
             return max(candidates, key=lambda one: one.metadata.attempt).id, 0
-        return None, free_attempt(request.attempt, (one.metadata.attempt for one in own))
+        in_use = {one.pod_sandbox_id for one in containers}
+        taken = []
+        for one in own:
+            half_made = one.metadata.attempt >= request.attempt and one.id not in in_use
+            if not (half_made and await self._removed(one.id)):
+                taken.append(one.metadata.attempt)
+        return None, free_attempt(request.attempt, taken)
+
+    async def _removed(self, sandbox_id: str) -> bool:
+        """Remove what an earlier try of this call left half made: no workflow knows of it."""
+        try:
+            await self._services.runtime.stop_pod_sandbox(sandbox_id)
+            await self._services.runtime.remove_pod_sandbox(sandbox_id)
+        except CriError as error:
+            return error.remedy is Remedy.GONE
+        return True
 
     async def _read_back(self, sandbox_id: str, *, adopted: bool) -> PodSandbox:
         found = runtime_sandbox(await self._services.runtime.pod_sandbox_status(sandbox_id))

@@ -36,7 +36,7 @@ DEADLINE_SECONDS: Final[Mapping[str, float]] = {
     "CreateContainer": 100.0,
     "StartContainer": 100.0,
     "RemoveContainer": 100.0,
-    "PullImage": 3300.0,  # containerd ends a pull that makes no progress itself
+    "PullImage": 82800.0,  # containerd itself ends a pull that makes no progress
 }
 STOP_MARGIN_SECONDS: Final = 60.0
 """StopContainer may last its grace and this long: the runtime waits until the killed process is gone."""

@@ -1,8 +1,10 @@
 """Does every activity find or make, twice, halfway and late, on a real containerd, and while it restarts?"""
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -175,14 +177,45 @@ async def test_a_name_that_an_earlier_call_holds_is_adopted(node: Node) -> None:
     assert len((await node.read(pod)).sandboxes) == 1
 
 
-async def test_a_dead_sandbox_makes_the_next_attempt(node: Node) -> None:
-    """A stopped sandbox keeps its name, so the new one takes the next and says which."""
+async def test_a_sandbox_that_died_with_containers_keeps_its_name(node: Node) -> None:
+    """The new one takes the next attempt and says which; what ended in the old one can still be read."""
     pod = node.pod()
     first = await node.sandbox(pod)
+    await node.start(pod, first)
     await node.run(node.sandboxes.stop_pod_sandbox, StopPodSandbox(pod, first.sandbox_id))
     second = await node.sandbox(pod)
     assert (second.attempt, second.adopted) == (1, False)
     assert [(one.attempt, one.ready) for one in (await node.read(pod)).sandboxes] == [(1, True), (0, False)]
+
+
+async def test_a_sandbox_that_was_left_half_made_is_removed(node: Node) -> None:
+    """Nobody knows of it, nothing ran in it: its name is used again."""
+    pod = node.pod()
+    first = await node.sandbox(pod)
+    await node.services.runtime.stop_pod_sandbox(first.sandbox_id)
+    second = await node.sandbox(pod)
+    assert (second.attempt, second.adopted) == (0, False)
+    assert [one.sandbox_id for one in (await node.read(pod)).sandboxes] == [second.sandbox_id]
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.02, 0.06, 0.1])
+async def test_a_killed_workers_calls_leave_one_of_each(node: Node, containerd: Containerd, moment: float) -> None:
+    """Its sandbox and its start are found, waited for or made anew; no crash is made of it."""
+    pod = node.pod()
+    await node.run(node.directories.make_pod_directories, MakePodDirectories(pod, ("web",)))
+    config = await asyncio.to_thread(prepare_sandbox, node.services, pod, sandbox_spec(pod), 0)
+    async with killed_worker(containerd, moment) as killed:
+        await killed.run_pod_sandbox(config)
+    sandbox = await node.sandbox(pod)
+    request = start_request(pod, sandbox)
+    container_id = await node.containers._create(request, 0)
+    async with killed_worker(containerd, moment) as killed:
+        await killed.start_container(container_id)
+    web = await node.run(node.containers.start_container, request)
+    assert (web.state, web.attempt) == (ContainerState.RUNNING, 0)
+    found = await node.read(pod)
+    assert [one.ready for one in found.sandboxes] == [True]
+    assert [one.container_id for one in found.containers] == [web.container_id]
 
 
 async def test_a_stop_and_a_removal_may_come_twice_and_late(node: Node) -> None:
@@ -401,6 +434,16 @@ async def test_a_stop_survives_a_restart_of_containerd(node: Node, containerd: C
     ended = await node.run(node.containers.stop_container, stop)
     assert ended.exit_code == 137
     assert datetime.now(UTC) - stop.asked_at < timedelta(seconds=6)
+
+
+@asynccontextmanager
+async def killed_worker(containerd: Containerd, moment: float) -> AsyncIterator[RuntimeClient]:
+    """Give another worker's connection that breaks off after `moment` seconds."""
+    client = RuntimeClient(containerd.endpoint, StartLimit(4))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(moment):
+            yield client
+    await client.close()
 
 
 async def _ended(node: Node, pod: PodKey, container_id: str) -> RuntimeContainer:
