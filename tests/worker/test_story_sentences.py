@@ -1,0 +1,140 @@
+"""Does each kind of activity and signal say what it was, in its own words?"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from proto.temporal import names, requests
+from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from tests.worker.story_recorder import POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
+from worker.commands.sentences import ACTIVITIES, SIGNALS
+from workflows.calls import CALLS
+
+
+@pytest.fixture
+def recorded() -> Recorder:
+    """Begin a pod's history."""
+    recorder = Recorder()
+    recorder.begin()
+    return recorder
+
+
+@pytest.mark.parametrize(
+    ("name", "request_", "answer", "texts"),
+    [
+        pytest.param(
+            names.START_CONTAINER, START_WEB, seen(attempt=2), ["container web started, restart 2 (1.00 s)"], id="again"
+        ),
+        pytest.param(
+            names.START_CONTAINER,
+            START_WEB,
+            seen(exit_code=0, reason="Completed"),
+            ["container web started (1.00 s)", "container web ended: exit 0 Completed"],
+            id="ended-at-once",
+        ),
+        pytest.param(
+            names.RUN_POD_SANDBOX,
+            RUN_SANDBOX,
+            requests.PodSandbox("s1", 1, adopted=True),
+            ["sandbox attempt 1 found"],
+            id="adopted",
+        ),
+        pytest.param(
+            names.PULL_IMAGE,
+            requests.PullImage(POD, "busybox:1", "Always"),
+            requests.PulledImage("sha256:1", size_bytes=4_200_000),
+            ["image busybox:1 pulled in 1.00 s, 4.2 MB"],
+            id="pulled",
+        ),
+        pytest.param(
+            names.STOP_CONTAINER,
+            requests.StopContainer(POD, "web", "c1", timedelta(seconds=1), START, "ManifestRemoved"),
+            seen(exit_code=137, reason="Error"),
+            [
+                "container web stopped in 1.00 s, grace 1.00 s: ManifestRemoved",
+                "container web ended: exit 137 Error",
+            ],
+            id="stopped",
+        ),
+        pytest.param(
+            names.STOP_CONTAINER,
+            requests.StopContainer(POD, "web", "c1", timedelta(seconds=1), START, "ManifestRemoved"),
+            None,
+            ["container web stopped in 1.00 s, grace 1.00 s: ManifestRemoved"],
+            id="stopped-and-forgotten",
+        ),
+        pytest.param(
+            names.AWAIT_PREDECESSOR,
+            requests.AwaitPredecessor(POD),
+            None,
+            ["no other pod of this name is left, after 1.00 s"],
+            id="predecessor",
+        ),
+        pytest.param(
+            names.REMOVE_CONTAINER,
+            requests.RemoveContainer(POD, "web", "0123456789abcdef"),
+            None,
+            ["dead instance 0123456789ab of container web removed (1.00 s)"],
+            id="removed",
+        ),
+        pytest.param(
+            names.STOP_POD_SANDBOX, requests.StopPodSandbox(POD, "s"), None, ["sandbox stopped (1.00 s)"], id="s"
+        ),
+        pytest.param(
+            names.REMOVE_POD_SANDBOX, requests.RemovePodSandbox(POD, "s"), None, ["sandbox removed (1.00 s)"], id="r"
+        ),
+        pytest.param(
+            names.REMOVE_POD_DIRECTORIES,
+            requests.RemovePodDirectories(POD, "BestEffort"),
+            None,
+            ["directories, logs and cgroup removed (1.00 s)"],
+            id="directories",
+        ),
+    ],
+)
+def test_what_an_activity_says(recorded: Recorder, name: str, request_: Any, answer: Any, texts: Sequence[str]) -> None:
+    """One row a kind of activity."""
+    recorded.do(name, request_, answer, took=1)
+    assert recorded.texts()[1:] == list(texts)
+
+
+def test_every_activity_and_signal_has_a_row() -> None:
+    """A new kind that the story cannot tell is noticed here, and its request is read by its own type."""
+    assert {call.name: request for request, call in CALLS.items()} == {
+        name: row.asked for name, row in ACTIVITIES.items()
+    }
+    assert set(SIGNALS) == {names.POD_LISTED, names.DELETION_REQUESTED, names.RUNTIME_CHANGED}
+
+
+@pytest.mark.parametrize(
+    ("name", "signal", "texts"),
+    [
+        pytest.param(
+            names.DELETION_REQUESTED,
+            DeletionRequested("file", "ManifestRemoved", "hello.yaml is gone", timedelta(seconds=1)),
+            ["deletion requested by file: ManifestRemoved: hello.yaml is gone, grace 1.00 s"],
+            id="deletion",
+        ),
+        pytest.param(names.POD_LISTED, PodListed("file"), [], id="the-signal-that-starts-is-the-start"),
+        pytest.param(names.POD_LISTED, PodListed("file", sequence=3), ["listed again by file"], id="listed-again"),
+        pytest.param(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=("c1",)), [], id="the-look-tells-the-end"),
+        pytest.param(
+            names.RUNTIME_CHANGED,
+            RuntimeChanged("relist", sandbox_lost=True),
+            ["the runtime lost the pod's sandbox (relist)"],
+            id="sandbox-lost",
+        ),
+        pytest.param("FromTomorrow", {}, ["signal FromTomorrow, which this release does not know"], id="unknown"),
+        pytest.param(
+            names.DELETION_REQUESTED, {"odd": 1}, ["signal DeletionRequested from , which cannot be read"], id="odd"
+        ),
+    ],
+)
+def test_what_a_signal_says(recorded: Recorder, name: str, signal: Any, texts: Sequence[str]) -> None:
+    """Hints say nothing, wishes say who and why."""
+    recorded.signal(name, signal)
+    said = recorded.texts()[1:]
+    assert len(said) == len(texts)
+    assert all(one.startswith(text) for one, text in zip(said, texts, strict=True))
