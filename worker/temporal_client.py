@@ -18,7 +18,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, RegisterNamespaceRequest
 from temporalio.client import AsyncActivityHandle, Client, Plugin
 from temporalio.converter import ActivitySerializationContext
-from temporalio.envconfig import ClientConfigProfile
+from temporalio.envconfig import ClientConfigProfile, ClientConnectConfig
 from temporalio.runtime import Runtime
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -68,6 +68,19 @@ def _silent(_: str) -> None:
     """Tell nobody."""
 
 
+def connect_options(settings: TemporalSettings) -> ClientConnectConfig:
+    """Say where Temporal is and which namespace is ours: the settings over the environment over the profile."""
+    profile = ClientConfigProfile.load(
+        profile=settings.profile,
+        config_source=settings.config_file,
+        override_env_vars=settings.environment,
+    )
+    options = profile.to_client_connect_config()
+    options["target_host"] = settings.address or profile.address or DEFAULT_ADDRESS
+    options["namespace"] = settings.namespace or profile.namespace or NAMESPACE
+    return options
+
+
 async def connect(
     settings: TemporalSettings,
     *,
@@ -80,17 +93,9 @@ async def connect(
 
     Raises KeyFileRefused, or RPCError for an answer that waiting does not change (credentials, TLS).
     """
-    keys = KeyFile(settings.key_file)
-    profile = ClientConfigProfile.load(
-        profile=settings.profile,
-        config_source=settings.config_file,
-        override_env_vars=settings.environment,
-    )
-    options = profile.to_client_connect_config()
-    address = settings.address or profile.address or DEFAULT_ADDRESS
-    options["target_host"] = address
-    options["namespace"] = settings.namespace or profile.namespace or NAMESPACE
-    converter = data_converter(keys)
+    converter = data_converter(KeyFile(settings.key_file))
+    options = connect_options(settings)
+    address = options["target_host"]
     wait = _FIRST_WAIT
     while True:
         try:

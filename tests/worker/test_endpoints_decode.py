@@ -157,7 +157,7 @@ def test_a_bad_body_is_a_clear_answer(endpoint: Endpoint, body: bytes, headers: 
 def test_it_listens_on_loopback_only(settings: CodecEndpointSettings) -> None:
     """An address that others reach is refused with the reason."""
     with pytest.raises(ValueError, match="loopback only"):
-        serve_codec(replace(settings, address=Address("0.0.0.0", 0)))
+        replace(settings, address=Address("0.0.0.0", 0))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class CodecEndpointSettings:
-    """Where the endpoint is, who may ask, and what opens the payloads."""
+    """Where the endpoint is, who may ask, and what opens the payloads; ValueError for an address that others reach."""
 
     address: Address
     token: str
@@ -44,6 +44,12 @@ class CodecEndpointSettings:
     namespace: str
     origins: frozenset[str]
     """The Temporal UI's, as browsers name them: no other page may ask."""
+
+    def __post_init__(self) -> None:
+        if not self.address.loopback:
+            raise ValueError(
+                f"the codec endpoint opens payloads, so it listens on loopback only, not on {self.address}"
+            )
 
     @property
     def url(self) -> str:
@@ -58,11 +64,7 @@ def ui_origins(ui: Address) -> frozenset[str]:
 
 
 def serve_codec(settings: CodecEndpointSettings) -> Endpoint:
-    """Start the endpoint; raises ValueError for an address that others than this machine reach, OSError when taken."""
-    if not settings.address.loopback:
-        raise ValueError(
-            f"the codec endpoint opens payloads, so it listens on loopback only, not on {settings.address}"
-        )
+    """Start the endpoint; raises OSError when its port is taken."""
     decoder = CodecRoutes(settings)
     base = f"/{settings.token}"
     return Endpoint(settings.address, {f"{base}/decode": decoder.decode, f"{base}/encode": decoder.encode}).start()

@@ -17,11 +17,13 @@ from activities import NodeServices, activities
 from proto.temporal.names import node_task_queue
 from worker.config import NodeConfig
 from worker.host.pod_cache import PodCache, publishing
+from worker.host.pod_numbers import PodNumbers
 from worker.host.services import node_services
 from worker.host.takeover import take_over
 from worker.node_client import node_client
 from worker.node_lock import hold_node_lock
 from worker.service import Service
+from worker.telemetry.process import Telemetry, open_telemetry
 from workflows.pod import PodWorkflow
 
 PASSED_THROUGH: Final = ("proto", "workflows", "kubernetes", "pydantic", "pydantic_core", "yaml", "dateutil", "urllib3")
@@ -44,18 +46,25 @@ _log: Final = structlog.get_logger(__name__)
 async def run_worker(config: NodeConfig) -> None:
     """Work for this node until asked to stop; raises NodeLockHeld when another worker does."""
     with hold_node_lock(config.root_dir):
-        async with Service(lambda: "") as service:
-            client = await node_client(config, service, role="worker")
+        async with Service(well) as service, open_telemetry(config, "worker", well) as telemetry:
+            client = await node_client(
+                config, service, role="worker", runtime=telemetry.runtime, plugins=telemetry.plugins
+            )
             if client is not None:
-                await work(config, client, service)
+                await work(config, client, service, telemetry)
 
 
-async def work(config: NodeConfig, client: Client, service: Service) -> None:
+def well() -> str:
+    """Give nothing: a loop that is stuck is seen from outside it, and nothing else here is mended by a restart."""
+    return ""
+
+
+async def work(config: NodeConfig, client: Client, service: Service, telemetry: Telemetry) -> None:
     """Take over what an earlier worker had begun, then host workflows and activities until asked to stop."""
-    services = node_services(config)
+    services = node_services(config, telemetry.calls)
     await asyncio.to_thread(services.cgroups.make_tiers)
     with PodCache(config.root_dir) as cache:
-        worker = pod_worker(config, client, services, cache)
+        worker = pod_worker(config, client, services, PodNumbers(cache, telemetry.metrics))
         async with worker:
             freed = await take_over(client, config.node_name, client.identity)
             _log.info("worker started", node=config.node_name, taken_over=freed)
@@ -64,7 +73,7 @@ async def work(config: NodeConfig, client: Client, service: Service) -> None:
     await services.runtime.close()
 
 
-def pod_worker(config: NodeConfig, client: Client, services: NodeServices, cache: PodCache) -> Worker:
+def pod_worker(config: NodeConfig, client: Client, services: NodeServices, snapshots: PodCache | PodNumbers) -> Worker:
     """Make the Temporal worker of this node."""
     return Worker(
         client,
@@ -72,7 +81,7 @@ def pod_worker(config: NodeConfig, client: Client, services: NodeServices, cache
         workflows=[PodWorkflow],
         activities=activities(services),
         workflow_runner=sandbox_runner(),
-        interceptors=[publishing(cache.publish)],
+        interceptors=[publishing(snapshots.publish)],
         max_concurrent_workflow_tasks=WORKFLOW_TASKS,
         max_concurrent_activities=ACTIVITIES,
         sticky_queue_schedule_to_start_timeout=STICKY,

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from activities.cgroups import Cgroups
+from activities.clients.observe import CallObserver
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.image_pulls import ImagePulls
@@ -14,11 +15,11 @@ UNLIMITED: Final = 1000
 """Pulls at a time where maxParallelImagePulls sets no limit: more than a node has pods."""
 
 
-def node_services(config: NodeConfig) -> NodeServices:
-    """Make them; connects to nothing yet."""
+def node_services(config: NodeConfig, *calls: CallObserver) -> NodeServices:
+    """Make them; connects to nothing yet. `calls` see every CRI call."""
     return NodeServices(
         settings=activity_settings(config),
-        runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit)),
+        runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
         cgroups=Cgroups(config.cgroup_root, pod_pids_limit=config.pod_pids_limit),
         pulls=ImagePulls(config.pulls.parallel or UNLIMITED, qps=config.pulls.qps, burst=config.pulls.burst),
     )

@@ -9,7 +9,7 @@ there when Prometheus asks, which costs nothing in between (its MetricBuffer wou
 import http.client
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from prometheus_client import (
@@ -39,10 +39,11 @@ class Metrics:
     """One process's numbers; every method may be called from any thread."""
 
     def __init__(self, node: str) -> None:
-        disable_created_metrics()  # a second series for each, which no dashboard of a kubelet knows
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which no dashboard of a kubelet knows
         self._registry = CollectorRegistry()
         self._sdk: Address | None = None
         self._last_relist: float | None = None
+        self._refresh: Callable[[], None] | None = None
         ProcessCollector(registry=self._registry)
         self._gauge("kubelet_node_name", "The node's name; always 1.", "node").labels(node).set(1)
         self._make_runtime()
@@ -130,6 +131,10 @@ class Metrics:
         """Count one signal-with-start."""
         self._starts.inc()
 
+    def on_read(self, refresh: Callable[[], None]) -> None:
+        """Have numbers that somebody else keeps (`running`) set anew whenever they are read; called in any thread."""
+        self._refresh = refresh
+
     def sdk_runtime(self, *, served: bool, logging: LoggingConfig | None = None) -> Runtime:
         """Make the SDK's runtime for this process; with `served`, its numbers become part of `/metrics`."""
         chosen = LoggingConfig.default if logging is None else logging
@@ -143,6 +148,8 @@ class Metrics:
 
     def render(self) -> bytes:
         """Write everything in Prometheus's text format."""
+        if self._refresh is not None:
+            self._refresh()
         return generate_latest(self._registry) + self._sdk_text()
 
     def route(self, request: Request) -> Answer:

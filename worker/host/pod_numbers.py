@@ -1,0 +1,53 @@
+"""The kubelet's numbers of pods and containers, counted from the snapshots that the workflows publish anyway."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.pod import Lifecycle
+from worker.host.pod_cache import PodCache
+from worker.telemetry.metrics import Metrics
+
+STATES: Final = ("created", "running", "exited", "unknown")  # kubelet_running_containers' values of container_state
+RUNNING: Final = "Running"
+
+
+class PodNumbers:
+    """Stands before the cache and sees each snapshot on its way."""
+
+    def __init__(self, cache: PodCache, metrics: Metrics) -> None:
+        self._cache, self._metrics = cache, metrics
+        self._pending_since: dict[str, float] = {}
+        """By UID; a pod that was pending before this process began is not counted, for its first moment is not known."""
+        self._met = {one.uid for one in cache.snapshots()}
+        metrics.on_read(self._count)
+
+    def publish(self, snapshot: PodSnapshot) -> None:
+        """Hand a snapshot on; count the pod's start when it runs for the first time."""
+        uid = snapshot.uid
+        if snapshot.lifecycle == Lifecycle.TERMINATED:
+            self._met.discard(uid)
+            self._pending_since.pop(uid, None)
+        elif uid not in self._met:
+            self._met.add(uid)
+            self._pending_since[uid] = time.monotonic()
+        if snapshot.phase == RUNNING and uid in self._pending_since:
+            self._metrics.pod_started(time.monotonic() - self._pending_since.pop(uid))
+        self._cache.publish(snapshot)
+
+    def _count(self) -> None:
+        pods, containers = running(self._cache.snapshots())
+        self._metrics.running(pods, containers)
+
+
+def running(snapshots: Iterable[PodSnapshot]) -> tuple[int, dict[str, int]]:
+    """Count pods with a ready sandbox, and containers by the kubelet's states."""
+    pods, states = 0, Counter(dict.fromkeys(STATES, 0))
+    for snapshot in snapshots:
+        pods += snapshot.sandbox_ready
+        states.update(
+            one.state.removeprefix("CONTAINER_").lower() for one in snapshot.containers.values() if one.container_id
+        )
+    return pods, dict(states)
