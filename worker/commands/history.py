@@ -17,6 +17,7 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from proto.temporal.names import PodWorkflowId
 from worker.commands.exits import CommandFailed, Exit
 from worker.commands.pods import short_age
+from worker.commands.printable import printable
 from worker.commands.sentences import seconds
 from worker.commands.story import Line, Story, said_failure, tell
 from worker.commands.temporal_access import client_of, executions, open_payloads, quoted
@@ -80,7 +81,7 @@ def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
         for text in rows(life.lines, wide=output == "wide"):
             print(text)
         for text in life.under_way:
-            print(f"now: {text}")
+            print(f"now: {printable(text)}")
 
 
 async def _find(config: NodeConfig, wanted: Wanted) -> list[Life]:
@@ -172,7 +173,9 @@ def rows(lines: Sequence[Line], *, wide: bool) -> list[str]:
             said.append(f"{day.isoformat()} ({local:%Z})")
         elapsed = f"+{line.since_start.total_seconds():.3f}"
         event = f"{line.run}/{line.event_id:<5}" if wide else ""
-        said.append(f"{local:%H:%M:%S}.{local.microsecond // 1000:03d} {elapsed:>10} {event} {line.text}".rstrip())
+        said.append(
+            f"{local:%H:%M:%S}.{local.microsecond // 1000:03d} {elapsed:>10} {event} {printable(line.text)}".rstrip()
+        )
     return said
 
 

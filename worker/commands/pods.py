@@ -15,6 +15,7 @@ from typing import Any, Final
 from proto.node_runtime import NodeRuntime, read_node_runtime
 from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.refusals import Refusal, read_refusals
+from worker.commands.printable import printable
 from worker.config import NodeConfig
 from worker.node_lock import lock_holder, lock_path
 
@@ -80,9 +81,9 @@ def notes(view: NodeView) -> Iterator[str]:
         yield f"refused {refusal.path}: {refusal.reason}: {refusal.message}{kept}"
     if view.runtime is not None and not (view.runtime.ready and view.runtime.network_ready):
         what = "the container runtime" if not view.runtime.ready else "the runtime's network"
-        yield f"{what} at {view.runtime.endpoint} is not ready since {view.runtime.since}: {view.runtime.reason}: " + (
-            view.runtime.message
-        )
+        since = f" since {view.runtime.since}" if view.runtime.since else ""
+        why = ": ".join(filter(None, (view.runtime.reason, view.runtime.message)))
+        yield f"{what} at {view.runtime.endpoint} is not ready{since}: {why}"
     for role in view.absent:
         yield f"no {role} runs on this node: what stands here is the last that was known"
 
@@ -110,7 +111,7 @@ def _print(view: NodeView, output: str) -> None:
         return
     _print_table(view, wide=output == "wide")
     for note in notes(view):
-        print(note)
+        print(printable(note))
 
 
 def as_json(view: NodeView) -> dict[str, Any]:
@@ -137,6 +138,6 @@ def _print_table(view: NodeView, *, wide: bool) -> None:
         table.add_column(column, no_wrap=column != "REASON", overflow="fold")
     now = datetime.now(UTC)
     for pod in view.pods:
-        table.add_row(*(Text(cell) for cell in row(pod, now)[: len(columns)]))
+        table.add_row(*(Text(printable(cell)) for cell in row(pod, now)[: len(columns)]))
     console = Console(width=None if sys.stdout.isatty() else 10_000)  # a pipe gets whole lines
     console.print(table)

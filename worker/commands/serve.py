@@ -59,11 +59,12 @@ async def _worker(config: NodeConfig) -> None:
 
 async def _poller(config: NodeConfig) -> None:
     from worker.node_client import node_client
-    from worker.poller.run import PollerHealth, run_poller
+    from worker.poller.run import PollerHealth, Watching, run_poller
     from worker.service import Service
+    from worker.telemetry.process import open_telemetry
 
     health = PollerHealth()
-    async with Service(health) as service:
-        client = await node_client(config, service, role="poller")
+    async with Service(health) as service, open_telemetry(config, "poller", health) as telemetry:
+        client = await node_client(config, service, role="poller", runtime=telemetry.runtime, plugins=telemetry.plugins)
         if client is not None:
-            await run_poller(config, client, service, health)
+            await run_poller(config, client, service, Watching(health, telemetry))
