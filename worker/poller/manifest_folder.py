@@ -103,6 +103,11 @@ class ManifestFolder:
                 self._look(str(path), now, closed=name in closed)
         return self._listing(now)
 
+    def gives_pod(self, name: str) -> bool:
+        """Say whether a pod came from the file of this name."""
+        entry = self._entries.get(str(self.path / name)) or self._entries.get(str(self.path.parent / name))
+        return bool(entry and entry.pod)
+
     def _look(self, path: str, now: datetime, *, closed: bool) -> None:
         entry = self._entries.setdefault(path, _Entry())
         found = look_at(path, now, entry.fingerprint, closed=closed)

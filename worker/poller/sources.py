@@ -65,14 +65,14 @@ class ManifestSource:
         return self._every if self._watch else min(WATCH_RETRY, self._every)
 
     async def _events(self, seconds: float) -> list[FolderEvent]:
-        """Wait for events; with a removal among them, for what follows within a moment too."""
+        """Wait for events; when a pod's file was removed, for what follows within a moment too."""
         if not self._watch:
             await asyncio.sleep(seconds)
             return []
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._watch.wait(), seconds)
         events = self._watch.read()
-        if any(event.mask & _REMOVAL for event in events):
+        if any(event.mask & _REMOVAL and self._folder.gives_pod(event.name) for event in events):
             await asyncio.sleep(REMOVAL_SETTLES.total_seconds())
             events += self._watch.read()
         return events

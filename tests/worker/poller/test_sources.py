@@ -140,6 +140,15 @@ async def test_an_editor_that_renames_back_and_forth_restarts_nothing(manifests:
         assert (listing.pods["default/web"].uid, listing.refusals) == ("2", ())
 
 
+async def test_only_the_removal_of_a_pods_file_waits(manifests: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manifest that is renamed into place is listed at once: here a removal would wait for ever."""
+    monkeypatch.setattr("worker.poller.sources.REMOVAL_SETTLES", NEVER)
+    async with following(manifests) as follower:
+        await follower.until()
+        written(manifests / "web.yaml", "pod web")
+        await follower.until("web")
+
+
 async def test_a_rescan_finds_what_no_event_tells(manifests: Path) -> None:
     """A link's target lies in another folder."""
     target = manifests.parent / "target"

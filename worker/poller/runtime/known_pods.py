@@ -5,6 +5,7 @@ parsed again only when it was replaced, so a node at rest costs one stat a pod a
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from proto.pod_snapshot import PodSnapshot, snapshot_path
@@ -33,7 +34,9 @@ class KnownPods:
         if known and known[0] == version:
             return known[1]
         try:
-            snapshot = PodSnapshot.from_json(path.read_bytes())
+            snapshot = replace(
+                PodSnapshot.from_json(path.read_bytes()), status={}
+            )  # kept small: nobody asks for it here
         except (OSError, ValueError, TypeError):
             return None
         self._parsed[uid] = (version, snapshot if snapshot.node == self._node else None)

@@ -27,6 +27,7 @@ from worker.poller.runtime.events import OWN_STOP_WAITS, EventStream, hint_in, p
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods, news_in
 from worker.poller.runtime.relist import RuntimePod, differences, our_pods, workflow_id_of
+from worker.telemetry.metrics import Metrics
 
 RELIST: Final = timedelta(seconds=1)
 STREAM_HAS_SAID: Final = timedelta(seconds=2)
@@ -47,6 +48,7 @@ class Surroundings:
     lister: PodLister
     workflows: PodWorkflows
     health: RuntimeHealth
+    metrics: Metrics
 
 
 class RuntimeWatch:
@@ -58,7 +60,7 @@ class RuntimeWatch:
         self._opened = asyncio.Event()
         self._repeated: dict[str, tuple[RuntimeChanged, float]] = {}
         self._hints = HintSender(
-            around.workflows.hint,
+            self._send,
             still_news=self._still_news,
             gone=around.lister.lost,
             first_sequence=time.time_ns() // 1_000_000,  # a restarted poller counts on from here
@@ -85,12 +87,14 @@ class RuntimeWatch:
     async def compare(self, source: str) -> dict[str, RuntimePod] | None:
         """List the runtime and hint at every difference; None when it did not answer."""
         around = self._around
+        begun = time.perf_counter()
         try:
             sandboxes = await around.client.list_pod_sandbox()
             containers = await around.client.list_containers()
         except CriError:
             around.health.doubt()
             return None
+        around.metrics.relisted(time.perf_counter() - begun)
         around.health.say_events("stream" if self._stream.flows else "relist")
         pods = our_pods(around.node, sandboxes, containers)
         snapshots = await asyncio.to_thread(around.known.all)
@@ -123,6 +127,7 @@ class RuntimeWatch:
     def take(self, event: cri.ContainerEventResponse) -> None:
         """Take an event of the stream."""
         around = self._around
+        around.metrics.event_heard()
         found = pod_of(event, around.node, around.known.with_object)
         if not found:
             return
@@ -134,19 +139,35 @@ class RuntimeWatch:
     def opened(self) -> None:
         """Take that the stream is open: compare, for what happened before it is not told."""
         self._opened.set()
+        self._around.metrics.event_stream(opened=True)
         self._around.health.doubt()  # it may have been away
 
     def _tell(self, workflow_id: str, hint: RuntimeChanged) -> None:
         """File a hint; what we asked to go is being stopped, and who stops it says so first."""
         snapshot = self._around.known.of(PodWorkflowId.parse(workflow_id).uid)
         going = self._around.lister.is_going(workflow_id) or bool(snapshot and snapshot.deleting)
+        self._around.metrics.hint("found")
         self._hints.tell(workflow_id, hint, after=OWN_STOP_WAITS.total_seconds() if going else 0.0)
+
+    async def _send(self, workflow_id: str, hint: RuntimeChanged) -> bool:
+        arrived = False
+        outcome = "failed"
+        try:
+            arrived = await self._around.workflows.hint(workflow_id, hint)
+            outcome = "sent" if arrived else "late"
+        finally:
+            self._around.metrics.hint(outcome)
+        return arrived
 
     def _still_news(self, workflow_id: str, hint: RuntimeChanged) -> RuntimeChanged | None:
         snapshot = self._around.known.of(PodWorkflowId.parse(workflow_id).uid)
         if snapshot is None:
-            return None if self._around.lister.is_going(workflow_id) else hint
-        return news_in(hint, snapshot)
+            news = None if self._around.lister.is_going(workflow_id) else hint
+        else:
+            news = news_in(hint, snapshot)
+        if news is None:
+            self._around.metrics.hint("known")
+        return news
 
     def _judge_stream(self, missed: Collection[str]) -> None:
         untold = [one for one in missed if not self._stream.told_end_of(one)]
