@@ -8,18 +8,19 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.node import acting as on_containerd
 from worker.standalone import programs
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
 from worker.standalone.temporal_server import TemporalPorts, TemporalServer, free_ports
 
-BUSYBOX: Final = "docker.io/library/busybox:1.37"
+BUSYBOX: Final = on_containerd.BUSYBOX
 SLOTS: Final = 200
 
 
@@ -84,6 +85,13 @@ def temporal(node_dir: Path) -> Iterator[TemporalServer]:
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture
+async def acting(containerd: Containerd, tmp_path: Path) -> AsyncIterator[on_containerd.Acting]:
+    """Give the activities on this containerd, with folders of the test's own."""
+    async with on_containerd.acting_on(containerd, tmp_path) as made:
+        yield made
 
 
 def _cannot_run() -> str:

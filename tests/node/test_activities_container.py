@@ -1,0 +1,137 @@
+"""Is a container found, created, started and stopped, twice, halfway and late?"""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from proto.temporal.pod import ContainerState, PodKey
+from proto.temporal.requests import (
+    MakePodDirectories,
+    PodSandbox,
+    RemoveContainer,
+    RuntimeContainer,
+)
+from tests.node.acting import Acting, start_request, stop_request
+
+
+async def test_a_container_is_started_once(acting: Acting) -> None:
+    """The second run answers the running one; it carries the kubelet's labels, log and files."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    first, second = await acting.start(pod, sandbox), await acting.start(pod, sandbox)
+    assert first.container_id == second.container_id
+    assert first.state is ContainerState.RUNNING
+    assert first.started_at is not None
+    assert first.sandbox_id == sandbox.sandbox_id
+    assert len((await acting.read(pod)).containers) == 1
+    status = await acting.services.runtime.container_status(first.container_id)
+    assert status.labels["io.kubernetes.container.name"] == "web"
+    assert status.annotations["io.kubernetes.container.restartCount"] == "0"
+    assert Path(status.log_path) == acting.services.paths(pod).container_logs("web") / "0.log"
+
+
+async def test_a_container_sees_its_files_and_environment(acting: Acting) -> None:
+    """/etc/hosts, resolv.conf, host name, expanded variables and the termination message reach it and come back."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    script = 'echo "$HELLO" $0; grep -c "$IP" /etc/hosts; hostname; echo bye > /dev/termination-log; exit 3'
+    env = [
+        {"name": "IP", "value": sandbox.ips[0]},
+        {"name": "HELLO", "value": "at $(IP), $$(IP)"},
+    ]
+    web = await acting.start(pod, sandbox, command=["sh", "-c", script, "$(IP)"], env=env)
+    ended = await _ended(acting, pod, web.container_id)
+    assert (ended.exit_code, ended.reason, ended.message) == (3, "Error", "bye\n")
+    log = (acting.services.paths(pod).container_logs("web") / "0.log").read_text()
+    assert f"at {sandbox.ips[0]}, $(IP) {sandbox.ips[0]}\n" in log
+    assert "stdout F 1\n" in log
+    assert f"stdout F {pod.name}\n" in log
+
+
+async def test_a_created_container_is_started(acting: Acting) -> None:
+    """A worker died between create and start: the container it left runs, no second one is made."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    request = start_request(pod, sandbox)
+    made = await acting.containers._create(request, 0)
+    web = await acting.run(acting.containers.start_container, request)
+    assert (web.container_id, web.state) == (made, ContainerState.RUNNING)
+
+
+async def test_an_ended_container_is_answered_not_started_again(acting: Acting) -> None:
+    """Of an attempt that has run to its end there is only the end to tell; the next attempt is another container."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    first = await acting.start(pod, sandbox, command=["true"])
+    ended = await _ended(acting, pod, first.container_id)
+    again = await acting.start(pod, sandbox, command=["true"])
+    assert again == ended
+    assert (again.exit_code, again.reason) == (0, "Completed")
+    second = await acting.start(pod, sandbox, attempt=1)
+    assert second.attempt == 1
+    assert [one.attempt for one in (await acting.read(pod)).containers] == [1, 0]
+
+
+async def test_a_program_that_is_not_there_is_an_end_not_an_error(acting: Acting) -> None:
+    """CRI's StartError is read back as the container's own end."""
+    pod = acting.pod()
+    web = await acting.start(pod, await acting.sandbox(pod), command=["/no/such/program"])
+    assert (web.state, web.exit_code, web.reason) == (ContainerState.EXITED, 128, "StartError")
+    assert "/no/such/program" in web.message
+
+
+async def test_a_container_without_a_sandbox_is_refused_with_the_reason(acting: Acting) -> None:
+    """The workflow judges it by its type, and no environment is in the message."""
+    pod = acting.pod()
+    gone = PodSandbox("no-such-sandbox", 0, ("10.0.0.1",))
+    await acting.run(acting.directories.make_pod_directories, MakePodDirectories(pod, ("web",)))
+    request = start_request(pod, gone, env=[{"name": "TOKEN", "value": "s3cret"}])
+    with pytest.raises(ApplicationError, match="no-such-sandbox") as refused:
+        await acting.run(acting.containers.start_container, request)
+    assert (refused.value.type, refused.value.non_retryable) == ("CreateContainerError", True)
+    assert "s3cret" not in str(refused.value)
+
+
+async def test_a_stop_keeps_to_the_grace_that_is_left(acting: Acting) -> None:
+    """A container deaf to SIGTERM ends by SIGKILL when grace is over, counted from when it was asked."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    deaf = ["sh", "-c", "trap '' TERM; while true; do sleep 1; done"]
+    web = await acting.start(pod, sandbox, command=deaf)
+    begun = datetime.now(UTC)
+    ended = await acting.run(acting.containers.stop_container, stop_request(pod, web.container_id, 1, begun))
+    took = datetime.now(UTC) - begun
+    assert (ended.state, ended.exit_code) == (ContainerState.EXITED, 137)
+    assert timedelta(seconds=0.9) < took < timedelta(seconds=1.9)
+    other = await acting.start(pod, sandbox, attempt=1, command=deaf)
+    begun = datetime.now(UTC)
+    late = stop_request(pod, other.container_id, 30, begun - timedelta(seconds=31))
+    await acting.run(acting.containers.stop_container, late)
+    assert datetime.now(UTC) - begun < timedelta(seconds=1)
+
+
+async def test_a_stop_may_come_twice_and_late(acting: Acting) -> None:
+    """A second stop answers the same end; one that comes after the removal says that nothing is known."""
+    pod = acting.pod()
+    web = await acting.start(
+        pod, await acting.sandbox(pod), command=["sh", "-c", "trap 'exit 7' TERM; sleep 1000 & wait"]
+    )
+    stop = stop_request(pod, web.container_id, 5)
+    first = await acting.run(acting.containers.stop_container, stop)
+    assert first.exit_code == 7
+    assert await acting.run(acting.containers.stop_container, stop) == first
+    await acting.run(acting.containers.remove_container, RemoveContainer(pod, "web", web.container_id))
+    late = await acting.run(acting.containers.stop_container, stop)
+    assert (late.state, late.exit_code, late.reason) == (ContainerState.EXITED, None, "ContainerStatusUnknown")
+
+
+async def _ended(acting: Acting, pod: PodKey, container_id: str) -> RuntimeContainer:
+    async with asyncio.timeout(10):
+        while True:
+            [found] = [one for one in (await acting.read(pod)).containers if one.container_id == container_id]
+            if found.state is ContainerState.EXITED:
+                return found
+            await asyncio.sleep(0.02)
