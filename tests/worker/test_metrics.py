@@ -75,8 +75,7 @@ def test_what_was_counted_is_read(metrics: Metrics, endpoint: Endpoint) -> None:
     metrics.relisted(0.01)
     metrics.event_stream(opened=True)
     metrics.event_stream(opened=False)
-    metrics.hint("coalesced")
-    metrics.pod_listed()
+    metrics.hint("sent")
     metrics.manifests_refused(1)
     status, text = get(endpoint, "/metrics")
     read = samples(text)
@@ -94,8 +93,7 @@ def test_what_was_counted_is_read(metrics: Metrics, endpoint: Endpoint) -> None:
         "kubelet_pleg_relist_interval_seconds_count": 1,
         "kubelet_evented_pleg_connection_success_count": 1,
         "kubelet_evented_pleg_connection_error_count": 1,
-        "tempolet_hints_total{outcome=coalesced}": 1,
-        "tempolet_pod_workflow_starts_total": 1,
+        "tempolet_hints_total{outcome=sent}": 1,
         "tempolet_refused_manifests": 1,
     }
     assert {name: read.get(name) for name in expected} == expected

@@ -10,6 +10,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Coroutine
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -35,6 +36,8 @@ from worker.poller.runtime.watch import RuntimeWatch, Surroundings
 from worker.poller.sources import ManifestSource
 from worker.poller.static_pod import Refused, StaticPod
 from worker.service import Service
+from worker.telemetry.metrics import Metrics
+from worker.telemetry.process import Telemetry
 
 FIRST_ANSWER: Final = timedelta(seconds=5)
 """Pods are listed without knowing which are open when Temporal's visibility needs longer."""
@@ -64,10 +67,18 @@ class PollerHealth:
         return f"the poller's loop for {stuck[0]} does not turn any more" if stuck else ""
 
 
-async def run_poller(config: NodeConfig, client: Client, service: Service, health: PollerHealth | None = None) -> None:
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """How the poller itself is watched; a test may leave it out."""
+
+    health: PollerHealth = field(default_factory=PollerHealth)
+    telemetry: Telemetry | None = None
+
+
+async def run_poller(config: NodeConfig, client: Client, service: Service, watching: Watching | None = None) -> None:
     """Poll until `service` is asked to stop; raises NodeLockHeld when this node has a poller already."""
     with hold_node_lock(config.root_dir, "poller"):
-        poller = Poller(config, client, service, health or PollerHealth())
+        poller = Poller(config, client, service, watching or Watching())
         loops = asyncio.create_task(poller.run())
         stop = asyncio.create_task(service.stop_requested())
         try:
@@ -82,13 +93,17 @@ async def run_poller(config: NodeConfig, client: Client, service: Service, healt
 class Poller:
     """All parts of one node's poller."""
 
-    def __init__(self, config: NodeConfig, client: Client, service: Service, health: PollerHealth) -> None:
+    def __init__(self, config: NodeConfig, client: Client, service: Service, watching: Watching) -> None:
         node = config.node_name
-        self._config, self._service, self._health = config, service, health
-        self._runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1))
+        self._config, self._service, self._health = config, service, watching.health
+        telemetry = watching.telemetry
+        calls = (telemetry.calls,) if telemetry else ()
+        metrics = telemetry.metrics if telemetry else Metrics(node)
+        self._runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1), calls)
         self._known = KnownPods(config.root_dir, node)
         self._workflows = PodWorkflows(client, node)
         self._book = RefusalBook(config.root_dir)
+        metrics.on_read(lambda: metrics.manifests_refused(len(self._book.refusals)))
         settings = NodeSettings(
             max_container_restart_period=config.max_container_restart_period,
             host_ips=config.node_ips or default_addresses(),
@@ -103,6 +118,7 @@ class Poller:
             lister=self._lister,
             workflows=self._workflows,
             health=self._runtime_health,
+            metrics=metrics,
         )
         self._watch = RuntimeWatch(around)
         self._pods_listed: int | None = None

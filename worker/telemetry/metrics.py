@@ -82,7 +82,6 @@ class Metrics:
 
     def _make_hints(self) -> None:
         self._hints = self._counter("tempolet_hints_total", "Hints to workflows, by what became of them.", "outcome")
-        self._starts = self._counter("tempolet_pod_workflow_starts_total", "Pods listed: signal-with-start calls.")
 
     def runtime_operation(self, call: str, seconds: float, *, failed: bool) -> None:
         """Count one CRI call by its CRI name."""
@@ -124,12 +123,11 @@ class Metrics:
         self._last_seen.set_to_current_time()
 
     def hint(self, outcome: str) -> None:
-        """Count one hint: sent, coalesced, late (its workflow is gone) or failed."""
-        self._hints.labels(outcome).inc()
+        """Count one hint: found, and then sent, known (no news any more), late (its workflow is gone) or failed.
 
-    def pod_listed(self) -> None:
-        """Count one signal-with-start."""
-        self._starts.inc()
+        What was found and became none of these was merged into another.
+        """
+        self._hints.labels(outcome).inc()
 
     def on_read(self, refresh: Callable[[], None]) -> None:
         """Have numbers that somebody else keeps (`running`) set anew whenever they are read; called in any thread."""
