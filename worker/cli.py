@@ -4,15 +4,28 @@ Two ways in: the services (`worker`, `poller`) start without any command-line li
 application in `commands/app.py`. Whatever goes wrong ends here, as one line and an exit code (`commands/exits.py`).
 """
 
+import contextlib
+import logging
+import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from worker.commands.exits import Exit, tell
 
 
-def main() -> None:
-    """Run the command line of this process."""
-    sys.exit(run(sys.argv[1:]))
+def main() -> NoReturn:
+    """Run the command line of this process, and end it there and then.
+
+    Temporal's core has threads of its own; one that calls back while Python takes itself down aborts the process, and a
+    command that had done its work would end with signal 6. So what Python does at its end is done here, and no more.
+    """
+    code = run(sys.argv[1:])
+    logging.shutdown()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

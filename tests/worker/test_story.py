@@ -10,6 +10,7 @@ from temporalio.api.failure.v1 import Failure, TimeoutFailureInfo
 
 from proto.temporal import names, requests
 from proto.temporal.pod import Observed, PodOutcome, PodStart
+from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.story_recorder import POD, RUN_SANDBOX, START, START_WEB, Recorder, failure, payload, payloads, seen
 from worker.commands.sentences import seconds
 from worker.commands.story import Story, tell
@@ -74,6 +75,13 @@ def test_a_sandbox_that_was_ready_is_lost(recorded: Recorder) -> None:
     for _ in range(2):
         recorded.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), requests.PodRuntime(sandboxes=(gone, old)))
     assert recorded.texts()[2:] == ["sandbox attempt 0 is not ready any more"]
+
+
+def test_a_pod_that_its_source_takes_back(recorded: Recorder) -> None:
+    """Listed while it goes: that is news."""
+    recorded.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
+    recorded.signal(names.POD_LISTED, PodListed("file", sequence=2))
+    assert recorded.texts()[1:] == ["deletion requested by file: ManifestRemoved", "listed again by file"]
 
 
 def test_a_failure_carries_its_reason_and_message(recorded: Recorder) -> None:

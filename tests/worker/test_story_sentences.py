@@ -118,7 +118,8 @@ def test_every_activity_and_signal_has_a_row() -> None:
             id="deletion",
         ),
         pytest.param(names.POD_LISTED, PodListed("file"), [], id="the-signal-that-starts-is-the-start"),
-        pytest.param(names.POD_LISTED, PodListed("file", sequence=3), ["listed again by file"], id="listed-again"),
+        pytest.param(names.POD_LISTED, PodListed("file", sequence=3), [], id="a-poller-that-began-anew-is-no-news"),
+        pytest.param(names.POD_LISTED, PodListed("file", pod={}), ["listed again by file"], id="listed-otherwise"),
         pytest.param(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=("c1",)), [], id="the-look-tells-the-end"),
         pytest.param(
             names.RUNTIME_CHANGED,

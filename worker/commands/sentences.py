@@ -27,6 +27,7 @@ class Told:
     started: dict[str, str] = field(default_factory=dict)
     """Container id -> name."""
     ready_sandboxes: set[str] = field(default_factory=set)
+    deletion: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class SignalRow:
     """How to read and tell one kind of signal."""
 
     kind: Any
-    say: Callable[[Any], Iterator[str]]
+    say: Callable[[Told, Any], Iterator[str]]
 
 
 def reading(data: bytes, kind: Any) -> Any:
@@ -120,19 +121,20 @@ def attributes_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> I
 # --- signals
 
 
-def _deletion(signal: signals.DeletionRequested) -> Iterator[str]:
+def _deletion(told: Told, signal: signals.DeletionRequested) -> Iterator[str]:
+    told.deletion = True
     grace = f", grace {seconds(signal.grace)}" if signal.grace is not None else ""
     why = f": {signal.message}" if signal.message else ""
     yield f"deletion requested by {signal.source}: {signal.reason}{why}{grace}"
 
 
-def _changed(signal: signals.RuntimeChanged) -> Iterator[str]:
+def _changed(_: Told, signal: signals.RuntimeChanged) -> Iterator[str]:
     if signal.sandbox_lost:
         yield f"the runtime lost the pod's sandbox ({signal.source})"
 
 
-def _listed(signal: signals.PodListed) -> Iterator[str]:
-    if signal.sequence or signal.pod is not None:
+def _listed(told: Told, signal: signals.PodListed) -> Iterator[str]:
+    if told.deletion or signal.pod is not None:  # else it is the start itself, or a poller that began anew
         yield f"listed again by {signal.source}"
 
 

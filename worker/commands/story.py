@@ -109,7 +109,7 @@ def _started(_: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
         yield "the history had grown long: it goes on in a new run"
 
 
-def _signaled(_: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
+def _signaled(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
     attributes = event.workflow_execution_signaled_event_attributes
     row = sentences.SIGNALS.get(attributes.signal_name)
     if row is None:
@@ -119,7 +119,7 @@ def _signaled(_: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
     if signal is None:
         yield f"signal {attributes.signal_name} from {attributes.identity}, which cannot be read and is ignored"
     else:
-        yield from row.say(signal)
+        yield from row.say(teller.told, signal)
 
 
 def _scheduled(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
