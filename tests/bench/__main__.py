@@ -1,0 +1,124 @@
+"""`python -m tests.bench`, which is `make bench`: measure, print the table, leave nothing behind.
+
+Needs root and the parts of `make parts`. Progress goes to stderr, the table to stdout and, with --out, into a file.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.bench.peers.kubelet import Kubelet, NoKubelet, find_kubelet
+from tests.bench.peers.peer import Peer
+from tests.bench.peers.raw import RawCri
+from tests.bench.peers.tempolet import Tempolet
+from tests.bench.report import report
+from tests.bench.session import Plan, Session
+from worker.standalone.containerd import ContainerdFailed
+from worker.standalone.programs import MissingProgram
+from worker.standalone.up import UpFailed
+
+LOCK: Final = Path("/run/lock/tempolet-bench")
+PEERS: Final = ("raw", "kubelet", "tempolet")
+
+
+class CannotRun(Exception):
+    """The bench cannot run here; says why and what to do."""
+
+
+def main() -> int:
+    """Run it; 1 when it cannot run here."""
+    options = _options()
+    try:
+        with _alone():
+            text = _measure(options)
+    except (CannotRun, MissingProgram, ContainerdFailed, UpFailed, NoKubelet) as error:
+        _progress(str(error))
+        return 1
+    except KeyboardInterrupt:
+        _progress("stopped; nothing is left running")
+        return 130
+    print(text)
+    if options.out:
+        options.out.write_text(text + "\n")
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    plan = Plan()
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="How fast tempolet is beside its peers.")
+    parser.add_argument("--pairs", type=int, default=plan.pairs, help="of the rows of one pod; 0 leaves them out")
+    parser.add_argument("--rounds", type=int, default=plan.rounds, help="of the full node; 0 leaves them out")
+    parser.add_argument("--pods", type=int, default=plan.pods, help="of a full node")
+    parser.add_argument("--settle", type=float, default=plan.settle_seconds, help="seconds before idle is counted")
+    parser.add_argument("--idle", type=float, default=plan.idle_seconds, help="seconds of idle; 0 leaves it out")
+    parser.add_argument("--peers", default=",".join(PEERS), help="who is measured, comma-separated")
+    parser.add_argument("--no-build", action="store_true", help="do not build a kubelet that is not there")
+    parser.add_argument("--out", type=Path, help="write the table into this file, too")
+    return parser.parse_args()
+
+
+def _measure(options: argparse.Namespace) -> str:
+    plan = Plan(options.pairs, options.rounds, options.pods, options.settle, options.idle)
+    peers, missing = _peers(options.peers.split(","), build=not options.no_build)
+    with contextlib.ExitStack() as stack:
+        for peer in peers:
+            _progress(f"starting {peer.name}")
+            stack.enter_context(peer)
+        stack.callback(_finish_undisturbed)
+        session = Session(plan, peers, say=_progress)
+        asyncio.run(session.run())
+        _progress("cleaning up")
+    return report(session, missing)
+
+
+def _peers(names: list[str], *, build: bool) -> tuple[list[Peer], str]:
+    """Make the peers that were asked for and can be had; and why the kubelet cannot, where it cannot."""
+    unknown = set(names) - set(PEERS)
+    if unknown:
+        raise CannotRun(f"--peers {', '.join(unknown)}: it is some of {', '.join(PEERS)}")
+    missing = "" if "kubelet" in names else "not asked for (--peers)"
+    peers: list[Peer] = [RawCri()] if "raw" in names else []
+    if "kubelet" in names:
+        try:
+            peers.append(Kubelet(find_kubelet(build=build)))
+        except NoKubelet as error:
+            missing = str(error)
+            _progress(f"no kubelet, its column stays empty: {missing}")
+    return peers + ([Tempolet()] if "tempolet" in names else []), missing
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Be root and the only bench on this machine, and turn SIGTERM into the interrupt that cleans up."""
+    if os.geteuid() != 0:
+        raise CannotRun("`make bench` needs root: containerd makes mounts, network namespaces and cgroups")
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    with LOCK.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise CannotRun(f"another bench runs on this machine ({LOCK} is held)") from error
+        yield
+        LOCK.unlink(missing_ok=True)
+
+
+def _finish_undisturbed() -> None:
+    """Let nothing interrupt the clean-up that follows."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

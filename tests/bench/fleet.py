@@ -1,0 +1,71 @@
+"""The rows of a full node: 110 pods at once until the last runs, and what it costs while nothing happens."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.bench.manifests import Pod
+from tests.bench.peers.peer import Peer
+from tests.bench.peers.tempolet import Tempolet
+from tests.bench.usage import cpu_seconds, resident_mib
+
+START_WITHIN: Final = 300.0
+END_WITHIN: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """What a peer cost over a while with a full node."""
+
+    seconds: float
+    cpu_percent: Mapping[str, float]
+    """Of one core, by process."""
+    rss_mib: Mapping[str, float]
+    events_added: int | None = None
+    """To all histories together; None for a peer without any."""
+
+    @property
+    def cpu_total(self) -> float:
+        """All processes together."""
+        return sum(self.cpu_percent.values())
+
+
+@dataclass(slots=True)
+class Fleet:
+    """So many pods on one peer; `round_number` keeps their names apart from an earlier round's."""
+
+    peer: Peer
+    count: int
+    round_number: int
+    pods: list[Pod] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pods = [Pod(f"fleet-{self.round_number}-{number:03}") for number in range(self.count)]
+
+    async def start(self) -> float:
+        """Ask for all at once; answers the seconds until the last one ran."""
+        asked = await self.peer.start(self.pods)
+        return await self.peer.cri.all_started(self.count, START_WITHIN) - asked
+
+    async def idle(self, settle: float, seconds: float) -> Idle:
+        """Leave the node alone for `settle` seconds, then count for `seconds`."""
+        await asyncio.sleep(settle)
+        ours = self.peer if isinstance(self.peer, Tempolet) else None
+        events_before = await ours.events_of_all() if ours else 0
+        processes = self.peer.running()
+        began, before = time.monotonic(), cpu_seconds(processes)
+        await asyncio.sleep(seconds)
+        passed, after = time.monotonic() - began, cpu_seconds(processes)
+        return Idle(
+            seconds=passed,
+            cpu_percent={name: 100 * (after[name] - before[name]) / passed for name in after},
+            rss_mib=resident_mib(processes),
+            events_added=await ours.events_of_all() - events_before if ours else None,
+        )
+
+    async def end(self) -> None:
+        """Remove all and wait until nothing is left to stop."""
+        await self.peer.delete(self.pods)
+        await self.peer.cri.nothing_ready(END_WITHIN)

@@ -1,0 +1,153 @@
+"""The real kubelet 1.36.3, standalone: static pods from a folder, no API server.
+
+Its configuration is the default but for what this machine and fairness need, each with its reason. What it changes on the
+machine beside its own folders (kernel settings, links to logs, the folder of device plugins) is put back afterwards.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from tests.bench.peers.peer import ManifestPeer
+from tests.bench.peers.place import NODE
+from worker.standalone.process import Command, last_lines
+from worker.standalone.remains import CGROUP_MOUNT
+from worker.standalone.temporal_server import free_ports
+
+VARIABLE: Final = "TEMPOLET_KUBELET"
+BUILD: Final = Path(__file__).parents[1] / "kubelet" / "build.sh"
+BUILT: Final = Path(__file__).parents[3] / ".build" / "kubelet"
+READY_SECONDS: Final = 60
+TUNABLES: Final = (
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+    "kernel/keys/root_maxbytes",
+)
+"""What the kubelet sets on every node (container_manager_linux.go)."""
+DEVICE_PLUGINS: Final = Path("/var/lib/kubelet/device-plugins")  # the one folder of the kubelet that no flag moves
+LOG_LINKS: Final = Path("/var/log/containers")  # another
+OUTSIDE: Final = (DEVICE_PLUGINS, DEVICE_PLUGINS.parent, LOG_LINKS)
+
+
+class NoKubelet(Exception):
+    """There is no kubelet to measure against; says why and how to get one."""
+
+
+def find_kubelet(*, build: bool) -> Path:
+    """Find the kubelet: $TEMPOLET_KUBELET, then .build/kubelet/kubelet, which is built with Go where `build`.
+
+    Raises NoKubelet. The first build takes about 6 minutes on 2 cores.
+    """
+    if chosen := os.environ.get(VARIABLE):
+        if os.access(chosen, os.X_OK):
+            return Path(chosen)
+        raise NoKubelet(f"{VARIABLE} names {chosen}, which is no program")
+    if os.access(BUILT / "kubelet", os.X_OK):
+        return BUILT / "kubelet"
+    if not build or shutil.which("go") is None:
+        raise NoKubelet(
+            f"no {BUILT / 'kubelet'}: set {VARIABLE} to one, or install Go >= 1.26 and let the bench build it"
+        )
+    print("building the kubelet with Go (about 6 minutes, once)", flush=True)
+    if subprocess.run([BUILD, BUILT], check=False).returncode:
+        raise NoKubelet(f"{BUILD} failed; its output above says why")
+    return BUILT / "kubelet"
+
+
+class Kubelet(ManifestPeer):
+    """One standalone kubelet."""
+
+    name: ClassVar[str] = "kubelet"
+    number: ClassVar[int] = 1
+    processes: ClassVar[tuple[str, ...]] = ("kubelet",)
+
+    def __init__(self, program: Path) -> None:
+        super().__init__()
+        self._program = program
+        self._tunables: dict[str, str] = {}
+        self._made_by_us = [folder for folder in OUTSIDE if not folder.exists()]
+
+    def begin(self) -> None:
+        """Start it and wait for its healthz; raises NoKubelet when it does not come up."""
+        if (DEVICE_PLUGINS / "kubelet.sock").exists():
+            raise NoKubelet(f"{DEVICE_PLUGINS}/kubelet.sock is there: another kubelet lives on this machine")
+        self._tunables = {name: Path("/proc/sys", name).read_text() for name in TUNABLES}
+        _make_cgroup(self.place.cgroup)
+        api_port, healthz_port = free_ports(2)
+        config = self.place.home / "kubelet.json"
+        config.write_text(json.dumps(self._configuration(api_port, healthz_port), indent=1))
+        argv = [self._program, "--config", config, "--root-dir", self.place.root_dir]
+        argv += ["--cert-dir", self.place.home / "pki", "--hostname-override", NODE]
+        log = self.place.logs / "kubelet.log"
+        self.place.process("kubelet").start(Command([str(word) for word in argv], log, {}))
+        _wait_for_healthz(healthz_port, log)
+
+    def clear(self) -> list[str]:
+        """Put back what the kubelet changed on the machine, too."""
+        forced = super().clear()
+        for name, value in self._tunables.items():
+            Path("/proc/sys", name).write_text(value)
+        self._tunables = {}
+        if LOG_LINKS.is_dir():
+            for link in LOG_LINKS.iterdir():
+                if link.is_symlink() and link.readlink().is_relative_to(self.place.home):
+                    link.unlink()
+        (DEVICE_PLUGINS / "kubelet.sock").unlink(missing_ok=True)
+        for folder in self._made_by_us:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        return forced
+
+    def _configuration(self, api_port: int, healthz_port: int) -> dict[str, Any]:
+        return {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "containerRuntimeEndpoint": self.containerd.endpoint,
+            "staticPodPath": str(self.place.manifests),
+            "podLogsDir": str(self.place.logs / "pods"),
+            "volumePluginDir": str(self.place.home / "volume-plugins"),
+            "cgroupDriver": "cgroupfs",
+            "cgroupRoot": self.place.cgroup,
+            "failSwapOn": False,
+            "failCgroupV1": False,
+            "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": False}},  # no API server to ask
+            "authorization": {"mode": "AlwaysAllow"},
+            "address": "127.0.0.1",
+            "port": api_port,
+            "healthzPort": healthz_port,
+            "makeIPTablesUtilChains": False,  # the machine's rules are none of ours
+            "evictionHard": {"memory.available": "100Mi"},  # a full disk must not evict what is measured
+            "imageGCHighThresholdPercent": 100,  # nor remove its image
+            "maxPods": 120,
+        }
+
+
+def _make_cgroup(cgroup: str) -> None:
+    """Make the cgroup root, which the kubelet wants to find, in every hierarchy."""
+    unified = (CGROUP_MOUNT / "cgroup.controllers").exists()
+    mounts = [CGROUP_MOUNT] if unified else [path for path in CGROUP_MOUNT.iterdir() if not path.is_symlink()]
+    for mount in mounts:
+        (mount / cgroup.strip("/")).mkdir(exist_ok=True)
+
+
+def _wait_for_healthz(port: int, log: Path) -> None:
+    until = time.monotonic() + READY_SECONDS
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    while time.monotonic() < until:
+        try:
+            with opener.open(f"http://127.0.0.1:{port}/healthz", timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    raise NoKubelet(f"the kubelet is not healthy after {READY_SECONDS} s; {log} ends:\n{last_lines(log)}")

@@ -1,0 +1,126 @@
+"""What the table says of a session: the issue's rows, its limits, and the notes below it."""
+
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Final
+
+from tests.bench.fleet import Idle
+from tests.bench.manifests import GRACE_SECONDS
+from tests.bench.session import Session, Watched
+from tests.bench.single import Figure
+from tests.bench.table import ABSENT, Row, limit_row, render, seconds_row
+
+SINGLE_OWED: Final[Sequence[tuple[str, Figure, Mapping[str, float]]]] = (
+    ("one pod, manifest written -> running, p50", Figure.RUNNING, {"kubelet": 1.5}),
+    ("three init containers, then running, p50", Figure.INIT_RUNNING, {"kubelet": 0.2}),
+    ("crash -> running again, first restart, p50", Figure.RESTARTED, {"kubelet": 0.2}),
+)
+FLEET_OWED: Final = {"raw": 1.2, "kubelet": 0.75}
+DELETE_OWED: Final = GRACE_SECONDS + 0.3
+CPU_OWED: Final = 0.75
+EVENTS_OWED: Final = 45
+BYTES_OWED: Final = 40_000
+OURS: Final = ("worker", "poller")
+
+
+def report(session: Session, missing: str) -> str:
+    """Write the whole report; `missing` says why there is no kubelet, empty where there is one."""
+    return render(list(_rows(session)), list(_notes(session, missing)))
+
+
+def _rows(session: Session) -> Iterator[Row]:
+    for title, figure, owed in SINGLE_OWED if session.figures else ():
+        yield seconds_row(title, session.figures[figure], owed)
+    if session.plan.rounds:
+        yield seconds_row(f"{session.plan.pods} pods at once, last running", session.fleet, FLEET_OWED)
+    if session.figures:
+        yield limit_row("delete one, grace 1 s: removed -> stopped, p50", session.figures[Figure.STOPPED], DELETE_OWED)
+        yield limit_row("... -> its sandbox stopped, p50", session.figures[Figure.SANDBOX_STOPPED], 0)
+    if session.idle:
+        yield _cpu_row(session.idle, session.plan.pods)
+        yield _rss_row(session.idle, session.plan.pods)
+    if session.watched is not None:
+        yield from _history_rows(session.watched)
+
+
+def _cpu_row(idle: Mapping[str, Idle], pods: int) -> Row:
+    ours, kubelet = idle.get("tempolet"), idle.get("kubelet")
+    ratio = ours.cpu_total / kubelet.cpu_total if ours and kubelet else None
+    return Row(
+        title=f"idle CPU with {pods} pods, of one core",
+        ours=_parts(ours.cpu_percent, "%") if ours else ABSENT,
+        kubelet=_parts(kubelet.cpu_percent, "%") if kubelet else ABSENT,
+        ratio=f"{ratio:.2f} x kubelet" if ratio is not None else ABSENT,
+        owed=f"{CPU_OWED:g} x kubelet",
+        met=ratio <= CPU_OWED if ratio is not None else None,
+    )
+
+
+def _rss_row(idle: Mapping[str, Idle], pods: int) -> Row:
+    ours, kubelet = idle.get("tempolet"), idle.get("kubelet")
+    mine = {name: ours.rss_mib[name] * 1.048576 for name in OURS} if ours else {}
+    temporal = f"; Temporal {ours.rss_mib['temporal'] * 1.048576:.0f} MB" if ours else ""
+    return Row(
+        title=f"RSS with {pods} pods",
+        ours=_parts(mine, " MB") + temporal if ours else ABSENT,
+        kubelet=f"{kubelet.rss_mib['kubelet'] * 1.048576:.0f} MB" if kubelet else ABSENT,
+        owed="230 MB",
+        met=sum(mine.values()) <= 230 if ours else None,
+    )
+
+
+def _history_rows(watched: Watched) -> Iterator[Row]:
+    first = watched.at_start
+    yield Row(
+        title="history of one plain pod until running",
+        ours=f"{first.events} events, {first.size_bytes / 1000:.1f} KB",
+        owed=f"{EVENTS_OWED} events, {BYTES_OWED // 1000} KB",
+        met=first.events <= EVENTS_OWED and first.size_bytes <= BYTES_OWED,
+    )
+    if watched.at_end is not None:
+        added = watched.at_end.events - first.events
+        yield Row(
+            title=f"... then, watched for {watched.seconds / 60:.1f} min",
+            ours=f"{added} events ({added * 3600 / watched.seconds:.0f} an hour)",
+            owed="0 an hour",
+            met=added == 0,
+        )
+
+
+def _parts(by_name: Mapping[str, float], unit: str) -> str:
+    """Write a total and what it is made of."""
+    digits = 1 if unit == "%" else 0
+    parts = " + ".join(f"{name} {value:.{digits}f}" for name, value in by_name.items())
+    return f"{sum(by_name.values()):.{digits}f}{unit} ({parts})"
+
+
+def _notes(session: Session, missing: str) -> Iterator[str]:
+    plan = session.plan
+    load = ", ".join(f"{one:.2f}" for one in os.getloadavg())
+    yield (
+        f"{plan.pairs} interleaved pairs for one pod, {plan.rounds} rounds of {plan.pods} pods; ratios are medians of the "
+        f"pairs' ratios. {os.cpu_count()} processors, Linux {platform.release()}, load at the end {load}."
+    )
+    yield "Each peer has its own containerd of the same program and configuration; see tests/bench/README.md."
+    if missing:
+        yield f"No kubelet, so every comparison with it is missing: {missing}"
+    if (ours := session.idle.get("tempolet")) and ours.events_added is not None:
+        yield f"{plan.pods} pods left alone for {ours.seconds:.0f} s added {ours.events_added} events to all histories."
+    yield from _spreads(session)
+    yield from (f"Failed: {failure}" for failure in session.failures)
+
+
+def _spreads(session: Session) -> Iterator[str]:
+    """Say how far single laps lie apart, so that a ratio can be judged."""
+    for figure, samples in session.figures.items():
+        yield f"{figure}: " + ", ".join(f"{peer} {_spread(values)}" for peer, values in samples.by_peer.items())
+    if session.fleet.by_peer:
+        rounds = {peer: " ".join(f"{value:.1f}" for value in values) for peer, values in session.fleet.by_peer.items()}
+        yield f"{session.plan.pods} pods: " + ", ".join(f"{peer} {values} s" for peer, values in rounds.items())
+
+
+def _spread(values: Sequence[float]) -> str:
+    good = sorted(value for value in values if value == value)  # noqa: PLR0124 - leaves out nan
+    return f"{good[0]:.3f}-{median(good):.3f}-{good[-1]:.3f} s" if good else ABSENT

@@ -1,0 +1,150 @@
+"""One run of the bench: peers side by side, lap after lap in turn, everything measured kept for the report.
+
+Peers take turns within each pair, and who begins alternates, so that what else the machine does falls on all of them. A
+lap that fails counts as failed and the run goes on.
+"""
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import grpc.aio
+
+from tests.bench.cri import TooSlow
+from tests.bench.fleet import Fleet, Idle
+from tests.bench.manifests import Pod
+from tests.bench.peers.peer import Peer
+from tests.bench.peers.tempolet import History, Tempolet
+from tests.bench.single import LAPS, Figure, Lap
+from tests.bench.table import Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured."""
+
+    pairs: int = 20
+    rounds: int = 3
+    pods: int = 110
+    settle_seconds: float = 30
+    idle_seconds: float = 60
+
+
+@dataclass(slots=True)
+class Watched:
+    """The history of one plain pod: when it first ran, and after it was left alone."""
+
+    at_start: History
+    since: float = field(default_factory=time.monotonic)
+    at_end: History | None = None
+    seconds: float = 0
+
+
+@dataclass(slots=True)
+class Session:
+    """What is measured, and what came of it so far."""
+
+    plan: Plan
+    peers: Sequence[Peer]
+    figures: dict[str, Samples] = field(default_factory=dict)
+    fleet: Samples = field(default_factory=Samples)
+    idle: dict[str, Idle] = field(default_factory=dict)
+    watched: Watched | None = None
+    failures: list[str] = field(default_factory=list)
+    say: Callable[[str], None] = print
+
+    async def run(self) -> None:
+        """Measure everything in the plan."""
+        try:
+            for peer in self.peers:
+                await peer.connect()
+            if self.plan.pairs:
+                await self._single_rows()
+            for number in range(self.plan.rounds):
+                for peer in self._in_turn(number):
+                    await self._fleet_round(peer, number)
+        finally:
+            for peer in self.peers:
+                await peer.disconnect()
+
+    def _in_turn(self, number: int) -> Sequence[Peer]:
+        return self.peers if number % 2 == 0 else self.peers[::-1]
+
+    async def _single_rows(self) -> None:
+        for peer in self.peers:
+            await self._laps(peer, 0)  # not counted: imports, caches, first connections
+        self.figures = {figure: Samples() for figure in Figure}
+        await self._begin_watching()
+        for number in range(1, self.plan.pairs + 1):
+            for peer in self._in_turn(number):
+                measured = await self._laps(peer, number)
+                for figure in Figure:
+                    self.figures[figure].add(peer.name, measured[figure])
+                words = ", ".join(f"{figure} {value:.3f}" for figure, value in measured.items())
+                self.say(f"pair {number}/{self.plan.pairs}  {peer.name:9} {words}")
+        await self._end_watching()
+
+    async def _laps(self, peer: Peer, number: int) -> Mapping[Figure, float]:
+        measured = dict.fromkeys(Figure, math.nan)
+        for lap in LAPS:
+            if await self._attempt(f"{peer.name}, {lap.name} {number}", self._one_lap(peer, lap, number, measured)):
+                continue
+            await self._attempt(f"{peer.name}, removing what is left", self._tidy(peer))
+        return measured
+
+    @staticmethod
+    async def _one_lap(peer: Peer, lap: Lap, number: int, measured: dict[Figure, float]) -> None:
+        measured |= await lap.run(peer, number)
+
+    @staticmethod
+    async def _tidy(peer: Peer) -> None:
+        await peer.delete_leftovers()
+        await peer.cri.nothing_ready(within=60)
+
+    async def _begin_watching(self) -> None:
+        for peer in self.peers:
+            if isinstance(peer, Tempolet):
+                await self._attempt("the watched pod", self._watch(peer))
+
+    async def _watch(self, peer: Tempolet) -> None:
+        pod = Pod("watched")
+        await peer.start([pod])
+        await peer.cri.started(peer.pod_name(pod))
+        self.watched = Watched(await peer.history_of(pod))
+        self.say(f"history of one plain pod until running: {self.watched.at_start}")
+
+    async def _end_watching(self) -> None:
+        for peer in self.peers:
+            if isinstance(peer, Tempolet) and self.watched is not None:
+                self.watched.at_end = await peer.history_of(Pod("watched"))
+                self.watched.seconds = time.monotonic() - self.watched.since
+                await peer.delete([Pod("watched")])
+                await self._attempt("removing the watched pod", peer.cri.nothing_ready(within=60))
+
+    async def _fleet_round(self, peer: Peer, number: int) -> None:
+        fleet = Fleet(peer, self.plan.pods, number)
+        took: list[float] = []
+        await self._attempt(f"{peer.name}, {self.plan.pods} pods", self._start_fleet(fleet, took))
+        self.fleet.add(peer.name, took[0] if took else math.nan)
+        if took:
+            self.say(f"round {number + 1}/{self.plan.rounds}  {peer.name:9} {self.plan.pods} pods {took[0]:.1f} s")
+        if took and number == 0 and peer.processes and self.plan.idle_seconds:
+            idle = await fleet.idle(self.plan.settle_seconds, self.plan.idle_seconds)
+            self.idle[peer.name] = idle
+            self.say(f"idle  {peer.name:9} {idle}")
+        await self._attempt(f"{peer.name}, removing {self.plan.pods} pods", fleet.end())
+
+    @staticmethod
+    async def _start_fleet(fleet: Fleet, took: list[float]) -> None:
+        took.append(await fleet.start())
+
+    async def _attempt(self, what: str, work: Awaitable[None]) -> bool:
+        """Do a piece of work; a failure is noted and answered with False."""
+        try:
+            await work
+        except (TooSlow, grpc.aio.AioRpcError, OSError) as error:
+            self.failures.append(f"{what}: {error}")
+            self.say(f"FAILED {what}: {error}")
+            return False
+        return True
