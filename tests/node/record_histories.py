@@ -1,0 +1,205 @@
+"""Records the lives that tests/replay holds the workflow code to. Run by `make record`, never by `make test`.
+
+Each row leads one pod through one life on a real node and writes what Temporal kept of it, opened, one file a run, to
+tests/replay/histories/v<behaviour>-<life>[-<run>].json. Record after a new behaviour version; never replace the files of an
+old one: pods out there still follow it.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from proto.temporal.names import NAMESPACE, RUNTIME_CHANGED
+from proto.temporal.signals import RuntimeChanged
+from tests.node.containerd_view import container_pid
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
+from worker.codec import Seal
+from worker.decoded_history import decode_history
+from worker.keys import KeyFile
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+from workflows.versions import CURRENT
+
+HISTORIES = Path(__file__).parents[1] / "replay" / "histories"
+PLACE = Path("/tmp/tempolet-record")  # a name that says nothing of the machine: it stands in every recorded start
+
+
+def init(*codes: int) -> list[dict[str, object]]:
+    """Write init containers that end with these exit codes."""
+    return [
+        {"name": f"init-{number}", "image": BUSYBOX, "command": ["sh", "-c", f"exit {code}"]}
+        for number, code in enumerate(codes)
+    ]
+
+
+def plain(node: TempoletNode) -> None:
+    """Start, run, go."""
+    node.apply(pod_manifest("pod"))
+    node.until_running("pod")
+
+
+def three_init_containers(node: TempoletNode) -> None:
+    """All succeed."""
+    node.apply(pod_manifest("pod", initContainers=init(0, 0, 0)))
+    node.until_running("pod")
+
+
+def failing_init(node: TempoletNode) -> None:
+    """The second fails for good."""
+    node.apply(pod_manifest("pod", initContainers=init(0, 1), restartPolicy="Never"))
+    node.until_pod("pod", lambda one: one.lifecycle == "terminated")
+
+
+def crash_loop(node: TempoletNode) -> None:
+    """Three restarts with growing delays."""
+    node.apply(pod_manifest("pod", "exit 1"))
+    node.until_pod("pod", lambda one: one.restarts >= 3 and one.reason == "CrashLoopBackOff", "the third restart")
+
+
+def image_not_found(node: TempoletNode) -> None:
+    """Two failed pulls."""
+    manifest = pod_manifest("pod")
+    manifest["spec"]["containers"][0]["image"] = "127.0.0.1:1/nothing:1"
+    node.apply(manifest)
+    node.until_pod("pod", lambda one: one.reason == "ImagePullBackOff", "the second failure")
+
+
+def deletion_during_start(node: TempoletNode) -> None:
+    """The manifest goes as soon as the pod is known."""
+    node.apply(pod_manifest("pod", initContainers=init(0, 0, 0)))
+    node.until_pod("pod", lambda one: one.sandbox_id or one.phase == "Pending", "known")
+    node.remove("pod")
+    node.until(lambda: node.pod("pod") is None, "gone")
+
+
+def manifest_edit(node: TempoletNode) -> None:
+    """A successor waits for its predecessor."""
+    node.apply(pod_manifest("pod", "sleep 3600"))
+    first = node.until_running("pod")
+    node.apply(pod_manifest("pod", "sleep 3601"))
+    node.until_pod("pod", lambda one: one.uid != first.uid and one.ready, "the successor")
+
+
+def sandbox_killed(node: TempoletNode) -> None:
+    """A new attempt."""
+    node.apply(pod_manifest("pod"))
+    first = node.until_running("pod")
+    os.kill(container_pid(node.containerd, first.sandbox_id), signal.SIGKILL)
+    node.until_pod("pod", lambda one: one.ready and one.sandbox_id != first.sandbox_id, "the new sandbox")
+
+
+def worker_restarted(node: TempoletNode) -> None:
+    """Killed while a container is being stopped, and the container ends meanwhile."""
+    node.apply(pod_manifest("pod", "trap '' TERM; sleep 3600 & wait; sleep 3600"))
+    node.until_running("pod")
+    node.remove("pod")
+    node.until_pod("pod", lambda one: one.deleting, "going")
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    node.until(lambda: node.pod("pod") is None, "gone")
+
+
+def continue_as_new(node: TempoletNode) -> None:
+    """More than 2,000 hints: a second run knows what the first knew."""
+    node.apply(pod_manifest("pod"))
+    snapshot = node.until_running("pod")
+
+    async def hint() -> None:
+        handle = await node.workflow(snapshot)
+        for _ in range(84):
+            await asyncio.gather(
+                *[handle.signal(RUNTIME_CHANGED, RuntimeChanged("event", exited=("x",))) for _ in range(24)]
+            )
+
+    asyncio.run(hint())
+    os.kill(container_pid(node.containerd, snapshot.containers["main"].container_id), signal.SIGKILL)
+    node.until_pod("pod", lambda one: one.ready and one.restarts == 1, "restarted in the second run")
+
+
+def finished(node: TempoletNode) -> None:
+    """Succeeded, and kept until its manifest goes."""
+    node.apply(pod_manifest("pod", "exit 0", restartPolicy="Never"))
+    node.until_pod("pod", lambda one: one.lifecycle == "terminated", "ended")
+
+
+def listed_again(node: TempoletNode) -> None:
+    """The manifest comes back while its pod goes."""
+    manifest = pod_manifest("pod", "trap '' TERM; sleep 3600 & wait; sleep 3600")
+    node.apply(manifest)
+    first = node.until_running("pod")
+    node.remove("pod")
+    node.until_pod("pod", lambda one: one.deleting, "going")
+    node.apply(manifest)
+    node.until_pod("pod", lambda one: one.ready and one.sandbox_id != first.sandbox_id and not one.deleting, "back")
+
+
+LIVES: dict[str, Callable[[TempoletNode], None]] = {
+    "plain": plain,
+    "three-init-containers": three_init_containers,
+    "failing-init": failing_init,
+    "crash-loop": crash_loop,
+    "image-not-found": image_not_found,
+    "deletion-during-start": deletion_during_start,
+    "manifest-edit": manifest_edit,
+    "sandbox-killed": sandbox_killed,
+    "worker-restarted": worker_restarted,
+    "continue-as-new": continue_as_new,
+    "finished": finished,
+    "listed-again": listed_again,
+}
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Give each life a folder of its own."""
+    path = PLACE / request.node.callspec.id
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    yield path
+    shutil.rmtree(PLACE, ignore_errors=True)
+
+
+@pytest.mark.parametrize("life", LIVES.values(), ids=LIVES)
+def test_record(
+    life: Callable[[TempoletNode], None],
+    place: Path,
+    containerd: Containerd,
+    temporal: TemporalServer,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Lead one life to its end, then write every run's history."""
+    name = request.node.callspec.id
+    quick = {
+        "featureGates": {"KubeletCrashLoopBackOffMax": True},
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
+    }
+    with TempoletNode(place, containerd, temporal, name="recorded", keys=quick) as node:
+        life(node)
+        node.remove_all()
+        asyncio.run(write(node, name))
+
+
+async def write(node: TempoletNode, life: str) -> None:
+    """Write every run of every pod of this node that is not yet written."""
+    client: Client = await node.client()
+    seal = Seal(KeyFile(node.temporal_settings().key_file))
+    HISTORIES.mkdir(exist_ok=True)
+    runs = [one async for one in client.list_workflows("PodNode = 'recorded'")]
+    mine = []
+    for one in sorted(runs, key=lambda run: run.start_time):
+        try:
+            history = await client.get_workflow_handle(one.id, run_id=one.run_id).fetch_history()
+            mine.append((one.id, decode_history(history, seal, NAMESPACE)))
+        except Exception:  # noqa: BLE001 - another life's key: each node has its own
+            continue
+    for number, (workflow_id, history) in enumerate(mine):
+        suffix = f"-{number + 1}" if len(mine) > 1 else ""
+        content = {"workflowId": workflow_id, **json.loads(history.to_json())}
+        (HISTORIES / f"v{CURRENT}-{life}{suffix}.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
