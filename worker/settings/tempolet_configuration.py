@@ -71,9 +71,7 @@ class MetricsKeys(_Keys):
     """Where Prometheus reads."""
 
     bind_address: Address = ""
-    """Our own metrics."""
-    temporal_bind_address: Address = ""
-    """Those of Temporal's SDK, which serves them itself."""
+    """Serves /metrics, ours and those of Temporal's SDK; when left out, they stand beside healthz."""
 
 
 class TempoletConfiguration(_Keys):
