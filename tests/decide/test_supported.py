@@ -152,16 +152,6 @@ def test_what_is_not_run_is_refused_by_its_path(path: str, field: Field) -> None
         pytest.param(
             minimal(hostPID=True), ["spec.hostPID: not supported yet (only false is)"], id="says-which-value-is-taken"
         ),
-        pytest.param(
-            with_container(terminationMessagePath="/x"),
-            ['spec.containers[0].terminationMessagePath: not supported yet (only "/dev/termination-log" is)'],
-            id="another-message-path",
-        ),
-        pytest.param(
-            with_container(terminationMessagePolicy="FallbackToLogsOnError"),
-            ['spec.containers[0].terminationMessagePolicy: not supported yet: "FallbackToLogsOnError"'],
-            id="message-from-logs",
-        ),
         pytest.param(minimal(dnsPolicy="None"), ['spec.dnsPolicy: not supported yet: "None"'], id="dns-none"),
         pytest.param(
             with_container(

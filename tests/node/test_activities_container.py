@@ -1,6 +1,10 @@
 """Is a container found, created, started and stopped, twice, halfway and late?"""
 
 import asyncio
+import contextlib
+import platform
+import socket
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,9 +16,10 @@ from proto.temporal.requests import (
     MakePodDirectories,
     PodSandbox,
     RemoveContainer,
+    RunPodSandbox,
     RuntimeContainer,
 )
-from tests.node.acting import Acting, start_request, stop_request
+from tests.node.acting import Acting, sandbox_spec, start_request, stop_request
 
 
 async def test_a_container_is_started_once(acting: Acting) -> None:
@@ -126,6 +131,69 @@ async def test_a_stop_may_come_twice_and_late(acting: Acting) -> None:
     await acting.run(acting.containers.remove_container, RemoveContainer(pod, "web", web.container_id))
     late = await acting.run(acting.containers.stop_container, stop)
     assert (late.state, late.exit_code, late.reason) == (ContainerState.EXITED, None, "ContainerStatusUnknown")
+
+
+async def test_the_tail_of_the_log_speaks_for_a_silent_failure(acting: Acting) -> None:
+    """FallbackToLogsOnError, and a termination message at a path of the container's choice."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    policy = {"terminationMessagePath": "/tmp/last-words", "terminationMessagePolicy": "FallbackToLogsOnError"}
+    silent = await acting.start(pod, sandbox, command=["sh", "-c", "echo oops; exit 1"], **policy)
+    assert (await _ended(acting, pod, silent.container_id)).message == "oops\n"
+    said = ["sh", "-c", "echo oops; echo why > /tmp/last-words; exit 1"]
+    told = await acting.start(pod, sandbox, attempt=1, command=said, **policy)
+    assert (await _ended(acting, pod, told.container_id)).message == "why\n"
+
+
+async def test_out_of_memory_has_its_reason(acting: Acting) -> None:
+    """The limit is the container's own, and the runtime's word for its end is kept."""
+    pod = acting.pod()
+    eats = ["sh", "-c", "x=a; while true; do x=$x$x; done"]
+    limits = {"limits": {"memory": "24Mi"}, "requests": {"memory": "24Mi"}}
+    web = await acting.start(pod, await acting.sandbox(pod), command=eats, resources=limits)
+    ended = await _ended(acting, pod, web.container_id)
+    assert (ended.exit_code, ended.reason) == (137, "OOMKilled")
+
+
+async def test_a_pod_on_the_host_network_sees_the_node(acting: Acting) -> None:
+    """No address of its own, the node's host name and hosts file."""
+    pod = acting.pod()
+    spec = sandbox_spec(pod)
+    spec["spec"]["hostNetwork"] = True
+    await acting.run(acting.directories.make_pod_directories, MakePodDirectories(pod, ("web",)))
+    sandbox = await acting.run(acting.sandboxes.run_pod_sandbox, RunPodSandbox(pod, 0, spec))
+    assert sandbox.ips == ()
+    script = "hostname; head -1 /etc/hosts"
+    request = replace(start_request(pod, sandbox, command=["sh", "-c", script]), sandbox_spec=spec)
+    web = await acting.run(acting.containers.start_container, request)
+    await _ended(acting, pod, web.container_id)
+    log = (acting.services.paths(pod).container_logs("web") / "0.log").read_text()
+    assert f"stdout F {platform.node()}\n" in log
+    assert "# Kubernetes-managed hosts file (host network)." in log
+
+
+async def test_a_host_port_leads_to_the_container(acting: Acting) -> None:
+    """From the node's own address to what listens in the pod."""
+    pod = acting.pod()
+    spec = sandbox_spec(pod)
+    with socket.socket() as free:
+        free.bind(("", 0))
+        port = free.getsockname()[1]
+    spec["spec"]["containers"][0]["ports"] = [{"containerPort": 8080, "hostPort": port}]
+    await acting.run(acting.directories.make_pod_directories, MakePodDirectories(pod, ("web",)))
+    sandbox = await acting.run(acting.sandboxes.run_pod_sandbox, RunPodSandbox(pod, 0, spec))
+    serve = ["nc", "-ll", "-p", "8080", "-e", "echo", "hello"]
+    await acting.run(acting.containers.start_container, start_request(pod, sandbox, command=serve))
+    gateway = sandbox.ips[0].rpartition(".")[0] + ".1"
+    async with asyncio.timeout(10):
+        while True:
+            with contextlib.suppress(ConnectionError):
+                reader, writer = await asyncio.open_connection(gateway, port)
+                answer = await reader.read(100)
+                writer.close()
+                break
+            await asyncio.sleep(0.05)
+    assert answer == b"hello\n"
 
 
 async def _ended(acting: Acting, pod: PodKey, container_id: str) -> RuntimeContainer:
