@@ -69,11 +69,22 @@ def instance_seen(situation: Situation, facts: ContainerFacts, seen: RuntimeCont
     facts.state = seen.state
     if seen.state is ContainerState.EXITED:
         code = UNKNOWN_EXIT if seen.exit_code is None else seen.exit_code
-        reason = seen.reason or ("Completed" if code == 0 else "Error")
+        reason = seen.reason or reason_of(seen.exit_code)
         ended_at = seen.finished_at or situation.now
         ended(
             situation, seen.name, facts, Exit(seen.container_id, code, reason, seen.message, facts.started_at, ended_at)
         )
+
+
+def reason_of(exit_code: int | None) -> str:
+    """Say in the kubelet's word how a container ended of which the runtime tells no reason."""
+    match exit_code:
+        case None:
+            return UNKNOWN_REASON
+        case 0:
+            return "Completed"
+        case _:
+            return "Error"
 
 
 def ended(situation: Situation, name: str, facts: ContainerFacts, end: Exit) -> None:
