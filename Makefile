@@ -32,9 +32,9 @@ bench:  ## how fast, beside the raw CRI calls and the real kubelet (root); ARGS=
 	@$(SETUP) --dev --root-for "make bench"
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-record:  ## record the histories that tests/replay holds this code to (root); ARGS="…" goes to the recorder
+record:  ## record the histories that tests/replay holds this code to (root); ARGS="…" goes to pytest (-k LIFE records one)
 	@$(SETUP) --dev --root-for "make record"
-	@$(BIN)/python -m tests.replay.record $(ARGS)
+	@$(BIN)/python -m pytest tests/node/record_histories.py $(ARGS)
 
 parts:  ## fetch containerd, runc, CNI plugins, nft and busybox where the machine lacks them
 	@$(OURS) -m deploy.parts.fetch
