@@ -10,13 +10,13 @@ from typing import Final
 
 DEFAULT_TAG: Final = "latest"
 
-_NAME_MAX: Final = 255
+_PATH_MAX: Final = 255
 _DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _HOST: Final = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])"
 _PATH_PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _DIGEST: Final = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
 _REFERENCE: Final = re.compile(
-    rf"(?P<name>(?:{_HOST}(?::[0-9]+)?/)?{_PATH_PART}(?:/{_PATH_PART})*)"
+    rf"(?:{_HOST}(?::[0-9]+)?/)?(?P<path>{_PATH_PART}(?:/{_PATH_PART})*)"
     rf"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}))?(?:@(?P<digest>{_DIGEST}))?",
     re.ASCII,
 )
@@ -38,7 +38,7 @@ def with_default_tag(image: str) -> str:
     if path != path.lower():
         raise InvalidImageName(f"couldn't parse image name {image!r}: the repository name must be lowercase")
     match = _REFERENCE.fullmatch(f"{domain}/{rest}")
-    if match is None or len(match["name"]) > _NAME_MAX:
+    if match is None or len(match["path"]) > _PATH_MAX:
         raise InvalidImageName(f"couldn't parse image name {image[:300]!r}: invalid reference format")
     if digest := match["digest"]:
         algorithm, _, digits = digest.partition(":")

@@ -18,6 +18,9 @@ DIGEST = "sha256:" + "a" * 64
         pytest.param("example.com/a/b__c/d-e.f", "example.com/a/b__c/d-e.f:latest", id="separators-in-a-path"),
         pytest.param("[2001:db8::1]:5000/app", "[2001:db8::1]:5000/app:latest", id="ipv6-registry"),
         pytest.param("Registry/app", "Registry/app:latest", id="capitals-make-a-registry"),
+        pytest.param(
+            "example.com/" + "a" * 255, "example.com/" + "a" * 255 + ":latest", id="a-registry-has-no-part-in-255"
+        ),
         pytest.param("library/busybox", "library/busybox:latest", id="path-without-registry"),
     ],
 )
