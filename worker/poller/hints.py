@@ -14,7 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
+import structlog
+
 from proto.temporal.signals import RuntimeChanged
+from worker.poller.pod_workflows import TemporalAway
 
 GAP: Final = timedelta(milliseconds=200).total_seconds()
 BURST: Final = 5
@@ -23,6 +26,7 @@ MOST_IDS: Final = 64
 RETRY_FIRST: Final = 0.1
 RETRY_LONGEST: Final = 5.0
 
+_log: Final = structlog.get_logger(__name__)
 _DEMANDING: Final = ("event", "relist", "resync", "restart")
 
 
@@ -175,7 +179,10 @@ class HintSender:
     async def _call(self, workflow_id: str, hint: RuntimeChanged) -> None:
         try:
             arrived = await self._send(workflow_id, hint)
-        except Exception:  # noqa: BLE001 - whatever it was, `send` has logged it, and the hint goes out again
+        except TemporalAway:  # said by whoever found out
+            self._coalescer.failed(workflow_id, self._clock())
+        except Exception as error:  # noqa: BLE001 - whatever it was, the hint goes out again and the others go on
+            _log.error("a hint could not be sent, it is tried again", workflow=workflow_id, err=str(error))
             self._coalescer.failed(workflow_id, self._clock())
         else:
             if arrived:

@@ -154,9 +154,10 @@ class Poller:
         folder = ManifestFolder(self._config.static_pod_path, self._read, await asyncio.to_thread(self._holders))
         every = self._config.file_check_frequency
         self._health.turn("manifests", every)
-        async for listing in ManifestSource(folder, every).listings():
-            self._health.turn("manifests", every)
-            self._take_listing(listing)
+        async with contextlib.aclosing(ManifestSource(folder, every).listings()) as listings:
+            async for listing in listings:
+                self._health.turn("manifests", every)
+                self._take_listing(listing)
 
     def _take_listing(self, listing: Listing) -> None:
         self._lister.set_listing(listing)

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from proto.temporal.signals import RuntimeChanged
 from worker.poller.hints import BURST, GAP, MOST_IDS, Coalescer, HintSender, merge, says_all
+from worker.poller.pod_workflows import TemporalAway
 
 PODS = ("pod/n/default/a/1", "pod/n/default/b/2")
 POD = PODS[0]
@@ -206,7 +207,7 @@ async def test_what_comes_while_a_call_is_in_flight_is_one_hint_behind_it() -> N
 async def test_a_failed_call_goes_out_again() -> None:
     """Temporal was away for a moment."""
     wire = Wire()
-    failures = iter((ConnectionError("away"), None))
+    failures = iter((TemporalAway("away"), None))
 
     def answer() -> bool:
         if error := next(failures):

@@ -228,6 +228,25 @@ async def test_an_end_while_the_runtimes_stream_was_away_is_found(node: Node) ->
         await eventually(lambda: _runtime_is(node, ""))
 
 
+async def test_without_an_event_stream_listings_carry_the_node(node: Node) -> None:
+    """containerd before 2.0 shares one stream among its readers; each end is told once."""
+    await node.runtime.stop()
+    node.runtime.version = "1.7.28"
+    await node.runtime.start()
+    async with node.poller():
+        node.write("web.yaml")
+        handle = await node.handle()
+        pod_id = PodWorkflowId.parse(handle.id)
+        node.runtime.add(sandbox(pod_id.uid, "s1", node=node.name, name=pod_id.name), container("c1", "s1"))
+        write(node.root, _renamed(snapshot(pod_id.uid, {"c": "c1 running"}, node=node.name), pod_id.name))
+        await eventually(lambda: _runtime_is(node, "", "relist"))
+        node.runtime.end("c1")
+        assert await heard(handle, 2) == ["listed", "relist:c1"]
+        seen = node.runtime.listings
+        await eventually(lambda: _listed_since(node, seen + 2))
+        assert await handle.query("Heard") == ["listed", "relist:c1"]
+
+
 async def test_a_pod_without_workflow_and_manifest_is_removed_and_no_other(node: Node) -> None:
     """A foreign pod, an adopted one and one whose workflow is open stay."""
     node.sync_frequency = timedelta(seconds=1)
@@ -315,6 +334,10 @@ async def _says_nothing(node: Node) -> bool:
 async def _runtime_is(node: Node, reason: str, events: str = "") -> bool:
     known = read_node_runtime(node.root)
     return known is not None and known.reason == reason and (not events or known.events == events)
+
+
+async def _listed_since(node: Node, listings: int) -> bool:
+    return node.runtime.listings >= listings
 
 
 async def _holds(node: Node, *sandboxes: str) -> bool:

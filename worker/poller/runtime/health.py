@@ -74,23 +74,26 @@ class RuntimeHealth:
     def say_events(self, how: str) -> None:
         """Note how ends of containers are learned now."""
         if self.known and self.known.events != how:
-            self._write(replace(self.known, events=how))
+            self.known = replace(self.known, events=how)
+            self._write()
 
     def _note(self, found: NodeRuntime) -> None:
         before = self.known
         if before and replace(found, since=before.since, events=before.events) == before:
             return
-        self._write(replace(found, events=before.events if before else ""))
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        self.known = replace(found, since=since, events=before.events if before else "")
+        self._write()
         if found.ready and found.network_ready:
             _log.info("the container runtime is ready", runtime=found.name, version=found.version)
         else:
             _log.warning("the container runtime is not ready", reason=found.reason, err=found.message)
-        self._changed(found)
+        self._changed(self.known)
 
-    def _write(self, found: NodeRuntime) -> None:
-        self.known = replace(found, since=datetime.now(UTC).isoformat(timespec="seconds"))
+    def _write(self) -> None:
         try:
-            write_node_runtime(self._root_dir, self.known)
+            if self.known:
+                write_node_runtime(self._root_dir, self.known)
         except OSError as error:
             _log.warning("the runtime's state could not be written for `tempolet pods`", err=str(error))
 

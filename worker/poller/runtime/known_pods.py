@@ -12,35 +12,21 @@ from proto.pod_snapshot import PodSnapshot, snapshot_path
 from proto.temporal.pod import ContainerState
 from proto.temporal.signals import RuntimeChanged
 
+_Parsed = dict[str, tuple[tuple[int, int], PodSnapshot | None]]
+"""UID -> (which file, what it says)."""
+
 
 class KnownPods:
-    """The snapshots of one node's pods."""
+    """The snapshots of one node's pods; `all` may run in a thread beside the rest."""
 
     def __init__(self, root_dir: Path, node: str) -> None:
         self._root_dir = root_dir
         self._node = node
-        self._parsed: dict[str, tuple[tuple[int, int], PodSnapshot | None]] = {}
+        self._parsed: _Parsed = {}
 
     def of(self, uid: str) -> PodSnapshot | None:
         """Read one pod's snapshot; None when there is none (yet), or it can't be read."""
-        path = snapshot_path(self._root_dir, uid)
-        try:
-            found = os.stat(path)  # noqa: PTH116 - once a pod and relist
-        except OSError:
-            self._parsed.pop(uid, None)
-            return None
-        version = (found.st_ino, found.st_mtime_ns)
-        known = self._parsed.get(uid)
-        if known and known[0] == version:
-            return known[1]
-        try:
-            snapshot = replace(
-                PodSnapshot.from_json(path.read_bytes()), status={}
-            )  # kept small: nobody asks for it here
-        except (OSError, ValueError, TypeError):
-            return None
-        self._parsed[uid] = (version, snapshot if snapshot.node == self._node else None)
-        return self._parsed[uid][1]
+        return self._read(uid, self._parsed)
 
     def all(self) -> dict[str, PodSnapshot]:
         """Read all, by UID."""
@@ -48,17 +34,36 @@ class KnownPods:
             uids = os.listdir(self._root_dir / "pods")  # noqa: PTH208 - names only
         except OSError:
             uids = []
-        for uid in self._parsed.keys() - set(uids):
-            del self._parsed[uid]
-        found = {uid: self.of(uid) for uid in uids}
+        before = dict(self._parsed)  # a copy, for the event loop goes on reading
+        parsed = {uid: before[uid] for uid in uids if uid in before}
+        found = {uid: self._read(uid, parsed) for uid in uids}
+        self._parsed = parsed
         return {uid: snapshot for uid, snapshot in found.items() if snapshot}
 
     def with_object(self, object_id: str) -> PodSnapshot | None:
         """Find the pod whose newest sandbox or container this is, among the snapshots read so far."""
-        for _, snapshot in self._parsed.values():
+        for _, snapshot in list(self._parsed.values()):
             if snapshot and object_id in {snapshot.sandbox_id, *(c.container_id for c in snapshot.containers.values())}:
                 return snapshot
         return None
+
+    def _read(self, uid: str, parsed: _Parsed) -> PodSnapshot | None:
+        path = snapshot_path(self._root_dir, uid)
+        try:
+            found = os.stat(path)  # noqa: PTH116 - once a pod and relist
+        except OSError:
+            parsed.pop(uid, None)
+            return None
+        version = (found.st_ino, found.st_mtime_ns)
+        known = parsed.get(uid)
+        if known and known[0] == version:
+            return known[1]
+        try:
+            snapshot = replace(PodSnapshot.from_json(path.read_bytes()), status={})  # kept small: nobody asks for it
+        except (OSError, ValueError, TypeError):
+            return None
+        parsed[uid] = (version, snapshot if snapshot.node == self._node else None)
+        return parsed[uid][1]
 
 
 def news_in(hint: RuntimeChanged, snapshot: PodSnapshot) -> RuntimeChanged | None:

@@ -33,7 +33,8 @@ RELIST: Final = timedelta(seconds=1)
 STREAM_HAS_SAID: Final = timedelta(seconds=2)
 """An end that a listing found and of which the stream did not tell in this time was missed."""
 SAME_HINT_AGAIN: Final = timedelta(seconds=50)
-"""A hint that arrived is durable, so listings repeat it only once a minute."""
+LONGEST_REPEAT: Final = timedelta(hours=1)
+"""A hint that arrived is durable, so listings repeat it rarely: a worker that is away a day must not find 1,440."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -51,6 +52,15 @@ class Surroundings:
     metrics: Metrics
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a listing last told a pod, and when it says the same again."""
+
+    hint: RuntimeChanged
+    again_at: float
+    pause: timedelta
+
+
 class RuntimeWatch:
     """The eyes on one node's runtime."""
 
@@ -58,7 +68,7 @@ class RuntimeWatch:
         self._around = around
         self._stream = EventStream(around.client, self)
         self._opened = asyncio.Event()
-        self._repeated: dict[str, tuple[RuntimeChanged, float]] = {}
+        self._repeated: dict[str, _Said] = {}
         self._hints = HintSender(
             self._send,
             still_news=self._still_news,
@@ -102,11 +112,13 @@ class RuntimeWatch:
         now = asyncio.get_running_loop().time()
         self._repeated = {one: said for one, said in self._repeated.items() if one in found}
         for workflow_id, hint in found.items():
-            before = self._repeated.get(workflow_id)
-            same = before and (before[0].exited, before[0].sandbox_lost) == (hint.exited, hint.sandbox_lost)
-            if not before or not same or now - before[1] > SAME_HINT_AGAIN.total_seconds():
-                self._repeated[workflow_id] = (hint, now)
-                self._tell(workflow_id, hint)
+            before, pause = self._repeated.get(workflow_id), SAME_HINT_AGAIN
+            if before and (before.hint.exited, before.hint.sandbox_lost) == (hint.exited, hint.sandbox_lost):
+                if now < before.again_at:
+                    continue
+                pause = min(before.pause * 2, LONGEST_REPEAT)
+            self._repeated[workflow_id] = _Said(hint, now + pause.total_seconds(), pause)
+            self._tell(workflow_id, hint)
         return pods
 
     async def compare_as_backstop(self) -> dict[str, RuntimePod] | None:
@@ -115,7 +127,7 @@ class RuntimeWatch:
         before = set(self._repeated)
         pods = await self.compare("resync")
         if flowed:
-            missed = {one for name, (hint, _) in self._repeated.items() if name not in before for one in hint.exited}
+            missed = {one for name, said in self._repeated.items() if name not in before for one in said.hint.exited}
             asyncio.get_running_loop().call_later(STREAM_HAS_SAID.total_seconds(), self._judge_stream, missed)
         return pods
 
