@@ -10,24 +10,22 @@ from collections import deque
 from datetime import timedelta
 from typing import Any
 
+from kubernetes.client.models.v1_pod_spec import V1PodSpec
 from temporalio import workflow
 from temporalio.exceptions import CancelledError
 
-with workflow.unsafe.imports_passed_through():
-    from kubernetes.client.models.v1_pod_spec import V1PodSpec
-
-    from proto.temporal import names
-    from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
-    from proto.temporal.requests import AwaitPredecessor, PullImage
-    from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
-    from workflows import publish
-    from workflows.decide import conditions, hints, lifecycle, status
-    from workflows.decide.actions import Action, key
-    from workflows.decide.fold import Answer, fold, fold_failure
-    from workflows.decide.pod_actions import Plan, is_over, pod_actions
-    from workflows.decide.situation import Situation
-    from workflows.steps import Failed, carry_out
-    from workflows.versions import require_known
+from proto.temporal import names
+from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
+from proto.temporal.requests import AwaitPredecessor, PullImage
+from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from workflows import publish
+from workflows.decide import conditions, hints, lifecycle, status
+from workflows.decide.actions import Action, key
+from workflows.decide.fold import Answer, fold, fold_failure
+from workflows.decide.pod_actions import Plan, is_over, pod_actions
+from workflows.decide.situation import Situation
+from workflows.steps import Failed, carry_out
+from workflows.versions import require_known
 
 SIGNALS_A_RUN = 2000
 """Temporal refuses more than 10,000 (design §4.3)."""

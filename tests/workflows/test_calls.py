@@ -1,0 +1,51 @@
+"""Does the one table of calls say what the activities themselves say: names, requests, answers?"""
+
+import typing
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
+from unittest.mock import Mock
+
+import pytest
+from temporalio import activity
+
+from activities import activities
+from proto.temporal.pod import PodKey
+from proto.temporal.requests import StopContainer
+from workflows.calls import CALLS, time_limit
+from workflows.decide.actions import Action
+
+HOSTED: dict[str, Callable[..., Any]] = {}
+for one in activities(Mock()):  # signatures only: nothing is called
+    definition = activity._Definition.from_callable(one)
+    assert definition is not None
+    assert definition.name is not None
+    HOSTED[definition.name] = one
+
+
+@pytest.mark.parametrize("action", get_args(Action), ids=lambda kind: kind.__name__)
+def test_every_action_is_called_as_its_activity_wants(action: type) -> None:
+    """One row an action: the activity takes this request and gives this answer."""
+    call = CALLS[action]
+    hints = typing.get_type_hints(HOSTED[call.name])
+    answer = hints.pop("return")
+    assert list(hints.values()) == [action]
+    assert answer in (call.result, type(call.result))
+
+
+def test_every_hosted_activity_is_called() -> None:
+    """Nothing is hosted that no workflow asks for, and nothing asked for that is not hosted."""
+    assert {call.name for call in CALLS.values()} == set(HOSTED)
+
+
+def test_every_long_call_heartbeats() -> None:
+    """Without a heartbeat a dead worker would hold the pod for the whole limit."""
+    silent = {kind.__name__ for kind, call in CALLS.items() if call.heartbeat is None}
+    assert all(CALLS[kind].within <= timedelta(minutes=1) for kind in CALLS if kind.__name__ in silent)
+
+
+def test_a_stop_may_last_its_grace_and_more() -> None:
+    """The limit grows with the grace, so an hour of grace is no timeout."""
+    hour = timedelta(hours=1)
+    stop = StopContainer(PodKey("default", "web", "uid"), "web", "id", hour, datetime.now(UTC), "deleted")
+    assert time_limit(stop) > hour
