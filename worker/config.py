@@ -93,15 +93,15 @@ class NodeConfig:
     lock_file: Path | None = None
     """--lock-file, beside the node's own lock."""
     container_runtime_endpoint: str = "unix:///run/containerd/containerd.sock"
-    image_service_endpoint: str = "unix:///run/containerd/containerd.sock"
     static_pod_path: Path | None = None
     file_check_frequency: timedelta = timedelta(seconds=20)
     sync_frequency: timedelta = timedelta(minutes=1)
-    runtime_request_timeout: timedelta = timedelta(minutes=2)
     pod_logs_dir: Path = Path("/var/log/pods")
     cgroup_root: str = ""
-    max_pods: int = 110
     pod_pids_limit: int = -1
+    cpu_cfs_quota: bool = True
+    cpu_cfs_quota_period: timedelta = timedelta(milliseconds=100)
+    seccomp_default: bool = False
     max_container_restart_period: timedelta = timedelta(seconds=300)
     healthz_bind_address: str = "127.0.0.1"
     healthz_port: int = 10248
@@ -149,22 +149,21 @@ def load_node_config(flags: Flags) -> NodeConfig:
         raise ConfigurationRefused(str(error)) from error
     validate(kubelet, gates)
     _refuse_cgroup_v1(kubelet)
-    runtime = kubelet["containerRuntimeEndpoint"]
     return NodeConfig(
         node_name=node_name(flags.hostname_override),
         root_dir=(flags.root_dir or DEFAULT_ROOT_DIR).absolute(),
         node_ips=node_ips(flags.node_ip),
         lock_file=flags.lock_file,
-        container_runtime_endpoint=runtime,
-        image_service_endpoint=kubelet["imageServiceEndpoint"] or runtime,
+        container_runtime_endpoint=kubelet["containerRuntimeEndpoint"],
         static_pod_path=Path(kubelet["staticPodPath"]) if kubelet["staticPodPath"] else None,
         file_check_frequency=kubelet["fileCheckFrequency"],
         sync_frequency=kubelet["syncFrequency"],
-        runtime_request_timeout=kubelet["runtimeRequestTimeout"],
         pod_logs_dir=Path(kubelet["podLogsDir"]),
         cgroup_root=kubelet["cgroupRoot"] or "",
-        max_pods=kubelet["maxPods"],
         pod_pids_limit=kubelet["podPidsLimit"],
+        cpu_cfs_quota=kubelet["cpuCFSQuota"],
+        cpu_cfs_quota_period=kubelet["cpuCFSQuotaPeriod"],
+        seccomp_default=kubelet["seccompDefault"],
         max_container_restart_period=(kubelet["crashLoopBackOff.maxContainerRestartPeriod"] or _UNBOUNDED_BACKOFF),
         healthz_bind_address=kubelet["healthzBindAddress"],
         healthz_port=kubelet["healthzPort"],

@@ -24,10 +24,11 @@ def load(tmp_path: Path, text: str, flags: Flags | None = None, **keys: Any) -> 
 @pytest.mark.parametrize(
     ("text", "field", "expected"),
     [
-        pytest.param("", "max_pods", 110, id="the-kubelets-default"),
-        pytest.param("maxPods: 20", "max_pods", 20, id="a-key-is-obeyed"),
-        pytest.param("maxPods: 0", "max_pods", 110, id="zero-is-absent-where-the-kubelet-cannot-tell"),
-        pytest.param("maxPods: null", "max_pods", 110, id="null-is-absent"),
+        pytest.param("", "pod_pids_limit", -1, id="the-kubelets-default"),
+        pytest.param("podPidsLimit: 20", "pod_pids_limit", 20, id="a-key-is-obeyed"),
+        pytest.param("podLogsDir: ''", "pod_logs_dir", Path("/var/log/pods"), id="empty-is-absent"),
+        pytest.param("syncFrequency: 0s", "sync_frequency", timedelta(minutes=1), id="a-zero-duration-is-absent"),
+        pytest.param("podPidsLimit: null", "pod_pids_limit", -1, id="null-is-absent"),
         pytest.param("healthzPort: 0", "healthz_port", 0, id="zero-is-zero-where-the-kubelet-can-tell"),
         pytest.param("fileCheckFrequency: 1m30s", "file_check_frequency", timedelta(seconds=90), id="a-duration"),
         pytest.param("staticPodPath: m", "static_pod_path", Path("{tmp}/m"), id="a-path-counts-from-the-file"),
@@ -44,12 +45,6 @@ def load(tmp_path: Path, text: str, flags: Flags | None = None, **keys: Any) -> 
             "max_container_restart_period",
             timedelta(seconds=300),
             id="no-crash-loop-limit-without-its-gate",
-        ),
-        pytest.param(
-            "containerRuntimeEndpoint: unix:///r.sock",
-            "image_service_endpoint",
-            "unix:///r.sock",
-            id="images-come-from-the-runtime",
         ),
     ],
 )
@@ -80,13 +75,15 @@ def test_parallel_image_pulls(tmp_path: Path, text: str, parallel: int | None) -
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        pytest.param("maxPod: 3", "maxPod: no key of KubeletConfiguration, ignored", id="an-unknown-key"),
+        pytest.param("podPidLimit: 3", "podPidLimit: no key of KubeletConfiguration, ignored", id="an-unknown-key"),
         pytest.param(
             "authentication: {anon: 1}",
             "authentication.anon: no key of KubeletConfiguration, ignored",
             id="an-unknown-key-inside",
         ),
-        pytest.param("maxPods: 3\nmaxPods: 4", "maxPods: said twice, the last one counts", id="a-duplicate-key"),
+        pytest.param(
+            "podPidsLimit: 3\npodPidsLimit: 4", "podPidsLimit: said twice, the last one counts", id="a-duplicate-key"
+        ),
         pytest.param(
             "evictionHard: {memory.available: 1Gi}",
             "evictionHard: set, but tempolet does not act on it yet",
@@ -197,7 +194,7 @@ def test_what_cannot_be_obeyed_is_refused_in_words(tmp_path: Path, text: str, me
         pytest.param(None, "cannot be read", id="no-such-file"),
         pytest.param("", "empty", id="an-empty-file"),
         pytest.param("kind: Pod\napiVersion: v1\n", "apiVersion 'v1' and kind 'Pod'", id="another-kind"),
-        pytest.param("maxPods: 1\n", "apiVersion None and kind None", id="no-kind"),
+        pytest.param("podPidsLimit: 1\n", "apiVersion None and kind None", id="no-kind"),
         pytest.param("- a\n", "not a mapping", id="a-list"),
         pytest.param("x" * 2_000_000, "larger than", id="a-file-that-is-no-configuration"),
     ],
@@ -222,14 +219,14 @@ def test_all_breaches_are_told_at_once(tmp_path: Path) -> None:
 def test_a_flag_wins_over_file_and_drop_in(tmp_path: Path) -> None:
     """Flags are the last layer; gates are merged one by one, as the kubelet does."""
     (tmp_path / "drop").mkdir()
-    (tmp_path / "drop" / "1.conf").write_text(HEAD + "maxPods: 2\nlogging: {verbosity: 1}")
+    (tmp_path / "drop" / "1.conf").write_text(HEAD + "podPidsLimit: 2\nlogging: {verbosity: 1}")
     config = load(
         tmp_path,
-        "maxPods: 1\nfeatureGates: {EventedPLEG: true, KubeletCrashLoopBackOffMax: true}",
+        "podPidsLimit: 1\nfeatureGates: {EventedPLEG: true, KubeletCrashLoopBackOffMax: true}",
         Flags(config_dir=tmp_path / "drop", feature_gates="KubeletCrashLoopBackOffMax=false"),
-        **{"maxPods": 3, "logging.verbosity": 5},
+        **{"podPidsLimit": 3, "logging.verbosity": 5},
     )
-    assert (config.max_pods, config.logging.verbosity) == (3, 5)
+    assert (config.pod_pids_limit, config.logging.verbosity) == (3, 5)
     assert config.feature_gates.enabled("EventedPLEG")
     assert not config.feature_gates.enabled("KubeletCrashLoopBackOffMax")
 

@@ -23,20 +23,24 @@ def load(tmp_path: Path, file: str, drop_ins: dict[str, str]) -> NodeConfig:
 
 
 @pytest.mark.parametrize(
-    ("drop_ins", "max_pods"),
+    ("drop_ins", "pids"),
     [
         pytest.param({}, 1, id="none"),
-        pytest.param({"10.conf": "maxPods: 10"}, 10, id="one-wins-over-the-file"),
-        pytest.param({"10.conf": "maxPods: 10", "9.conf": "maxPods: 9"}, 9, id="lexical-order-not-numeric"),
-        pytest.param({"b/1.conf": "maxPods: 21", "a.conf": "maxPods: 2"}, 21, id="a-folder-comes-at-its-name"),
-        pytest.param({"b/1.conf": "maxPods: 21", "c.conf": "maxPods: 3"}, 3, id="and-not-after-all-files"),
-        pytest.param({"1.yaml": "maxPods: 10", "2.conf.bak": "maxPods: 2"}, 1, id="other-endings-are-ignored"),
-        pytest.param({"1.conf": "maxPods: null"}, 110, id="null-gives-the-default-back"),
+        pytest.param({"10.conf": "podPidsLimit: 10"}, 10, id="one-wins-over-the-file"),
+        pytest.param({"10.conf": "podPidsLimit: 10", "9.conf": "podPidsLimit: 9"}, 9, id="lexical-order-not-numeric"),
+        pytest.param(
+            {"b/1.conf": "podPidsLimit: 21", "a.conf": "podPidsLimit: 2"}, 21, id="a-folder-comes-at-its-name"
+        ),
+        pytest.param({"b/1.conf": "podPidsLimit: 21", "c.conf": "podPidsLimit: 3"}, 3, id="and-not-after-all-files"),
+        pytest.param(
+            {"1.yaml": "podPidsLimit: 10", "2.conf.bak": "podPidsLimit: 2"}, 1, id="other-endings-are-ignored"
+        ),
+        pytest.param({"1.conf": "podPidsLimit: null"}, -1, id="null-gives-the-default-back"),
     ],
 )
-def test_order(tmp_path: Path, drop_ins: dict[str, str], max_pods: int) -> None:
+def test_order(tmp_path: Path, drop_ins: dict[str, str], pids: int) -> None:
     """The last one in lexical order wins."""
-    assert load(tmp_path, "maxPods: 1", drop_ins).max_pods == max_pods
+    assert load(tmp_path, "podPidsLimit: 1", drop_ins).pod_pids_limit == pids
 
 
 def test_maps_are_merged_and_lists_replaced(tmp_path: Path) -> None:
@@ -55,8 +59,8 @@ def test_maps_are_merged_and_lists_replaced(tmp_path: Path) -> None:
 
 def test_a_bad_drop_in_is_refused_by_name(tmp_path: Path) -> None:
     """The drop-in's own path stands in the message."""
-    with pytest.raises(ConfigurationRefused, match=r"kubelet\.conf\.d/1\.conf: maxPods: 'x' is text"):
-        load(tmp_path, "", {"1.conf": "maxPods: x"})
+    with pytest.raises(ConfigurationRefused, match=r"kubelet\.conf\.d/1\.conf: podPidsLimit: 'x' is text"):
+        load(tmp_path, "", {"1.conf": "podPidsLimit: x"})
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:

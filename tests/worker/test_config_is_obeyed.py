@@ -1,0 +1,70 @@
+"""Does anything that an operator can set reach no code at all, and would be obeyed in silence?"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+import worker
+from worker.config import Dns, ImagePulls, Logging, NodeConfig, Tracing
+from worker.settings import tempolet_configuration as own
+from worker.settings.feature_gates import ACTED_ON as GATES_ACTED_ON
+from worker.settings.flags import KEY_FLAGS
+from worker.settings.kubelet_configuration import ACTED_ON
+from worker.settings.kubelet_schema import default_values, leaves, load_schema
+
+ROOM = Path(worker.__file__).parent
+NOT_YET_ASKED = {"feature_gates"}  # the one gate that is acted on is asked while the configuration is checked
+
+
+def attributes_read() -> Iterator[str]:
+    """Give each attribute name that the worker's code reads, outside of the configuration itself."""
+    for path in ROOM.rglob("*.py"):
+        if path.parent.name == "settings" or path.name == "config.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute):
+                yield node.attr
+
+
+def own_keys(model: type[BaseModel]) -> Iterator[str]:
+    """Give the leaves of our own file."""
+    for name, one in model.model_fields.items():
+        if isinstance(one.annotation, type) and issubclass(one.annotation, BaseModel):
+            yield from own_keys(one.annotation)
+        else:
+            yield name
+
+
+@pytest.mark.parametrize("kind", [NodeConfig, ImagePulls, Dns, Tracing, Logging])
+def test_every_field_is_read_somewhere(kind: type) -> None:
+    """A field that nobody reads is a promise that nobody keeps."""
+    read = set(attributes_read())
+    assert {one.name for one in fields(kind)} - read - NOT_YET_ASKED == set()
+
+
+def test_every_key_of_our_own_is_read_somewhere() -> None:
+    """`NodeConfig` gives some of them by a property of its own."""
+    read = set(attributes_read())
+    by_property = {"payload_key_file", "token_file", "start_limit"}
+    assert by_property - {"token_file"} <= read
+    assert "codec_token_file" in read
+    keys = set(own_keys(own.TempoletConfiguration)) - {"api_version", "kind"}
+    assert keys - read - by_property == set()
+
+
+def test_what_is_said_to_be_acted_on_are_keys_of_the_kubelet() -> None:
+    """A mistyped name there would silence a warning that is due."""
+    known = {path for path, _ in leaves(default_values())} | set(load_schema().fields)
+    known |= {"tracing.endpoint", "tracing.samplingRatePerMillion"}  # without a default
+    assert known >= ACTED_ON
+    assert set(load_schema().feature_gates) >= set(GATES_ACTED_ON)
+
+
+def test_every_flag_stands_for_a_key() -> None:
+    """Flags and keys share their checks."""
+    known = {path for path, _ in leaves(default_values())} | set(load_schema().fields)
+    assert {flag.key for flag in KEY_FLAGS} <= known
