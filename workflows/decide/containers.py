@@ -43,7 +43,7 @@ def policy_of(situation: Situation) -> RestartPolicy:
 
 def is_init(situation: Situation, name: str) -> bool:
     """Say whether it is an init container."""
-    return any(one.name == name for one in situation.init_containers)
+    return name in situation.init_names
 
 
 def standing(situation: Situation, container: V1Container) -> Standing:

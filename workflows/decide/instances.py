@@ -93,7 +93,7 @@ def ended(situation: Situation, name: str, facts: ContainerFacts, end: Exit) -> 
     for one in (*situation.init_containers, *situation.containers):
         if one.name != name:
             continue
-        if one in situation.init_containers and end.exit_code == 0:
+        if name in situation.init_names and end.exit_code == 0:
             facts.done_in_sandbox = facts.sandbox_id
         image, policy = image_asked(one)
         if policy == "Always":

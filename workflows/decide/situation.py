@@ -35,6 +35,11 @@ class Situation:
     settings: NodeSettings = field(default_factory=NodeSettings)
     busy: Mapping[str, Action] = field(default_factory=dict)
     """Actions under way, by key."""
+    init_names: frozenset[str] = field(init=False)
+    """The init containers' names: looked up for every container, so gathered once."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "init_names", frozenset(one.name for one in self.init_containers))
 
     @property
     def init_containers(self) -> list[V1Container]:
