@@ -19,11 +19,6 @@ def memory_capacity() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def default_start_limit() -> int:
-    """Say how many starts the runtime gets at once: two a core (design §4.11)."""
-    return 2 * (os.cpu_count() or 1)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivitySettings:
     """What of the node's configuration the activities need; the names are KubeletConfiguration's where it has them."""

@@ -29,15 +29,12 @@ CHANNEL_OPTIONS: Final = (
 
 READ_SECONDS: Final = 20.0
 """Lists and statuses: a runtime that needs longer is as good as away, and the caller asks again."""
-DEADLINE_SECONDS: Final[Mapping[str, float]] = {
-    "RunPodSandbox": 200.0,  # twice the others, as the kubelet's: it waits for CNI
-    "StopPodSandbox": 100.0,
-    "RemovePodSandbox": 100.0,
-    "CreateContainer": 100.0,
-    "StartContainer": 100.0,
-    "RemoveContainer": 100.0,
-    "PullImage": 82800.0,  # containerd itself ends a pull that makes no progress
-}
+REQUEST_SECONDS: Final = 120.0
+"""Create, Start, Remove and StopPodSandbox: runtimeRequestTimeout's default, and the most that the limits leave room for."""
+SANDBOX_SHARE: Final = 2
+"""RunPodSandbox gets twice as long, as from the kubelet: it waits for CNI."""
+PULL_SECONDS: Final = 82800.0
+"""containerd itself ends a pull that makes no progress."""
 STOP_MARGIN_SECONDS: Final = 60.0
 """StopContainer may last its grace and this long: the runtime waits until the killed process is gone."""
 
@@ -45,10 +42,12 @@ STOP_MARGIN_SECONDS: Final = 60.0
 class RuntimeClient:
     """One connection to a CRI endpoint; raises `CriError` where a call does not succeed.
 
-    `interceptors` are grpc.aio client interceptors (`observe.CallObserver`); they see every call. Any: grpc has no types.
+    `interceptors` are grpc.aio client interceptors (metrics, tracing); they see every call.
     """
 
-    def __init__(self, endpoint: str, start_limit: StartLimit, interceptors: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, endpoint: str, start_limit: StartLimit, interceptors: Sequence[Any] = ()
+    ) -> None:
         self.endpoint = endpoint
         self._start_limit = start_limit
         target = endpoint if "://" in endpoint else f"unix://{endpoint}"
@@ -62,12 +61,12 @@ class RuntimeClient:
 
     async def version(self) -> cri.VersionResponse:
         """Ask who answers here, and with which CRI version."""
-        answer: cri.VersionResponse = await self._ask(self._runtime.Version, "Version", cri.VersionRequest())
+        answer: cri.VersionResponse = await self._ask(self._runtime.Version, cri.VersionRequest())
         return answer
 
     async def status(self) -> cri.RuntimeStatus:
         """Read the runtime's conditions: RuntimeReady and NetworkReady."""
-        answer = await self._ask(self._runtime.Status, "Status", cri.StatusRequest())
+        answer = await self._ask(self._runtime.Status, cri.StatusRequest())
         status: cri.RuntimeStatus = answer.status
         return status
 
@@ -75,30 +74,30 @@ class RuntimeClient:
         """Make and start a sandbox, network included; answers its id."""
         request = cri.RunPodSandboxRequest(config=config, runtime_handler=runtime_handler)
         async with self._start_limit.permit():
-            answer = await self._ask(self._runtime.RunPodSandbox, "RunPodSandbox", request)
+            answer = await self._ask(self._runtime.RunPodSandbox, request, SANDBOX_SHARE * REQUEST_SECONDS)
         return str(answer.pod_sandbox_id)
 
     async def stop_pod_sandbox(self, sandbox_id: str) -> None:
         """Kill what runs in a sandbox and give its network back; idempotent by CRI's word."""
         request = cri.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
-        await self._ask(self._runtime.StopPodSandbox, "StopPodSandbox", request)
+        await self._ask(self._runtime.StopPodSandbox, request, REQUEST_SECONDS)
 
     async def remove_pod_sandbox(self, sandbox_id: str) -> None:
         """Remove a sandbox with all containers in it; idempotent by CRI's word."""
         request = cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
-        await self._ask(self._runtime.RemovePodSandbox, "RemovePodSandbox", request)
+        await self._ask(self._runtime.RemovePodSandbox, request, REQUEST_SECONDS)
 
     async def list_pod_sandbox(self, labels: Mapping[str, str] | None = None) -> Sequence[cri.PodSandbox]:
         """List sandboxes that carry all of `labels`."""
         request = cri.ListPodSandboxRequest(filter=cri.PodSandboxFilter(label_selector=labels))
-        answer = await self._ask(self._runtime.ListPodSandbox, "ListPodSandbox", request)
+        answer = await self._ask(self._runtime.ListPodSandbox, request)
         items: Sequence[cri.PodSandbox] = answer.items
         return items
 
     async def pod_sandbox_status(self, sandbox_id: str) -> cri.PodSandboxStatus:
         """Read a sandbox's state, IPs and time of creation."""
         request = cri.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id)
-        answer = await self._ask(self._runtime.PodSandboxStatus, "PodSandboxStatus", request)
+        answer = await self._ask(self._runtime.PodSandboxStatus, request)
         status: cri.PodSandboxStatus = answer.status
         return status
 
@@ -108,37 +107,37 @@ class RuntimeClient:
         """Make a container without starting it; answers its id."""
         request = cri.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox_config)
         async with self._start_limit.permit():
-            answer = await self._ask(self._runtime.CreateContainer, "CreateContainer", request)
+            answer = await self._ask(self._runtime.CreateContainer, request, REQUEST_SECONDS)
         return str(answer.container_id)
 
     async def start_container(self, container_id: str) -> None:
         """Start a created container."""
         request = cri.StartContainerRequest(container_id=container_id)
         async with self._start_limit.permit():
-            await self._ask(self._runtime.StartContainer, "StartContainer", request)
+            await self._ask(self._runtime.StartContainer, request, REQUEST_SECONDS)
 
     async def stop_container(self, container_id: str, grace_seconds: int) -> None:
         """Send the stop signal, SIGKILL after the grace (0: at once); returns when the container is down."""
         request = cri.StopContainerRequest(container_id=container_id, timeout=grace_seconds)
         deadline = grace_seconds + STOP_MARGIN_SECONDS
-        await self._ask(self._runtime.StopContainer, "StopContainer", request, deadline)
+        await self._ask(self._runtime.StopContainer, request, deadline)
 
     async def remove_container(self, container_id: str) -> None:
         """Remove a container; idempotent by CRI's word."""
         request = cri.RemoveContainerRequest(container_id=container_id)
-        await self._ask(self._runtime.RemoveContainer, "RemoveContainer", request)
+        await self._ask(self._runtime.RemoveContainer, request, REQUEST_SECONDS)
 
     async def list_containers(self, labels: Mapping[str, str] | None = None) -> Sequence[cri.Container]:
         """List containers that carry all of `labels`."""
         request = cri.ListContainersRequest(filter=cri.ContainerFilter(label_selector=labels))
-        answer = await self._ask(self._runtime.ListContainers, "ListContainers", request)
+        answer = await self._ask(self._runtime.ListContainers, request)
         containers: Sequence[cri.Container] = answer.containers
         return containers
 
     async def container_status(self, container_id: str) -> cri.ContainerStatus:
         """Read a container's state, times, exit code and mounts."""
         request = cri.ContainerStatusRequest(container_id=container_id)
-        answer = await self._ask(self._runtime.ContainerStatus, "ContainerStatus", request)
+        answer = await self._ask(self._runtime.ContainerStatus, request)
         status: cri.ContainerStatus = answer.status
         return status
 
@@ -153,19 +152,19 @@ class RuntimeClient:
     async def image_status(self, image: str) -> cri.Image | None:
         """Look an image up by name, digest or id; None when the node does not have it."""
         request = cri.ImageStatusRequest(image=cri.ImageSpec(image=image))
-        answer = await self._ask(self._images.ImageStatus, "ImageStatus", request)
+        answer = await self._ask(self._images.ImageStatus, request)
         found: cri.Image | None = answer.image if answer.HasField("image") else None
         return found
 
     async def pull_image(self, image: str) -> str:
         """Pull an image; answers the reference to create containers with."""
         request = cri.PullImageRequest(image=cri.ImageSpec(image=image))
-        answer = await self._ask(self._images.PullImage, "PullImage", request)
+        answer = await self._ask(self._images.PullImage, request, PULL_SECONDS)
         return str(answer.image_ref)
 
-    async def _ask(self, method: Any, call: str, request: Any, deadline: float | None = None) -> Any:
-        seconds = DEADLINE_SECONDS.get(call, READ_SECONDS) if deadline is None else deadline
+    async def _ask(self, method: Any, request: Any, deadline: float = READ_SECONDS) -> Any:
+        call = type(request).__name__.removesuffix("Request")
         try:
-            return await method(request, timeout=seconds)
+            return await method(request, timeout=deadline)
         except grpc.aio.AioRpcError as error:
             raise CriError(call, error.code(), error.details() or "no details") from error

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from activities.clients.runtime import DEADLINE_SECONDS, READ_SECONDS, STOP_MARGIN_SECONDS
+from activities.clients.runtime import PULL_SECONDS, READ_SECONDS, REQUEST_SECONDS, SANDBOX_SHARE, STOP_MARGIN_SECONDS
 from proto.temporal import requests
 from workflows.calls import CALLS
 
@@ -14,17 +14,17 @@ READ = READ_SECONDS
 @pytest.mark.parametrize(
     ("asked", "calls"),
     [
-        pytest.param(requests.RunPodSandbox, (READ, DEADLINE_SECONDS["RunPodSandbox"], READ), id="run"),
-        pytest.param(requests.StopPodSandbox, (DEADLINE_SECONDS["StopPodSandbox"],), id="stop-sandbox"),
-        pytest.param(requests.RemovePodSandbox, (DEADLINE_SECONDS["RemovePodSandbox"],), id="remove-sandbox"),
-        pytest.param(requests.PullImage, (READ, DEADLINE_SECONDS["PullImage"], READ), id="pull"),
+        pytest.param(requests.RunPodSandbox, (READ, SANDBOX_SHARE * REQUEST_SECONDS, READ), id="run"),
+        pytest.param(requests.StopPodSandbox, (REQUEST_SECONDS,), id="stop-sandbox"),
+        pytest.param(requests.RemovePodSandbox, (REQUEST_SECONDS,), id="remove-sandbox"),
+        pytest.param(requests.PullImage, (READ, PULL_SECONDS, READ), id="pull"),
         pytest.param(
             requests.StartContainer,
-            (READ, DEADLINE_SECONDS["CreateContainer"], DEADLINE_SECONDS["StartContainer"], READ),
+            (READ, REQUEST_SECONDS, REQUEST_SECONDS, READ),
             id="start",
         ),
         pytest.param(requests.StopContainer, (STOP_MARGIN_SECONDS, READ), id="stop-beyond-its-grace"),
-        pytest.param(requests.RemoveContainer, (DEADLINE_SECONDS["RemoveContainer"],), id="remove-container"),
+        pytest.param(requests.RemoveContainer, (REQUEST_SECONDS,), id="remove-container"),
         pytest.param(requests.ReadPodRuntime, (READ, READ), id="read"),
     ],
 )

@@ -8,7 +8,8 @@ from activities.clients.observe import CallObserver
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.image_pulls import ImagePulls
-from activities.node_services import ActivitySettings, NodeServices
+from activities.node_services import ActivitySettings, NodeServices, memory_capacity
+from proto.kubernetes.resources import NodeResources
 from worker.config import NodeConfig
 
 UNLIMITED: Final = 1000
@@ -33,4 +34,6 @@ def activity_settings(config: NodeConfig) -> ActivitySettings:
         cluster_dns=config.dns.cluster_dns,
         cluster_domain=config.dns.cluster_domain,
         resolv_conf=Path(config.dns.resolv_conf) if config.dns.resolv_conf else None,
+        seccomp_default=config.seccomp_default,
+        resources=NodeResources(memory_capacity(), config.cpu_cfs_quota, config.cpu_cfs_quota_period),
     )
