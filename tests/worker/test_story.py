@@ -93,6 +93,24 @@ def test_a_failure_carries_its_reason_and_message(recorded: Recorder) -> None:
     assert recorded.texts()[1:] == ["image busybox:9 (Always) failed after 2.00 s: ErrImagePull: busybox:9: not found"]
 
 
+def test_a_predecessor_that_is_still_there_is_no_failure(recorded: Recorder) -> None:
+    """An edited manifest's new pod waits for the old one."""
+    asked = recorded.ask(names.RUN_POD_SANDBOX, RUN_SANDBOX)
+    recorded.event(
+        "ACTIVITY_TASK_FAILED", scheduled_event_id=asked, failure=failure("u-0 is still here", "PredecessorPresent")
+    )
+    assert recorded.texts()[1:] == ["sandbox attempt 0 waits: u-0 is still here"]
+
+
+def test_a_sandbox_that_we_stopped_is_not_lost(recorded: Recorder) -> None:
+    """Only what the runtime did by itself is news."""
+    recorded.do(names.RUN_POD_SANDBOX, RUN_SANDBOX, requests.PodSandbox("s1", 0))
+    recorded.do(names.STOP_POD_SANDBOX, requests.StopPodSandbox(POD, "s1"))
+    seen_now = requests.PodRuntime(sandboxes=(requests.RuntimeSandbox("s1", 0, ready=False),))
+    recorded.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), seen_now)
+    assert recorded.texts()[2:] == ["sandbox stopped (0.00 s)"]
+
+
 def test_tries_are_told(recorded: Recorder) -> None:
     """While the runtime is away Temporal tries again; the story says how often and why."""
     why = failure("no container runtime answers", "RuntimeUnavailable")

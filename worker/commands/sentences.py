@@ -128,9 +128,8 @@ def _deletion(told: Told, signal: signals.DeletionRequested) -> Iterator[str]:
     yield f"deletion requested by {signal.source}: {signal.reason}{why}{grace}"
 
 
-def _changed(_: Told, signal: signals.RuntimeChanged) -> Iterator[str]:
-    if signal.sandbox_lost:
-        yield f"the runtime lost the pod's sandbox ({signal.source})"
+def _changed(_: Told, __: signals.RuntimeChanged) -> Iterator[str]:
+    yield from ()  # a hint: the look at the runtime that follows tells what it was
 
 
 def _listed(told: Told, signal: signals.PodListed) -> Iterator[str]:
@@ -201,6 +200,11 @@ def _ends(told: Told, containers: Iterable[requests.RuntimeContainer]) -> Iterat
         yield f"container {one.name} ended: exit {one.exit_code}{why}{ran}{message}"
 
 
+def _sandbox_stopped(told: Told, done: Done) -> Iterator[str]:
+    told.ready_sandboxes.discard(done.asked.sandbox_id)
+    yield f"sandbox stopped ({seconds(done.took)})"
+
+
 def _plain(what: Callable[[Any], str]) -> Callable[[Told, Done], Iterator[str]]:
     """Say what was done and how long it took, for activities whose answer says nothing."""
 
@@ -234,7 +238,7 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
         requests.StopPodSandbox,
         None,
         lambda asked: f"stopping sandbox {asked.sandbox_id[:_IDENTITY]}",
-        _plain(lambda _: "sandbox stopped"),
+        _sandbox_stopped,
     ),
     names.REMOVE_POD_SANDBOX: ActivityRow(
         requests.RemovePodSandbox,

@@ -17,6 +17,7 @@ from temporalio.api.enums.v1 import EventType, TimeoutType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
+from activities.errors import PREDECESSOR_PRESENT
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.commands import sentences
 from worker.commands.sentences import Told, reading
@@ -155,7 +156,11 @@ def _activity_completed(teller: _Teller, event: HistoryEvent, at: datetime) -> I
 def _activity_failed(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
     attributes = event.activity_task_failed_event_attributes
     asked = teller.asked.pop(attributes.scheduled_event_id, None)
-    if asked is not None:
+    if asked is None:
+        return
+    if attributes.failure.application_failure_info.type == PREDECESSOR_PRESENT:
+        yield f"{_what(asked)} waits: {_message(attributes.failure)}"
+    else:
         took = sentences.seconds(at - asked.at)
         yield f"{_what(asked)} failed after {took}: {said_failure(attributes.failure)}{_tries(asked)}"
 
@@ -261,10 +266,13 @@ def _tries(asked: _Asked) -> str:
 
 def said_failure(failure: Failure) -> str:
     """Say a failure: its Kubernetes reason and message, which the codec keeps in the encoded attributes."""
-    encoded = reading(failure.encoded_attributes.data, dict[str, Any]) or {}
-    message = encoded.get("message") or failure.message
     reason = failure.application_failure_info.type
-    return f"{reason}: {message}" if reason else str(message)
+    return f"{reason}: {_message(failure)}" if reason else _message(failure)
+
+
+def _message(failure: Failure) -> str:
+    encoded = reading(failure.encoded_attributes.data, dict[str, Any]) or {}
+    return str(encoded.get("message") or failure.message)
 
 
 def _read(payloads: Payloads, kind: Any) -> Any:

@@ -1,0 +1,71 @@
+"""Does every recorded life read as the life it was?"""
+
+import re
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from worker.commands.replay import read_history
+from worker.commands.story import Line, tell
+
+HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
+LIVES = {
+    name: list(paths)
+    for name, paths in groupby(HISTORIES, key=lambda path: re.sub(r"^v\d+-|-\d+$", "", path.stem) + path.stem[:3])
+}
+SAID = {
+    "plain": ["manifest .* listed", "directories made", "image .* present", "sandbox attempt 0 ready", "container "],
+    "three-init-containers": [*(f"container init-{one} ended: exit 0" for one in range(3)), "container main started"],
+    "failing-init": ["container init-1 ended: exit 1", "pod Failed"],
+    "crash-loop": ["main ended: exit 1", "restart 1", "waits .*CrashLoopBackOff: restart 2", "restart 2", "restart 3"],
+    "image-not-found": ["image .* failed after .*ErrImagePull", "waits 10.0 s: ErrImagePull", "ImagePullBackOff"],
+    "deletion-during-start": ["deletion requested by file: ManifestRemoved", "sandbox removed", "the pod is gone"],
+    "sandbox-killed": ["sandbox attempt 0 is not ready any more", "sandbox attempt 1 ready", "started, restart 1"],
+    "worker-restarted": ["another worker took over"],
+    "finished": ["container main ended: exit 0 Completed", "pod Succeeded"],
+}
+
+
+def story(paths: list[Path], *, together: bool = True) -> list[Line]:
+    """Tell all runs of a life, or of two lives one after the other."""
+    histories = [read_history(path).events for path in paths]
+    told = [tell(histories)] if together else [tell([one]) for one in histories]
+    return [line for one in told for line in one.lines]
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
+def test_every_line_has_its_words(path: Path) -> None:
+    """Nothing is unknown to the story, and it runs forward in time."""
+    lines = story([path])
+    assert lines
+    assert not [line for line in lines if "cannot be read" in line.text or "does not know" in line.text]
+    assert not [line for line in lines if re.fullmatch(r"\w+ done", line.text)]
+    assert [line.at for line in lines] == sorted(line.at for line in lines)
+
+
+@pytest.mark.parametrize("life", SAID)
+def test_the_life_is_told_in_its_order(life: str) -> None:
+    """What made this life worth recording stands in its story."""
+    recorded = [paths for name, paths in LIVES.items() if name.startswith(f"{life}v")]
+    assert recorded
+    for paths in recorded:
+        texts = "\n".join(line.text for line in story(paths))
+        assert re.search("(?s)" + ".*".join(SAID[life]), texts), texts
+
+
+@pytest.mark.parametrize("life", ["continue-as-new", "listed-again"])
+def test_runs_of_one_workflow_are_one_story(life: str) -> None:
+    """The second run goes on where the first ended."""
+    for paths in (paths for name, paths in LIVES.items() if name.startswith(f"{life}v")):
+        lines = story(paths)
+        assert {line.run for line in lines} == {1, 2}
+        assert [line for line in lines if line.text.endswith(("goes on in a new run", "it begins anew"))]
+        assert lines[-1].text.startswith("the pod is gone")
+
+
+def test_an_edited_manifest_is_two_lives() -> None:
+    """The old pod goes, the new one waits for it."""
+    for paths in (paths for name, paths in LIVES.items() if name.startswith("manifest-editv")):
+        texts = "\n".join(line.text for line in story(paths, together=False))
+        assert re.search("(?s)ManifestReplaced.*the pod is gone.*attempt 0 waits: .*no other pod of this name", texts)
