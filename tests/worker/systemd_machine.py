@@ -1,0 +1,173 @@
+"""A real systemd as PID 1 of a PID namespace, for `test_systemd`: units are run, not only read.
+
+It has mounts of its own (a tmpfs on /run, its own view of every cgroup hierarchy) and finds units in one folder only, so
+nothing of the machine's own units or systemd is touched. Everything in it dies with the namespace's first process.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+SYSTEMD: Final = Path("/lib/systemd/systemd")
+TARGETS: Final = ("default", "sysinit", "basic", "shutdown", "network-online", "multi-user")
+INSIDE: Final = """
+set -e
+while read -r _ at type options _; do
+  case "$type $options" in
+    "cgroup2 "*) echo "$at cgroup2 rw" ;;
+    "cgroup "*name=systemd*) echo "$at cgroup none,name=systemd" ;;
+    "cgroup "*) echo "$at cgroup ${at##*/}" ;;
+  esac
+done < /proc/self/mounts | while read -r at type options; do
+  umount "$at"; mount -t "$type" -o "$options" "$type" "$at"
+done
+mount -t tmpfs tmpfs /run
+exec "$0" --system --show-status=no
+"""
+
+
+def hierarchies() -> list[Path]:
+    """List where cgroup hierarchies are mounted."""
+    lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return [Path(fields[1]) for fields in lines if fields[2] in {"cgroup", "cgroup2"}]
+
+
+class Machine:
+    """One such systemd; a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        self.units = folder / "units"
+        self.log = folder / "systemd.log"
+        self.units.mkdir()
+        self._cgroups = [at / f"tempolet-systemd-{os.getpid()}-{time.monotonic_ns()}" for at in hierarchies()]
+        for target in TARGETS:
+            self.write(f"{target}.target", "[Unit]\nDefaultDependencies=no\nAllowIsolate=yes\n")
+        self._shell: subprocess.Popen[bytes] | None = None
+        self._first = 0
+
+    def __enter__(self) -> "Machine":
+        for cgroup in self._cgroups:
+            cgroup.mkdir()
+            for inherited in ("cpuset.cpus", "cpuset.mems"):  # v1: empty in a new one, which then takes no process
+                if (cgroup / inherited).exists():
+                    (cgroup / inherited).write_text((cgroup.parent / inherited).read_text())
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shell is not None:
+            self._shell.kill()  # unshare's child and with it the namespace
+            self._shell.wait()
+            wait_until(lambda: not Path(f"/proc/{self._first}").exists(), "the namespace's end")
+        for cgroup in self._cgroups:
+            wait_until(lambda at=cgroup: remove_tree(at), f"{cgroup} to be empty")  # type: ignore[misc]
+
+    def _start(self) -> None:
+        moves = " && ".join(f"echo $$ > {cgroup}/cgroup.procs" for cgroup in self._cgroups)
+        unshare = "exec unshare --pid --fork --kill-child --mount --cgroup --mount-proc --propagation private"
+        script = f'{moves} && {unshare} sh -c "$1" "$2"'
+        environment = {
+            "PATH": os.environ["PATH"],
+            "container": "tempolet",
+            "SYSTEMD_UNIT_PATH": str(self.units),
+            "SYSTEMD_LOG_TARGET": "console",
+        }
+        with self.log.open("wb") as log:
+            self._shell = subprocess.Popen(
+                ["sh", "-c", script, "sh", INSIDE, str(SYSTEMD)], env=environment, stdout=log, stderr=log
+            )
+        wait_until(self._answers, f"systemd to answer; its log: {self.log}")
+
+    def _answers(self) -> bool:
+        assert self._shell is not None
+        if self._shell.poll() is not None:
+            raise RuntimeError(f"systemd did not start: {self.log.read_text()}")
+        children = Path(f"/proc/{self._shell.pid}/task/{self._shell.pid}/children").read_text().split()
+        if not children:
+            return False
+        self._first = int(children[0])
+        return "running" in self.systemctl("is-system-running", check=False)
+
+    def write(self, name: str, text: str) -> None:
+        """Put a unit or a drop-in (`x.service.d/y.conf`) into the units' folder."""
+        path = self.units / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    def systemctl(self, *arguments: str, check: bool = True) -> str:
+        """Run systemctl inside; gives its output, raises with it when it fails."""
+        return self.inside("systemctl", "--no-pager", *arguments, check=check)
+
+    def inside(self, *command: str, check: bool = True) -> str:
+        """Run a command inside; gives its output, raises with it when it fails."""
+        enter = ["nsenter", "--target", str(self._first), "--mount", "--pid", "--cgroup"]
+        environment = {"PATH": os.environ["PATH"], "SYSTEMD_UNIT_PATH": str(self.units)}
+        done = subprocess.run(
+            [*enter, *command], capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
+        if check and done.returncode:
+            raise AssertionError(f"{command}: {done.stdout}{done.stderr}\n{self.log.read_text()[-3000:]}")
+        return done.stdout + done.stderr
+
+    def show(self, unit: str) -> Mapping[str, str]:
+        """Read a unit's properties."""
+        lines = self.systemctl("show", unit).splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    def pid(self, unit: str) -> int:
+        """Give the id of a unit's main process as the test sees it."""
+        inside = self.show(unit)["MainPID"]
+        for status in Path("/proc").glob("[0-9]*/status"):
+            with contextlib.suppress(OSError):
+                ids = next(line for line in status.read_text().splitlines() if line.startswith("NSpid:")).split()[1:]
+                if len(ids) == len(self._depth()) and ids[-1] == inside and same_namespace(int(ids[0]), self._first):
+                    return int(ids[0])
+        raise AssertionError(f"{unit} has no process {inside}")
+
+    def _depth(self) -> list[str]:
+        status = Path(f"/proc/{self._first}/status").read_text().splitlines()
+        return next(line for line in status if line.startswith("NSpid:")).split()[1:]
+
+
+def same_namespace(one: int, other: int) -> bool:
+    """Say whether two processes are in one PID namespace."""
+    return Path(f"/proc/{one}/ns/pid").readlink() == Path(f"/proc/{other}/ns/pid").readlink()
+
+
+def remove_tree(cgroup: Path) -> bool:
+    """Remove a cgroup and those in it; False while a dying process is still inside."""
+    if not cgroup.exists():
+        return True
+    for folder, _, _ in os.walk(cgroup, topdown=False):
+        with contextlib.suppress(OSError):
+            Path(folder).rmdir()
+    return not cgroup.exists()
+
+
+def wait_until(true: Callable[[], bool], what: str, seconds: float = 20) -> None:
+    """Wait for another process; there is no event to await."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds} s for {what}")
+        time.sleep(0.05)
+
+
+def skip_unless_possible() -> None:
+    """Name what is missing for such a machine."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    missing = [name for name in ("unshare", "nsenter", "systemctl") if shutil.which(name) is None]
+    if missing or not SYSTEMD.exists():
+        pytest.skip(f"needs {', '.join([*missing, str(SYSTEMD)])}: install systemd and util-linux")
