@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from activities.network import hosts_file
+from activities.network import hosts_file, on_host_network
 from activities.node_services import NodeServices
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.requests import StartContainer
@@ -24,8 +24,9 @@ def container_mounts(services: NodeServices, request: StartContainer, attempt: i
     name = str(container["name"])
     paths.container_logs(name).mkdir(parents=True, exist_ok=True)
     mounts = []
-    node_hosts = services.settings.node_hosts
-    content = hosts_file(request.sandbox_spec, request.ips, node_hosts.read_text(errors="replace"))
+    shares_network = on_host_network(request.sandbox_spec)
+    node_hosts = services.settings.node_hosts.read_text(errors="replace") if shares_network else ""
+    content = hosts_file(request.sandbox_spec, request.ips, node_hosts)
     if content is not None:
         _write(paths.etc_hosts, content, _HOSTS_MODE)
         mounts.append(cri.Mount(container_path="/etc/hosts", host_path=str(paths.etc_hosts)))

@@ -33,14 +33,12 @@ class ImagePulls:
         self._burst = max(1, burst)
         self._next_at = 0.0
         self._under_way: dict[str, _Pull] = {}
-        self._running: set[str] = set()
-
-    def running(self, image: str) -> bool:
-        """Say whether an image's pull has begun; before that it waits for a place."""
-        return image in self._running
 
     async def pull(self, image: str, pull_image: Callable[[str], Awaitable[str]]) -> str:
-        """Pull an image, or wait for the pull of it that is under way; answers its reference, raises its error."""
+        """Pull an image, or wait for the pull of it that is under way; answers its reference, raises its error.
+
+        `pull_image` is called when there is a place for it, and not at all by those who share a pull.
+        """
         pull = self._under_way.get(image)
         if pull is None:
             pull = _Pull(asyncio.create_task(self._run(image, pull_image), name=f"pull {image}"))
@@ -58,11 +56,7 @@ class ImagePulls:
     async def _run(self, image: str, pull_image: Callable[[str], Awaitable[str]]) -> str:
         async with self._places:
             await self._wait_for_rate()
-            self._running.add(image)
-            try:
-                return await pull_image(image)
-            finally:
-                self._running.discard(image)
+            return await pull_image(image)
 
     async def _wait_for_rate(self) -> None:
         """Let a burst through, then one pull in each pause; who comes too early waits, nobody is refused."""

@@ -5,6 +5,7 @@ RegistryUnavailable, SignatureValidationFailed. The back-off between tries is th
 the sandbox is being made.
 """
 
+from collections.abc import Awaitable
 from datetime import timedelta
 from time import monotonic
 from typing import Final
@@ -49,9 +50,14 @@ class ImageActivities:
 
     async def _pull(self, image: str) -> PulledImage:
         started = monotonic()
-        async with heartbeating(f"pull {image}"):
+        async with heartbeating(f"wait for {image}: other pulls go first, or another pod pulls it") as heart:
+
+            def pull(asked: str) -> Awaitable[str]:
+                heart.say(f"pull {asked}, {monotonic() - started:.0f} s after it was asked for")
+                return self._services.runtime.pull_image(asked)
+
             try:
-                image_ref = await self._services.pulls.pull(image, self._services.runtime.pull_image)
+                image_ref = await self._services.pulls.pull(image, pull)
             except CriError as error:
                 raise self._pull_failed(image, error) from error
         took = timedelta(seconds=monotonic() - started)

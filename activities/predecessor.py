@@ -24,7 +24,7 @@ from proto.temporal.pod import Lifecycle, PodKey
 from proto.temporal.requests import AwaitPredecessor
 
 _FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 0.5
 
 
 class PredecessorActivities:

@@ -45,9 +45,7 @@ class RuntimeClient:
     `interceptors` are grpc.aio client interceptors (metrics, tracing); they see every call.
     """
 
-    def __init__(
-        self, endpoint: str, start_limit: StartLimit, interceptors: Sequence[Any] = ()
-    ) -> None:
+    def __init__(self, endpoint: str, start_limit: StartLimit, interceptors: Sequence[Any] = ()) -> None:
         self.endpoint = endpoint
         self._start_limit = start_limit
         target = endpoint if "://" in endpoint else f"unix://{endpoint}"

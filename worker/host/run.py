@@ -14,6 +14,7 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities import NodeServices, activities
+from activities.unexpected import UnexpectedErrors
 from proto.temporal.names import node_task_queue
 from worker.config import NodeConfig
 from worker.host.pod_cache import PodCache, publishing
@@ -81,7 +82,7 @@ def pod_worker(config: NodeConfig, client: Client, services: NodeServices, snaps
         workflows=[PodWorkflow],
         activities=activities(services),
         workflow_runner=sandbox_runner(),
-        interceptors=[publishing(snapshots.publish)],
+        interceptors=[publishing(snapshots.publish), UnexpectedErrors()],
         max_concurrent_workflow_tasks=WORKFLOW_TASKS,
         max_concurrent_activities=ACTIVITIES,
         sticky_queue_schedule_to_start_timeout=STICKY,
