@@ -151,18 +151,18 @@ class PodWorkflow:
         """Begin a new run with everything known, once nothing is under way and nothing unread."""
         if self.is_long() and not self.under_way and not self.arrived:
             self.observed.signals = 0
-            self.go_on(self.observed)
+            self.go_on(self.observed, self.start.pod)
 
     def start_anew(self) -> None:
-        """Begin the pod's life again: its source took it back while it was going."""
-        self.go_on(None)
+        """Begin the pod's life again, as its source lists it now."""
+        self.go_on(None, self.observed.listed_pod or self.start.pod)
 
-    def go_on(self, observed: Observed | None) -> None:
+    def go_on(self, observed: Observed | None, pod: PodJson) -> None:
         """Continue as new; raises Temporal's own exception for that."""
         workflow.continue_as_new(
             PodStart(
                 node=self.start.node,
-                pod=self.start.pod,
+                pod=pod,
                 source=self.start.source,
                 path=self.start.path,
                 behaviour=self.start.behaviour,

@@ -170,6 +170,8 @@ class Observed:
     """All containers have ended for good (phase Succeeded or Failed)."""
     cleaned: bool = False
     """Nothing of the pod is left on the node."""
+    listed_pod: PodJson | None = None
+    """What the source lists now, where that differs under the same uid: the pod that starts afterwards."""
     listed_again: bool = False
     """The source listed the pod again while it was being deleted: it starts anew afterwards."""
     runtime_stale: bool = False

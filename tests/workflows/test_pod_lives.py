@@ -237,3 +237,16 @@ async def fresh(node: Node, pod: PodJson):  # type: ignore[no-untyped-def] # noq
     return node.client.get_workflow_handle(
         str(names.PodWorkflowId(node.name, meta["namespace"], meta["name"], meta["uid"]))
     )
+
+
+async def test_a_pod_edited_under_a_uid_of_its_own_is_replaced(node: Node) -> None:
+    """The uid does not tell the edit, so the listing carries the new pod: the old one goes, the new one comes."""
+    pod = pod_json()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    edited = {**pod, "spec": {**pod["spec"], "containers": [container("web", image="busybox:2")]}}
+    await handle.signal(names.POD_LISTED, PodListed("file", pod=pod))
+    await handle.signal(names.POD_LISTED, PodListed("file", pod=edited))
+    await node.until(pod, lambda one: one.ready and one.status["containerStatuses"][0]["image"] == "busybox:2")
+    assert len(node.runtime.named(names.RUN_POD_SANDBOX)) == 2
+    await node.delete(await fresh(node, pod))

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -26,6 +26,7 @@ from proto.temporal.signals import DeletionRequested, PodListed
 from worker.poller.manifest_folder import Listing
 from worker.poller.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalAway
 from worker.poller.static_pod import StaticPod
+from workflows.decide.hints import lasting
 from workflows.versions import CURRENT
 
 SOURCE: Final = "file"
@@ -33,8 +34,6 @@ RETRY_FIRST: Final = timedelta(milliseconds=100)
 RETRY_LONGEST: Final = timedelta(seconds=5)
 RETRY_REFUSED: Final = timedelta(seconds=20)
 VISIBILITY_LAGS: Final = timedelta(seconds=10)
-SEEN_ANNOTATION: Final = "kubernetes.io/config.seen"
-"""When the manifest was read: no change of the pod."""
 _DERIVED_UID: Final = re.compile("[0-9a-f]{32}")
 
 _log: Final = structlog.get_logger(__name__)
@@ -267,13 +266,7 @@ def _why(old: OpenPod, new: StaticPod | None, listing: Listing) -> tuple[str, st
 
 
 def _same(one: StaticPod, other: StaticPod) -> bool:
-    return one is other or (one.uid == other.uid and _lasting(one.pod) == _lasting(other.pod))
-
-
-def _lasting(pod: PodJson) -> dict[str, Any]:
-    annotations = dict(pod["metadata"].get("annotations") or {})
-    annotations.pop(SEEN_ANNOTATION, None)
-    return {**pod, "metadata": {**pod["metadata"], "annotations": annotations}}
+    return one is other or (one.uid == other.uid and lasting(one.pod) == lasting(other.pod))
 
 
 def _path(pod: OpenPod | None) -> str:

@@ -1,10 +1,15 @@
 """What a signal changes: signals are hints and wishes, so none of them decides anything here (design §4.3)."""
 
-from proto.temporal.pod import Deletion, Observed
+from typing import Final
+
+from proto.temporal.pod import Deletion, Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from workflows.decide.grace import pod_grace, shorter
 from workflows.decide.situation import Situation
+
+SEEN_ANNOTATION: Final = "kubernetes.io/config.seen"
+"""When the manifest was read."""
 
 Signal = PodListed | DeletionRequested | RuntimeChanged
 
@@ -15,7 +20,7 @@ def hear(situation: Situation, signal: Signal) -> None:
     observed.signals += 1
     match signal:
         case PodListed():
-            observed.listed_again = observed.deletion is not None
+            hear_listing(situation, signal.pod)
         case DeletionRequested():
             observed.listed_again = False
             request_deletion(situation, signal)
@@ -23,6 +28,26 @@ def hear(situation: Situation, signal: Signal) -> None:
             if tells_news(situation, signal):
                 observed.runtime_stale = True
                 observed.runtime_stale_again = situation.is_busy("runtime")
+
+
+def hear_listing(situation: Situation, pod: PodJson | None) -> None:
+    """Take that the pod is wanted: one that goes comes back, one that was edited under its own uid goes and comes back."""
+    observed = situation.observed
+    edited = pod is not None and lasting(pod) != lasting(situation.source)
+    if edited and observed.deletion is None:
+        message = "its manifest was changed and has a uid of its own"
+        request_deletion(situation, DeletionRequested("file", "ManifestReplaced", message))
+    observed.listed_again = observed.deletion is not None
+    observed.listed_pod = pod if observed.listed_again else None
+
+
+def lasting(pod: PodJson) -> PodJson:
+    """Cut off what changes with each reading of a manifest and is no change of the pod."""
+    metadata = pod["metadata"]
+    annotations = {
+        name: value for name, value in (metadata.get("annotations") or {}).items() if name != SEEN_ANNOTATION
+    }
+    return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
 
 def request_deletion(situation: Situation, signal: DeletionRequested) -> None:
