@@ -20,6 +20,7 @@ class Raising(ActivityInboundInterceptor):
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 -- the SDK's name
         """Raise what the test says."""
+        del input
         raise self.error
 
 
