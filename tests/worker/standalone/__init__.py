@@ -1,0 +1,1 @@
+"""The parts of a standalone node that need neither root nor a runtime."""
