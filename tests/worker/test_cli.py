@@ -60,6 +60,24 @@ def test_a_wrong_call(
     assert said.out == ""
 
 
+def test_nothing_asked_is_answered_with_what_can_be(capsys: pytest.CaptureFixture[str]) -> None:
+    """The list of commands, exit codes below it."""
+    assert run([]) == Exit.USAGE
+    said = capsys.readouterr().err
+    for word in (
+        "up",
+        "down",
+        "worker",
+        "poller",
+        "pods",
+        "history",
+        "replay",
+        "version",
+        "5 a replayed history differs",
+    ):
+        assert word in said
+
+
 def test_a_second_worker_is_told_who_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code is its own, so that systemd need not try for ever."""
     with hold_node_lock(tmp_path):

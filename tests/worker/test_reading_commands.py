@@ -95,12 +95,15 @@ async def test_the_newest_pod_of_a_name_one_by_uid_or_all(node: Node, client: Cl
     await listed(client, node, 2)
     old, new = (pod["metadata"]["uid"] for pod in pods)
     asked = ("history", f"default/{node.name}", "-o", "json")
-    for more, expected in (((), [new]), (("--uid", old[:8]), [old]), (("--all",), [old, new])):
+    here = ("--hostname-override", node.name)
+    for more, expected in (((), [new]), (("--uid", old[:8]), [old]), (("--all", *here), [old, new])):
         code, out, _ = await tempolet(*asked, *more)
         assert (code, [life["uid"] for life in json.loads(out)]) == (Exit.DONE, expected)
     code, _, err = await tempolet(*asked, "--uid", "nope")
     assert code == Exit.NOT_FOUND
     assert f"known are {old}, {new}" in err
+    code, _, err = await tempolet(*asked, "--hostname-override", "elsewhere")
+    assert (code, "is or was here" in err) == (Exit.NOT_FOUND, True)
 
 
 async def test_what_a_pod_waits_for_now(node: Node, client: Client, tempolet: Commands) -> None:

@@ -5,6 +5,7 @@ node that `tempolet up` started is meant.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +37,8 @@ def run_app(words: Sequence[str]) -> int:
     """Run one command line; raises CommandFailed for a wrong one."""
     try:
         code = app(list(words), prog_name="tempolet", standalone_mode=False)
-    except click.NoArgsIsHelpError:  # it has shown the help
+    except click.NoArgsIsHelpError as error:
+        typer.echo(error.ctx.get_help() if error.ctx else "tempolet --help says more", err=True)
         return Exit.USAGE
     except click.ClickException as error:
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "tempolet"
@@ -48,9 +50,9 @@ def run_app(words: Sequence[str]) -> int:
 
 def node(root_dir: Path | None, own_config: Path | None, name: str | None) -> NodeConfig:
     """Configure the node that a reading command is about: the named one, or the one that `tempolet up` started."""
-    if root_dir is None and own_config is None and name is None:
-        return load_node_config(standalone_node())
-    return load_node_config(Flags(root_dir=root_dir, tempolet_config=own_config, hostname_override=name))
+    flags = standalone_node() if root_dir is None and own_config is None else Flags()
+    given: dict[str, Any] = {"root_dir": root_dir, "tempolet_config": own_config, "hostname_override": name}
+    return load_node_config(replace(flags, **{key: value for key, value in given.items() if value is not None}))
 
 
 def standalone_node() -> Flags:
@@ -113,7 +115,8 @@ def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
     from worker.commands.history import Wanted, show
 
     one_of(output, ("table", "wide", "json"), "--output")
-    show(node(root_dir, own_config, name), Wanted.parse(pod, uid, every=every), output=output)
+    wanted = replace(Wanted.parse(pod), uid=uid, every=every, node=name)
+    show(node(root_dir, own_config, name), wanted, output=output)
 
 
 @app.command()

@@ -34,14 +34,16 @@ class Wanted:
     name: str
     uid: str | None = None
     every: bool = False
+    node: str | None = None
+    """Only of this node; None: wherever it ran."""
 
     @classmethod
-    def parse(cls, text: str, uid: str | None, *, every: bool) -> "Wanted":
+    def parse(cls, text: str) -> "Wanted":
         """Read NAMESPACE/POD; raises CommandFailed."""
         namespace, slash, name = text.partition("/")
         if not slash or not namespace or not name or "/" in name:
             raise CommandFailed(f"{text!r}: write NAMESPACE/POD, for example default/{text.strip('/')}", Exit.USAGE)
-        return cls(namespace, name, uid, every)
+        return cls(namespace, name)
 
 
 @dataclass(slots=True)
@@ -87,6 +89,8 @@ def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
 async def _find(config: NodeConfig, wanted: Wanted) -> list[Life]:
     client = await client_of(config)
     conditions = [f"PodNamespace = {quoted(wanted.namespace)}", f"PodName = {quoted(wanted.name)}"]
+    if wanted.node is not None:
+        conditions.append(f"PodNode = {quoted(config.node_name)}")
     by_id: dict[str, Life] = {}
     async for one in executions(client, conditions):
         by_id.setdefault(one.id, Life(one.id)).runs.append(one)

@@ -139,5 +139,11 @@ def _print_table(view: NodeView, *, wide: bool) -> None:
     now = datetime.now(UTC)
     for pod in view.pods:
         table.add_row(*(Text(printable(cell)) for cell in row(pod, now)[: len(columns)]))
-    console = Console(width=None if sys.stdout.isatty() else 10_000)  # a pipe gets whole lines
-    console.print(table)
+    if sys.stdout.isatty():
+        Console().print(table)
+        return
+    console = Console(width=10_000)  # a pipe gets whole lines, without the padding of a terminal's
+    with console.capture() as capture:
+        console.print(table)
+    for line in capture.get().splitlines():
+        print(line.rstrip())
