@@ -1,0 +1,79 @@
+"""Is a process found again by its pid file, and never a stranger that has its number by now?"""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from worker.standalone.process import Command, Supervised, end_process, last_lines, wait_for_end
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Supervised:
+    """Give a process that is not started yet."""
+    return Supervised(tmp_path / "run" / "sleeper.pid")
+
+
+def command(tmp_path: Path, script: str = "echo up; exec sleep 60") -> Command:
+    """Give a command whose output goes to a log."""
+    return Command(["sh", "-c", script], tmp_path / "log" / "sleeper.log", {"TEMPOLET_TEST": "x"})
+
+
+def test_it_lives_on_in_a_session_of_its_own_until_it_is_stopped(sleeper: Supervised, tmp_path: Path) -> None:
+    """Started once, found again, stopped, gone."""
+    identity = sleeper.start(command(tmp_path))
+    assert os.getsid(identity.pid) == identity.pid
+    assert sleeper.start(command(tmp_path)) == identity
+    assert sleeper.running() == identity
+    assert b"TEMPOLET_TEST=x" in Path(f"/proc/{identity.pid}/environ").read_bytes()
+    assert sleeper.stop(within=5) is True
+    assert sleeper.running() is None
+    assert not sleeper.pid_file.exists()
+
+
+def test_one_that_does_not_listen_is_killed(sleeper: Supervised, tmp_path: Path) -> None:
+    """And that is told."""
+    identity = sleeper.start(command(tmp_path, "trap '' TERM; echo deaf; while :; do sleep 60 & wait; done"))
+    log = tmp_path / "log" / "sleeper.log"
+    while "deaf" not in log.read_text():
+        assert sleeper.running()
+    try:
+        assert sleeper.stop(within=0.2) is False
+        assert wait_for_end(identity.pid, 5)
+    finally:
+        for child in Path("/proc").glob("[0-9]*/stat"):  # its sleep
+            fields = child.read_text().rpartition(")")[2].split() if child.exists() else []
+            if fields and int(fields[3]) == identity.pid:
+                os.kill(int(child.parent.name), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"started": 1}, id="the-number-went-to-another-process"),
+        pytest.param({"boot": "another"}, id="from-before-a-reboot"),
+        pytest.param({"pid": 2**22 + 1}, id="no-such-process"),
+        pytest.param({"more": 1}, id="another-version-wrote-it"),
+    ],
+)
+def test_a_stranger_is_never_ours(sleeper: Supervised, tmp_path: Path, change: dict[str, int | str]) -> None:
+    """What does not match in pid, start and boot is neither found nor ended."""
+    identity = sleeper.start(command(tmp_path))
+    try:
+        written = json.loads(sleeper.pid_file.read_text())
+        sleeper.pid_file.write_text(json.dumps(written | change))
+        assert sleeper.running() is None
+        assert sleeper.stop(within=1) is True
+        assert not wait_for_end(identity.pid, 0)
+    finally:
+        end_process(identity.pid, 5)
+
+
+def test_the_end_of_a_log_explains_a_failure(tmp_path: Path) -> None:
+    """The last lines, whatever bytes they hold; a missing log is said, not raised."""
+    log = tmp_path / "log"
+    log.write_bytes(b"".join(b"line %d\n" % number for number in range(5_000)) + b"\xff last")
+    assert last_lines(log, 2) == "line 4999\n\ufffd last"
+    assert "no log" in last_lines(tmp_path / "nothing")
