@@ -27,6 +27,8 @@ app = typer.Typer(
     rich_markup_mode=None,  # brackets in a help text are defaults, not markup
 )
 
+standalone.add_to(app)
+
 RootDir = Annotated[Path | None, typer.Option("--root-dir", help="Folder of the node's state [/var/lib/kubelet].")]
 OwnConfig = Annotated[Path | None, typer.Option("--tempolet-config", help="TempoletConfiguration file.")]
 NodeName = Annotated[str | None, typer.Option("--hostname-override", help="The node's name.")]
@@ -71,7 +73,7 @@ def one_of(value: str, allowed: Sequence[str], option: str) -> str:
     return value
 
 
-@app.command()
+@app.command(short_help="Print the version.")
 def version() -> None:
     """Print the version."""
     from importlib.metadata import PackageNotFoundError
@@ -86,7 +88,7 @@ def version() -> None:
     typer.echo(f"tempolet {ours} (kubelet configuration and feature gates of Kubernetes {load_schema().version})")
 
 
-@app.command()
+@app.command(short_help="Show the node's pods, refused manifests and the runtime's state.")
 def pods(  # noqa: PLR0917 - one parameter an option, as typer wants it
     root_dir: RootDir = None,
     own_config: OwnConfig = None,
@@ -101,7 +103,7 @@ def pods(  # noqa: PLR0917 - one parameter an option, as typer wants it
     show(node(root_dir, own_config, name), output=output, watch=watch)
 
 
-@app.command()
+@app.command(short_help="Tell a pod's story with times and durations, also of a pod that is gone.")
 def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there were several.")] = None,
@@ -119,7 +121,7 @@ def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
     show(node(root_dir, own_config, name), wanted, output=output)
 
 
-@app.command()
+@app.command(short_help="Replay live or exported histories against this code.")
 def replay(  # noqa: PLR0917 - one parameter an option, as typer wants it
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Exported histories.")] = None,
     live: Annotated[bool, typer.Option("--live", help="The histories of this node's open pods.")] = False,  # noqa: FBT002
@@ -138,19 +140,16 @@ def replay(  # noqa: PLR0917 - one parameter an option, as typer wants it
 PASSED_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
-@app.command(context_settings=PASSED_ON)
+@app.command(context_settings=PASSED_ON, short_help="Run the pods of this node (a service).")
 def worker(context: typer.Context) -> None:
     """Run the pods of this node (a service)."""
     _serve("worker", context)
 
 
-@app.command(context_settings=PASSED_ON)
+@app.command(context_settings=PASSED_ON, short_help="Watch manifests and runtime, and tell the workflows (a service).")
 def poller(context: typer.Context) -> None:
     """Watch the manifests and the runtime, and tell the workflows (a service)."""
     _serve("poller", context)
-
-
-standalone.add_to(app)
 
 
 def _serve(name: str, context: typer.Context) -> None:

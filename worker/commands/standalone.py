@@ -17,8 +17,8 @@ RunDir = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Register both commands."""
-    app.command()(up)
-    app.command()(down)
+    app.command(short_help="Start a whole node here and wait for its pods.")(up)
+    app.command(short_help="Stop that node and leave nothing of it in the kernel.")(down)
 
 
 def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
