@@ -26,7 +26,7 @@ from proto.temporal.signals import DeletionRequested, PodListed
 from worker.poller.manifest_folder import Listing
 from worker.poller.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalAway
 from worker.poller.static_pod import StaticPod
-from workflows.decide.hints import lasting
+from workflows.decide.listing import lasting
 from workflows.versions import CURRENT
 
 SOURCE: Final = "file"

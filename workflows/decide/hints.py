@@ -1,15 +1,11 @@
 """What a signal changes: signals are hints and wishes, so none of them decides anything here (design §4.3)."""
 
-from typing import Final
-
 from proto.temporal.pod import Deletion, Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from workflows.decide.grace import pod_grace, shorter
+from workflows.decide.listing import lasting
 from workflows.decide.situation import Situation
-
-SEEN_ANNOTATION: Final = "kubernetes.io/config.seen"
-"""When the manifest was read."""
 
 Signal = PodListed | DeletionRequested | RuntimeChanged
 
@@ -39,15 +35,6 @@ def hear_listing(situation: Situation, pod: PodJson | None) -> None:
         request_deletion(situation, DeletionRequested("file", "ManifestReplaced", message))
     observed.listed_again = observed.deletion is not None
     observed.listed_pod = pod if observed.listed_again else None
-
-
-def lasting(pod: PodJson) -> PodJson:
-    """Cut off what changes with each reading of a manifest and is no change of the pod."""
-    metadata = pod["metadata"]
-    annotations = {
-        name: value for name, value in (metadata.get("annotations") or {}).items() if name != SEEN_ANNOTATION
-    }
-    return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
 
 def request_deletion(situation: Situation, signal: DeletionRequested) -> None:

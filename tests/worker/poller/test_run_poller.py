@@ -229,7 +229,7 @@ async def test_an_end_while_the_runtimes_stream_was_away_is_found(node: Node) ->
 
 
 async def test_without_an_event_stream_listings_carry_the_node(node: Node) -> None:
-    """containerd before 2.0 shares one stream among its readers; each end is told once."""
+    """A containerd before 2.0 shares one stream among its readers; each end is told once."""
     await node.runtime.stop()
     node.runtime.version = "1.7.28"
     await node.runtime.start()

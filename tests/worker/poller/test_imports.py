@@ -1,0 +1,34 @@
+"""Does the poller stay small: does it load only what it needs?"""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = """
+import sys
+import worker.poller.run
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded() -> set[str]:
+    """Import the poller in a process of its own."""
+    answer = subprocess.run([sys.executable, "-c", HEAVY], check=True, capture_output=True, text=True)
+    return set(answer.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("kubernetes", id="the-models-cost-16-MB"),
+        pytest.param("aiohttp", id="a-web-server-costs-25-MB"),
+        pytest.param("typer", id="a-command-line-is-the-commands"),
+        pytest.param("watchfiles", id="inotify-is-our-own"),
+    ],
+)
+def test_what_is_heavy_is_not_loaded(loaded: set[str], name: str) -> None:
+    """Worker and poller share 230 MB (issue 3): a careless import costs a tenth of it."""
+    assert "temporalio" in loaded
+    assert name not in loaded

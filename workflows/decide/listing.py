@@ -1,0 +1,20 @@
+"""When a listing tells of another pod than the one before it, and when only of another reading.
+
+Asked by `hints` and by the poller, which must not load the Kubernetes models for it: they cost a process 16 MB.
+"""
+
+from typing import Final
+
+from proto.temporal.pod import PodJson
+
+SEEN_ANNOTATION: Final = "kubernetes.io/config.seen"
+"""When the manifest was read."""
+
+
+def lasting(pod: PodJson) -> PodJson:
+    """Cut off what changes with each reading of a manifest and is no change of the pod."""
+    metadata = pod["metadata"]
+    annotations = {
+        name: value for name, value in (metadata.get("annotations") or {}).items() if name != SEEN_ANNOTATION
+    }
+    return {**pod, "metadata": {**metadata, "annotations": annotations}}
