@@ -6,8 +6,10 @@ a second `start` finds them again.
 """
 
 import contextlib
+import json
 import shutil
 import subprocess
+import tarfile
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -26,6 +28,7 @@ from worker.standalone.cri_sweep import CriSweep, RuntimeNotReady
 from worker.standalone.process import Command, Supervised, last_lines
 
 READY_WITHIN: Final = timedelta(seconds=30)
+IMAGES_WITHIN: Final = timedelta(seconds=30)
 CAP_SYS_RESOURCE: Final = 24  # capabilities(7)
 IMAGE_NAMESPACE: Final = "k8s.io"  # containerd's namespace for what CRI sees
 CNI_CACHE: Final = Path("/var/lib/cni/results")  # libcni's; containerd gives no way to move it
@@ -91,7 +94,11 @@ class Containerd:
             raise ContainerdFailed(f"{error}\n{self.places.log} ends:\n{last_lines(self.places.log)}") from error
 
     def import_image(self, archive: Path) -> None:
-        """Import an OCI archive; its names become known to CRI."""
+        """Import an OCI archive, and wait until CRI knows every image in it.
+
+        CRI learns of it by an event, a moment after `ctr` has ended; a sandbox that is asked for before that would have
+        its image pulled, from a registry that is perhaps not even reachable.
+        """
         ctr = programs.find_program(programs.CTR, self.parts_dir)
         argv = [
             str(ctr),
@@ -106,6 +113,11 @@ class Containerd:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise ContainerdFailed(f"image archive {archive} could not be imported: {done.stderr.strip()}")
+        with CriSweep(self.socket) as runtime:
+            try:
+                runtime.wait_for_images(image_names(archive), IMAGES_WITHIN)
+            except RuntimeNotReady as error:
+                raise ContainerdFailed(f"{archive} was imported, but {error}") from error
 
     def remove_pods(self) -> dict[str, str]:
         """Stop and remove every pod without grace; answers what failed, by sandbox id. Nothing when it is down."""
@@ -160,6 +172,14 @@ class Containerd:
         with contextlib.suppress(programs.MissingProgram):
             return programs.find_program(program, self.parts_dir)
         return None
+
+
+def image_names(archive: Path) -> list[str]:
+    """Read the full names of the images in an OCI archive."""
+    with tarfile.open(archive) as tar:
+        index = tar.extractfile("index.json")
+        manifests = json.load(index)["manifests"] if index else []
+    return [manifest["annotations"]["io.containerd.image.name"] for manifest in manifests]
 
 
 def has_capability(number: int) -> bool:

@@ -82,6 +82,14 @@ class CriSweep:
         request = cri.ImageStatusRequest(image=cri.ImageSpec(image=name))
         return bool(self.images.ImageStatus(request, timeout=10).image.id)
 
+    def wait_for_images(self, names: list[str], within: timedelta) -> None:
+        """Wait until the runtime knows all of these images; raises RuntimeNotReady naming those it does not."""
+        until = time.monotonic() + within.total_seconds()
+        while missing := [name for name in names if not self.has_image(name)]:
+            if time.monotonic() > until:
+                raise RuntimeNotReady(f"{self.socket} does not know {', '.join(missing)}")
+            time.sleep(BETWEEN_TRIES)
+
     def sandboxes(self) -> list[Any]:
         """List every sandbox of the runtime."""
         return list(self.runtime.ListPodSandbox(cri.ListPodSandboxRequest(), timeout=10).items)

@@ -15,7 +15,7 @@ from typing import Final
 from proto.pod_snapshot import read_snapshots
 from worker.keys import KeyFileRefused, create_key_file, create_token_file
 from worker.standalone import pods_watch
-from worker.standalone.containerd import ContainerdFailed
+from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
 from worker.standalone.cri_sweep import CriSweep, RuntimeNotReady
 from worker.standalone.node_config import node_command, write_configuration
@@ -28,7 +28,6 @@ from worker.standalone.temporal_server import TemporalFailed
 PODS_WITHIN: Final = timedelta(minutes=2)  # image pulls included
 GIVEN_RUNTIME_WITHIN: Final = timedelta(seconds=10)
 BETWEEN_LOOKS: Final = 0.05
-IMAGE_NAMES: Final = {"pause.tar": PAUSE_IMAGE, "busybox.tar": "docker.io/library/busybox:1.37"}
 
 
 class UpFailed(Exception):
@@ -68,7 +67,7 @@ def _start_containerd(settings: Settings, show: Progress) -> None:
         step.detail = f"{containerd.start()}, private{', runs already' if running else ''}"
     with show.step("images") as step, CriSweep(containerd.socket) as runtime:
         archives = sorted((settings.parts_dir / "images").glob("*.tar"))
-        missing = [archive for archive in archives if not runtime.has_image(IMAGE_NAMES.get(archive.name, ""))]
+        missing = [one for one in archives if not all(map(runtime.has_image, image_names(one)))]
         for archive in missing:
             step.doing(archive.stem)
             containerd.import_image(archive)
