@@ -141,7 +141,10 @@ class _Server(ThreadingHTTPServer):
         self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self.routes = routes
         self._places = threading.BoundedSemaphore(_CONNECTIONS)
-        super().__init__((address.host, address.port), _Handler)
+        try:
+            super().__init__((address.host, address.port), _Handler)
+        except OSError as error:
+            raise OSError(error.errno, f"{address}: {error.strerror}") from error
 
     def server_bind(self) -> None:
         """Bind without http.server's look-up of our own name, which asks DNS."""

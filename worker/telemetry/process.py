@@ -21,6 +21,7 @@ from worker.config import NodeConfig
 from worker.endpoints.decode import CodecEndpointSettings, serve_codec
 from worker.endpoints.server import Address, Endpoint, Route, healthz
 from worker.keys import create_key_file, create_token_file
+from worker.logs import core_logs
 from worker.node_client import temporal_settings
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.tracing import TracingSettings, open_tracing
@@ -61,7 +62,7 @@ async def open_telemetry(config: NodeConfig, role: str, health: Callable[[], str
         for open_endpoint in _endpoints(config, metrics, healthz(check, asyncio.get_running_loop()))
     ]
     try:
-        runtime = metrics.sdk_runtime(served=bool(listening))
+        runtime = metrics.sdk_runtime(served=bool(listening), logging=core_logs())
         yield Telemetry(metrics, runtime, tracing.plugins, CallObserver(metrics.runtime_operation))
     finally:
         for task in listening:
@@ -113,12 +114,15 @@ def _tracing(config: NodeConfig, role: str) -> TracingSettings:
 
 async def _listen(open_endpoint: Opening) -> None:
     """Hold an endpoint open until cancelled."""
+    said = ""
     while True:
         try:
             endpoint = open_endpoint()
             break
         except OSError as error:
-            log.warning("cannot listen, trying again", error=str(error), seconds=TRY_AGAIN.total_seconds())
+            if str(error) != said:
+                said = str(error)
+                log.warning("cannot listen, trying again", error=said, seconds=TRY_AGAIN.total_seconds())
             await asyncio.sleep(TRY_AGAIN.total_seconds())
     try:
         await asyncio.Event().wait()
