@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
@@ -21,8 +21,12 @@ from structlog.typing import EventDict, WrappedLogger
 from worker.config import Logging
 from worker.settings.go_duration import say_duration
 
+if TYPE_CHECKING:
+    from temporalio.runtime import LoggingConfig
+
 DEBUG_FROM_VERBOSITY: Final = 4  # the kubelet's "debug level verbosity"
 _LETTERS: Final = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F"}  # klog has no debug letter
+CORE_LOGGER: Final = "temporalio.core"
 _QUIETER: Final = ("aiohttp.access", "asyncio", "watchfiles", "grpc", "urllib3")
 """Libraries whose informational lines are no news to an operator."""
 _OURS: Final = ("event", "level", "v", "caller", "_record", "_from_structlog", "exc_info", "stack_info", "logger")
@@ -52,6 +56,19 @@ def set_up_logs(settings: Logging, stream: TextIO | None = None) -> None:
         logging.getLogger(name).setLevel(logging.DEBUG if level == logging.DEBUG else logging.WARNING)
 
 
+def core_logs() -> "LoggingConfig":
+    """Have Temporal's core log through here too, for `temporalio.runtime.Runtime`; its warnings are worth a line."""
+    from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter  # noqa: PLC0415 - 20 MB for pods
+
+    forwarding = LogForwardingConfig(
+        logger=logging.getLogger(CORE_LOGGER),
+        append_target_to_name=False,
+        prepend_target_on_message=False,
+        append_log_fields_to_message=False,  # they become keys
+    )
+    return LoggingConfig(filter=TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding=forwarding)
+
+
 def _text_line(_: WrappedLogger, method: str, event: EventDict) -> str:
     """Write klog's text: `I1121 09:24:00.123456    4711 file.py:12] "Message" key="value"`."""
     record: logging.LogRecord = event["_record"]
@@ -79,6 +96,9 @@ def _json_line(_: WrappedLogger, method: str, event: EventDict) -> str:
 
 def _keys(event: EventDict) -> dict[str, Any]:
     found = {key: value for key, value in event.items() if key not in _OURS}
+    core = getattr(event["_record"], "temporal_log", None)
+    if core is not None:
+        found |= {"target": core.target, **core.fields}
     error = _exception(event)
     if error is not None:
         found.setdefault("err", str(error) or type(error).__name__)

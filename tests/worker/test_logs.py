@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import structlog
 
 from worker.config import Logging
-from worker.logs import set_up_logs
+from worker.logs import core_logs, set_up_logs
 
 HEADER = re.compile(r"[IWEF]\d{4} \d{2}:\d{2}:\d{2}\.\d{6} +\d+ [^ :]+\.py:\d+\] ")
 
@@ -113,6 +114,21 @@ def test_what_libraries_log_comes_through(logs: Start, log_format: str) -> None:
         assert json.loads(stream.getvalue())["level"] == "warning"
     else:
         assert HEADER.match(stream.getvalue())
+
+
+def test_temporals_core_logs_through_here(logs: Start) -> None:
+    """A worker that cannot reach Temporal says so as one of our lines, with its fields as keys."""
+    stream = logs("json")
+    config = core_logs()
+    assert config.forwarding is not None
+    entry = SimpleNamespace(
+        level=logging.WARNING, message="Failed to connect", target="client", time=0.5, fields={"attempt": 3}
+    )
+    config.forwarding._on_logs([entry])
+    line = json.loads(stream.getvalue())
+    del line["caller"]
+    wanted = {"ts": 500.0, "msg": "Failed to connect", "level": "warning", "target": "client", "attempt": 3}
+    assert line == wanted
 
 
 def test_an_exception_carries_error_and_stack(logs: Start) -> None:
