@@ -8,6 +8,7 @@ and into no answer, heartbeat, error or log.
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from time import monotonic
@@ -38,6 +39,15 @@ _START_UNDER_WAY_SECONDS: Final = 15.0
 """How long a start of a killed worker may still be under way in the runtime; containerd takes 5 s to give it up."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A container of the asked attempt, and its state in the CRI's number."""
+
+    container_id: str
+    state: int
+    adopted: bool
+
+
 class ContainerActivities:
     """A container, from its creation to its removal."""
 
@@ -54,12 +64,13 @@ class ContainerActivities:
         name, pod = str(request.container["name"]), request.pod
         async with heartbeating(f"start {name} of {pod}"), self._services.locks.hold(f"{pod.uid}/{name}"):
             for _ in range(_INTERRUPTIONS):
-                container_id, state = await self._find_or_create(request, name)
-                status = await self._start(request, container_id, state)
+                found = await self._find_or_create(request, name)
+                status = await self._start(request, found)
                 if not _interrupted(status):
                     break
-                await self._remove_interrupted(request, container_id)
-            return await runtime_container(status, request.sandbox_id)
+                await self._remove_interrupted(request, found.container_id)
+            answer = await runtime_container(status, request.sandbox_id)
+            return replace(answer, adopted=found.adopted)
 
     @activity.defn(name=names.STOP_CONTAINER)
     async def stop_container(self, request: StopContainer) -> RuntimeContainer:
@@ -88,16 +99,15 @@ class ContainerActivities:
                     doing = f"remove container {request.name} of {request.pod}"
                     raise translated(error, self._services.endpoint, "FailedRemoveContainer", doing) from error
 
-    async def _find_or_create(self, request: StartContainer, name: str) -> tuple[str, int]:
-        """Answer the container's id and its state in the CRI's number."""
+    async def _find_or_create(self, request: StartContainer, name: str) -> _Found:
         doing = f"create container {name} of {request.pod}"
         raised, wait_until = 0, monotonic() + self._services.settings.name_reserved_wait.total_seconds()
         while True:
             try:
-                found, attempt = await self._look(request, name)
-                if found:
-                    return found.id, found.state
-                return await self._create(request, attempt + raised), _CREATED
+                listed, attempt = await self._look(request, name)
+                if listed:
+                    return _Found(listed.id, listed.state, adopted=True)
+                return _Found(await self._create(request, attempt + raised), _CREATED, adopted=False)
             except (OSError, ValueError, UnresolvedVariable) as error:
                 raise failed("CreateContainerConfigError", f"{doing}: {error}") from error
             except CriError as error:
@@ -125,13 +135,13 @@ class ContainerActivities:
         config, sandbox = await asyncio.to_thread(_prepare, self._services, request, attempt)
         return await self._services.runtime.create_container(request.sandbox_id, config, sandbox)
 
-    async def _start(self, request: StartContainer, container_id: str, state: int) -> cri.ContainerStatus:
+    async def _start(self, request: StartContainer, found: _Found) -> cri.ContainerStatus:
         """Start a created container; whatever else it is by now is its answer."""
         doing = f"start container {request.container['name']} of {request.pod}"
         try:
-            if state == _CREATED:
-                return await self._start_created(container_id)
-            return await self._services.runtime.container_status(container_id)
+            if found.state == _CREATED:
+                return await self._start_created(found.container_id)
+            return await self._services.runtime.container_status(found.container_id)
         except CriError as error:
             raise translated(error, self._services.endpoint, "RunContainerError", doing) from error
 

@@ -126,6 +126,8 @@ class RuntimeContainer:
     exit_code: int | None = None
     reason: str = ""
     message: str = ""
+    adopted: bool = False
+    """Answer of StartContainer: an earlier try had made it already."""
 
 
 @dataclass(frozen=True, slots=True)
