@@ -12,13 +12,11 @@ import errno
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from activities.errors import failed
 from activities.pod_paths import plain_name
 from proto.kubernetes.qos import QosClass
 from proto.kubernetes.resources import MAX_SHARES, MIN_SHARES, PodResources, cpu_weight
@@ -29,7 +27,6 @@ _LIMITED: Final = ("cpu", "memory", "pids")
 """Controllers in which limits are written; the runtime makes the rest of v1's hierarchies itself."""
 _ENABLED: Final = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
 """What v2 hands down to the pods (cm/cgroup_manager_linux.go)."""
-_REMOVE_WITHIN_SECONDS: Final = 5.0
 _MOUNTS: Final = Path("/proc/self/mounts")
 
 
@@ -110,23 +107,16 @@ class Cgroups:
             self._weigh_burstable({pod_uid: resources.cpu_shares})
         return cgroup
 
-    def remove_pod(self, pod_uid: str) -> None:
-        """Remove a pod's cgroup from every tier, killing what still runs in it; gone is fine.
+    def remove_pod(self, pod_uid: str) -> list[Path]:
+        """Kill what runs in a pod's cgroup and remove it from every tier; gone is fine.
 
-        Raises ApplicationError CgroupNotRemoved where a process does not die.
+        Answers the folders that the kernel still holds: a killed process takes a moment to go, so ask again.
         """
         folders = [folder for qos in _TIERS for folder in self._hierarchies.folders(self.pod_cgroup(pod_uid, qos))]
-        until = time.monotonic() + _REMOVE_WITHIN_SECONDS
-        while left := [folder for folder in folders if folder.is_dir() and not _removed(folder)]:
-            if time.monotonic() > until:
-                pids = sorted({pid for folder in left for pid in _pids_below(folder)})
-                raise failed(
-                    "CgroupNotRemoved",
-                    f"{left[0]} is still in use by processes {pids} after SIGKILL; see their state in /proc",
-                )
-            time.sleep(0.01)
-        if pod_uid in self._burstable:
+        left = [folder for folder in folders if folder.is_dir() and not _removed(folder)]
+        if not left and pod_uid in self._burstable:
             self._weigh_burstable({pod_uid: 0})
+        return left
 
     def _weigh_burstable(self, changed: Mapping[str, int]) -> None:
         """Give the burstable tier the shares that its pods have together (qos_container_manager_linux.go)."""
@@ -207,7 +197,7 @@ def _make_unified(root: Path, folder: Path) -> None:
 
 def _removed(folder: Path) -> bool:
     """Kill what runs in a cgroup and below, then try to remove it; False while the kernel still holds it."""
-    for pid in _pids_below(folder):
+    for pid in pids_below(folder):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     try:
@@ -220,7 +210,8 @@ def _removed(folder: Path) -> bool:
     return True
 
 
-def _pids_below(folder: Path) -> Iterator[int]:
+def pids_below(folder: Path) -> Iterator[int]:
+    """List the processes in a cgroup and below."""
     for path, _, _ in os.walk(folder):
         with contextlib.suppress(OSError):  # it went away meanwhile, or is threaded (v2)
             for line in (Path(path) / "cgroup.procs").read_text().split():

@@ -3,20 +3,25 @@
 import asyncio
 import contextlib
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 from temporalio import activity
 
+from activities.cgroups import pids_below
 from activities.errors import failed
 from activities.file_trees import StillMounted, remove_tree
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from activities.pod_paths import PodPaths
 from proto.temporal import names
+from proto.temporal.pod import PodKey
 from proto.temporal.requests import MakePodDirectories, RemovePodDirectories
 
 _POD_MODE: Final = 0o750  # kubelet_pods.go makePodDataDirs
 _LOG_MODE: Final = 0o755
+_CGROUP_SECONDS: Final = 5.0
+_CGROUP_PAUSE: Final = 0.01
 _POD_FOLDERS: Final = ("volumes", "plugins", "containers")
 
 
@@ -44,13 +49,23 @@ class DirectoryActivities:
         paths = self._services.paths(request.pod)
         async with heartbeating(f"remove the directories of {request.pod}"):
             try:
-                await asyncio.to_thread(self._services.cgroups.remove_pod, request.pod.uid)
+                await self._remove_cgroup(request.pod)
                 await asyncio.to_thread(remove_tree, paths.logs)
                 await asyncio.to_thread(remove_tree, paths.directory)
             except StillMounted as error:
                 raise failed("VolumeStillMounted", f"directories of {request.pod}: {error}") from error
             except OSError as error:
                 raise failed("FailedToRemovePodDirectories", f"directories of {request.pod}: {error}") from error
+
+    async def _remove_cgroup(self, pod: PodKey) -> None:
+        """Ask again until the kernel lets go; no thread waits for it meanwhile."""
+        until = monotonic() + _CGROUP_SECONDS
+        while left := await asyncio.to_thread(self._services.cgroups.remove_pod, pod.uid):
+            if monotonic() > until:
+                pids = sorted({pid for folder in left for pid in pids_below(folder)})
+                message = f"{left[0]} is still in use by processes {pids} after SIGKILL; see their state in /proc"
+                raise failed("CgroupNotRemoved", message)
+            await asyncio.sleep(_CGROUP_PAUSE)
 
 
 def _make(paths: PodPaths, containers: tuple[str, ...]) -> None:

@@ -154,8 +154,19 @@ def test_removal_takes_the_pods_cgroup_from_every_tier_and_nothing_else(v1: Hier
     (v1.v1["memory"] / "kubepods/podu2").mkdir()
     cgroups = Cgroups("/", hierarchies=v1)
     for _ in range(2):
-        cgroups.remove_pod("u")
+        assert cgroups.remove_pod("u") == []
     assert sorted(one.name for one in v1.v1["memory"].rglob("pod*")) == ["podu2"]
+
+
+def test_removal_says_what_the_kernel_still_holds(v1: Hierarchies) -> None:
+    """The caller asks again; nothing waits in a thread."""
+    held = v1.v1["memory"] / "kubepods/podu"
+    held.mkdir(parents=True)
+    (held / "busy").write_text("")  # stands for a process that does not die: the folder cannot be removed
+    cgroups = Cgroups("/", hierarchies=v1)
+    assert cgroups.remove_pod("u") == [held]
+    (held / "busy").unlink()
+    assert cgroups.remove_pod("u") == []
 
 
 def _burstable_shares(hierarchies: Hierarchies) -> str:
