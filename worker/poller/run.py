@@ -23,6 +23,7 @@ from activities.clients.start_limit import StartLimit
 from proto.node_runtime import NodeRuntime
 from proto.temporal.pod import NodeSettings
 from worker.config import NodeConfig
+from worker.freed_memory import give_back_freed_memory
 from worker.node_lock import hold_node_lock
 from worker.poller.manifest import read_manifest
 from worker.poller.manifest_folder import Listing, ManifestFolder
@@ -203,6 +204,7 @@ class Poller:
                     known = self._known
                     wanted = {uid for uid in pods if self._lister.may_want(uid, path_of(known, uid))}
                     await self._janitor.look(pods.values(), open_uids, wanted)
+            give_back_freed_memory()
             await asyncio.sleep(pause.total_seconds())
 
     def _holders(self) -> dict[str, str]:

@@ -1,0 +1,18 @@
+"""Give the kernel back what a burst of work left behind.
+
+Called now and then by processes that run for months: 110 pods at once leave megabytes of freed but unreturned heap in glibc's
+arenas, because a few long-lived objects lie above them. A trim takes a millisecond or two; other C libraries have none.
+"""
+
+import ctypes
+from collections.abc import Callable
+from typing import Final
+
+_libc: Final = ctypes.CDLL(None)
+_trim: Final[Callable[[int], int] | None] = getattr(_libc, "malloc_trim", None)
+
+
+def give_back_freed_memory() -> None:
+    """Return what is free to the kernel."""
+    if _trim is not None:
+        _trim(0)
