@@ -208,6 +208,7 @@ def test_how_it_ends(recorded: Recorder, kind: str, attributes: dict[str, Any], 
     """Also when somebody else ended it."""
     recorded.event(kind, **attributes)
     assert len(recorded.texts()) == 2
+    assert (tell([recorded.events]).ended_at == START) is ("gone" in text or "terminated" in text)
     assert recorded.texts()[1].startswith(text)
 
 

@@ -9,10 +9,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
 
 from temporalio.api.history.v1 import History, HistoryEvent
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+from temporalio.client import Client
 
 from proto.temporal.names import PodWorkflowId
 from worker.commands.exits import CommandFailed, Exit
@@ -22,8 +21,6 @@ from worker.commands.sentences import seconds
 from worker.commands.story import Line, Story, said_failure, tell
 from worker.commands.temporal_access import client_of, executions, open_payloads, quoted
 from worker.config import NodeConfig
-
-_AT_A_TIME: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +45,23 @@ class Wanted:
 
 @dataclass(slots=True)
 class Life:
-    """One pod of that name: all runs of one workflow, oldest first."""
+    """One pod of that name: all runs of one workflow, oldest first.
+
+    Visibility only says which runs there are, for it comes late; whether the pod is gone is for the history to say.
+    """
 
     workflow_id: str
-    runs: list[WorkflowExecution] = field(default_factory=list)
-    lines: Sequence[Line] = ()
+    newest: datetime
+    """When the newest run began."""
+    runs: list[str] = field(default_factory=list)
+    story: Story = field(default_factory=Story)
     under_way: list[str] = field(default_factory=list)
     """What has not answered yet, with its tries."""
 
     @property
-    def uid(self) -> str:
-        """The pod's UID."""
-        return PodWorkflowId.parse(self.workflow_id).uid
-
-    @property
-    def node(self) -> str:
-        """The node it is or was on."""
-        return PodWorkflowId.parse(self.workflow_id).node
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its workflow still runs."""
-        return self.runs[-1].status is WorkflowExecutionStatus.RUNNING
+    def pod(self) -> PodWorkflowId:
+        """Node, namespace, name and UID."""
+        return PodWorkflowId.parse(self.workflow_id)
 
 
 def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
@@ -80,7 +72,7 @@ def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
         return
     for number, life in enumerate(lives):
         print(("\n" if number else "") + heading(life))
-        for text in rows(life.lines, wide=output == "wide"):
+        for text in rows(life.story.lines, wide=output == "wide"):
             print(text)
         for text in life.under_way:
             print(f"now: {printable(text)}")
@@ -93,13 +85,14 @@ async def _find(config: NodeConfig, wanted: Wanted) -> list[Life]:
         conditions.append(f"PodNode = {quoted(config.node_name)}")
     by_id: dict[str, Life] = {}
     async for one in executions(client, conditions):
-        by_id.setdefault(one.id, Life(one.id)).runs.append(one)
+        life = by_id.setdefault(one.id, Life(one.id, one.start_time))
+        life.runs.append(one.run_id)
+        life.newest = one.start_time
     chosen = choose(list(by_id.values()), wanted)
     for life in chosen:
-        story = tell(await _histories(client, config, life.runs))
-        life.lines = story.lines
-        if life.is_open:
-            life.under_way = await _under_way(client, config, life, story)
+        life.story = tell(await _histories(client, config, life))
+        if life.story.ended_at is None:
+            life.under_way = await _under_way(client, config, life)
     return chosen
 
 
@@ -114,37 +107,38 @@ def choose(lives: Sequence[Life], wanted: Wanted) -> list[Life]:
     if wanted.every:
         return list(lives)
     if wanted.uid is None:
-        return [max(lives, key=lambda life: life.runs[-1].start_time)]
-    found = [life for life in lives if life.uid.startswith(wanted.uid)]
+        return [max(lives, key=lambda life: life.newest)]
+    found = [life for life in lives if life.pod.uid.startswith(wanted.uid)]
     if not found:
-        known = ", ".join(life.uid for life in lives)
+        known = ", ".join(life.pod.uid for life in lives)
         raise CommandFailed(
             f"no pod {wanted.namespace}/{wanted.name} has UID {wanted.uid}; known are {known}", Exit.NOT_FOUND
         )
     return found
 
 
-async def _histories(
-    client: Client, config: NodeConfig, runs: Sequence[WorkflowExecution]
-) -> list[Sequence[HistoryEvent]]:
-    limit = asyncio.Semaphore(_AT_A_TIME)
-
-    async def fetch(run: WorkflowExecution) -> Sequence[HistoryEvent]:
-        async with limit:
-            history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
+async def _histories(client: Client, config: NodeConfig, life: Life) -> list[Sequence[HistoryEvent]]:
+    """Fetch all runs, and those that the last one was continued in meanwhile."""
+    found: list[Sequence[HistoryEvent]] = []
+    left = list(life.runs)
+    while left:
+        run_id = left.pop(0)
+        history = await client.get_workflow_handle(life.workflow_id, run_id=run_id).fetch_history()
         opened = History(events=history.events)
         open_payloads(opened, config, client.namespace)
-        return opened.events
+        found.append(opened.events)
+        next_run = opened.events[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+        if next_run and not left:
+            left.append(next_run)
+    return found
 
-    return list(await asyncio.gather(*(fetch(run) for run in runs)))
 
-
-async def _under_way(client: Client, config: NodeConfig, life: Life, story: Story) -> list[str]:
+async def _under_way(client: Client, config: NodeConfig, life: Life) -> list[str]:
     """Say what the pod waits for now: the tries of an activity stand in no history."""
     described = (await client.get_workflow_handle(life.workflow_id).describe()).raw_description
     pending = {one.activity_id: one for one in described.pending_activities}
     said = []
-    for one in story.under_way:
+    for one in life.story.under_way:
         text = f"{one.what} under way for {seconds(datetime.now(UTC) - one.since)}"
         known = pending.get(one.activity_id)
         if known is not None and known.attempt > 1:
@@ -156,13 +150,10 @@ async def _under_way(client: Client, config: NodeConfig, life: Life, story: Stor
 
 def heading(life: Life) -> str:
     """Say which pod this is and how old."""
-    pod = PodWorkflowId.parse(life.workflow_id)
-    first, last = life.runs[0], life.runs[-1]
-    end = last.close_time
-    if life.is_open or end is None:
-        state = f"for {short_age(datetime.now(first.start_time.tzinfo) - first.start_time)}"
-    else:
-        state = f"gone after {short_age(end - first.start_time)}"
+    pod, lines, ended_at = life.pod, life.story.lines, life.story.ended_at
+    began = lines[0].at if lines else life.newest
+    age = short_age((ended_at or datetime.now(UTC)) - began)
+    state = f"for {age}" if ended_at is None else f"gone after {age}"
     return f"{pod.namespace}/{pod.name} on {pod.node}, UID {pod.uid}, {state}"
 
 
@@ -187,9 +178,9 @@ def as_json(life: Life) -> dict[str, object]:
     """Give one life as JSON."""
     return {
         "workflowId": life.workflow_id,
-        "node": life.node,
-        "uid": life.uid,
-        "open": life.is_open,
+        "node": life.pod.node,
+        "uid": life.pod.uid,
+        "open": life.story.ended_at is None,
         "underWay": life.under_way,
         "lines": [
             {
@@ -199,6 +190,6 @@ def as_json(life: Life) -> dict[str, object]:
                 "eventId": line.event_id,
                 "run": line.run,
             }
-            for line in life.lines
+            for line in life.story.lines
         ],
     }

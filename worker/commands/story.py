@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.enums.v1 import EventType, TimeoutType
 from temporalio.api.failure.v1 import Failure
@@ -50,6 +48,8 @@ class Story:
 
     lines: tuple[Line, ...] = ()
     under_way: tuple[UnderWay, ...] = ()
+    ended_at: datetime | None = None
+    """When the workflow ended, for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +80,17 @@ def tell(runs: Iterable[Iterable[HistoryEvent]]) -> Story:
     """Tell all runs of one workflow, oldest first."""
     teller = _Teller()
     lines: list[Line] = []
+    ended_at = None
     for number, events in enumerate(runs, start=1):
         teller.asked.clear()
         for event in events:
-            at = _time(event.event_time)
+            at = event.event_time.ToDatetime(tzinfo=UTC)
             first = lines[0].at if lines else at
+            ended_at = at if event.event_type in ENDS else None
             lines += [Line(at, at - first, text, event.event_id, number) for text in _say(teller, event, at)]
     lines.sort(key=lambda line: (line.run, line.at))  # an answer that came during a decision is written after it
-    return Story(tuple(lines), tuple(UnderWay(one.activity_id, _what(one), one.at) for one in teller.asked.values()))
+    under_way = (UnderWay(one.activity_id, _what(one), one.at) for one in teller.asked.values())
+    return Story(tuple(lines), tuple(under_way), ended_at)
 
 
 def _say(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
@@ -181,7 +184,7 @@ def _activity_canceled(teller: _Teller, event: HistoryEvent, _: datetime) -> Ite
 
 
 def _timer_started(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
-    wait = sentences.seconds(_duration(event.timer_started_event_attributes.start_to_fire_timeout))
+    wait = sentences.seconds(event.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta())
     summary = _text(event.user_metadata.summary)
     if summary != teller.wait:
         yield f"waits {wait}: {summary}" if summary else f"waits {wait}"
@@ -217,6 +220,10 @@ def _completed(_: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
     yield sentences.pod_gone(outcome)
 
 
+def _cancel_requested(_: _Teller, __: HistoryEvent, ___: datetime) -> Iterator[str]:
+    yield "someone asked Temporal to cancel the workflow: ignored, a pod goes with its manifest"
+
+
 def _ended_from_outside(_: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
     match event.event_type:
         case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
@@ -224,8 +231,6 @@ def _ended_from_outside(_: _Teller, event: HistoryEvent, __: datetime) -> Iterat
             yield f"the workflow was terminated by {attributes.identity or 'someone'}: {attributes.reason or 'no reason'}"
         case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
             yield f"the workflow failed: {said_failure(event.workflow_execution_failed_event_attributes.failure)}"
-        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
-            yield "someone asked Temporal to cancel the workflow: ignored, a pod goes with its manifest"
         case _:
             yield f"the workflow ended: {EventType.Name(event.event_type).removeprefix('EVENT_TYPE_')}"
 
@@ -249,9 +254,13 @@ EVENTS: Final[Mapping[int, Callable[[_Teller, HistoryEvent, datetime], Iterator[
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: _ended_from_outside,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: _ended_from_outside,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: _ended_from_outside,
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED: _ended_from_outside,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED: _cancel_requested,
 }
 """Kinds of events that have something to say; all others are the machinery's own."""
+
+
+ENDS: Final = frozenset(kind for kind, say in EVENTS.items() if say in {_completed, _ended_from_outside})
+"""After one of these nothing comes; continue-as-new is none."""
 
 
 def _what(asked: _Asked) -> str:
@@ -281,11 +290,3 @@ def _read(payloads: Payloads, kind: Any) -> Any:
 
 def _text(payload: Payload) -> str:
     return str(reading(payload.data, str) or "")
-
-
-def _time(stamp: Timestamp) -> datetime:
-    return stamp.ToDatetime(tzinfo=UTC)
-
-
-def _duration(duration: Duration) -> timedelta:
-    return duration.ToTimedelta()
