@@ -7,6 +7,7 @@ start is waited for, because on a node everything starts at once.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -103,7 +104,7 @@ async def connect(
                 **options, data_converter=converter, runtime=runtime, plugins=plugins, identity=identity
             )
         except RuntimeError as error:  # how the SDK's core says that it could not connect
-            waiting(f"waiting for Temporal at {address}: {_first_line(error)}")
+            waiting(f"waiting for Temporal at {address}: {_reason(error)}")
         except RPCError as error:
             if error.status not in _PASSING:
                 raise
@@ -224,5 +225,8 @@ def _what_to_run(namespace: str, retention: timedelta, error: RPCError) -> str:
     )
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:300]
+def _reason(error: Exception) -> str:
+    """Give the operating system's word out of the core's nested text, or its first line."""
+    text = str(error)
+    found = re.search(r'message: "([^"]+)"', text)
+    return found[1] if found else text.partition("\n")[0][:300]

@@ -92,7 +92,7 @@ async def test_a_temporal_that_is_away_is_waited_for(settings: TemporalSettings)
     task = asyncio.create_task(connect(replace(settings, address=address), waiting=said.put_nowait))
     for _ in range(2):
         text = await asyncio.wait_for(said.get(), 10)
-        assert text.startswith(f"waiting for Temporal at {address}: ")
+        assert text == f"waiting for Temporal at {address}: Connection refused"
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
