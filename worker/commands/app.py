@@ -137,6 +137,19 @@ def replay(  # noqa: PLR0917 - one parameter an option, as typer wants it
     return run(node(root_dir, own_config, name), files or [])
 
 
+@app.command(short_help="Show which keys seal the payloads, and add one.")
+def keys(
+    rotate: Annotated[bool, typer.Option("--rotate", help="Add a key, which seals from the next start on.")] = False,  # noqa: FBT002 - an option
+    root_dir: RootDir = None,
+    own_config: OwnConfig = None,
+    name: NodeName = None,
+) -> None:
+    """Show the ids of the keys that seal payloads, and where payloads are decoded (`temporal … --codec-endpoint`)."""
+    from worker.commands.keys import show
+
+    show(node(root_dir, own_config, name), rotate=rotate)
+
+
 PASSED_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
