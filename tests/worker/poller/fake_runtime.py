@@ -4,7 +4,7 @@ Over a real Unix socket, so that connecting, losing it and finding it again are 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,7 @@ class FakeRuntime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  #
         self.containers: dict[str, cri.Container] = {}
         self.stopped: list[str] = []
         self.listings = 0
+        self.after_listing: Callable[[], None] = lambda: None
         self.readers: set[asyncio.Queue[cri.ContainerEventResponse]] = set()
         self.reader_came = asyncio.Event()
         self.asked = asyncio.Event()
@@ -121,7 +122,9 @@ class FakeRuntime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  #
 
     async def ListContainers(self, _: Any, __: Any) -> cri.ListContainersResponse:  # noqa: N802 - CRI's name
         """List them."""
-        return cri.ListContainersResponse(containers=list(self.containers.values()))
+        answer = cri.ListContainersResponse(containers=list(self.containers.values()))
+        self.after_listing()
+        return answer
 
     async def GetContainerEvents(  # noqa: N802 - CRI's name
         self, _: Any, __: Any

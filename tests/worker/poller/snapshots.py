@@ -10,18 +10,26 @@ RUNNING, EXITED = ContainerState.RUNNING, ContainerState.EXITED
 
 
 def snapshot(
-    uid: str, containers: Mapping[str, str] | None = None, *, sandbox_id: str = "s1", node: str = "n", path: str = ""
+    uid: str,
+    containers: Mapping[str, str] | None = None,
+    *,
+    sandbox_id: str = "s1",
+    node: str = "n",
+    name: str = "web",
+    path: str = "",
 ) -> PodSnapshot:
-    """Build a snapshot of pod default/web; containers are given as name: "id state [attempt]"."""
+    """Build a snapshot of a pod in namespace default; containers are given as name: "id state [attempt]"."""
     known = {}
-    for name, said in (containers or {}).items():
+    for container, said in (containers or {}).items():
         container_id, state, *attempt = said.split()
-        known[name] = ContainerSnapshot(container_id, f"CONTAINER_{state.upper()}", int(attempt[0]) if attempt else 0)
+        known[container] = ContainerSnapshot(
+            container_id, f"CONTAINER_{state.upper()}", int(attempt[0]) if attempt else 0
+        )
     return PodSnapshot(
-        workflow_id=f"pod/{node}/default/web/{uid}",
+        workflow_id=f"pod/{node}/default/{name}/{uid}",
         node=node,
         namespace="default",
-        name="web",
+        name=name,
         uid=uid,
         source="file",
         path=path,

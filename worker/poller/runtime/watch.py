@@ -97,6 +97,7 @@ class RuntimeWatch:
     async def compare(self, source: str) -> dict[str, RuntimePod] | None:
         """List the runtime and hint at every difference; None when it did not answer."""
         around = self._around
+        snapshots = await asyncio.to_thread(around.known.all)  # first: what starts meanwhile must not seem to be gone
         begun = time.perf_counter()
         try:
             sandboxes = await around.client.list_pod_sandbox()
@@ -107,7 +108,6 @@ class RuntimeWatch:
         around.metrics.relisted(time.perf_counter() - begun)
         around.health.say_events("stream" if self._stream.flows else "relist")
         pods = our_pods(around.node, sandboxes, containers)
-        snapshots = await asyncio.to_thread(around.known.all)
         found = differences(pods, snapshots, source)
         now = asyncio.get_running_loop().time()
         self._repeated = {one: said for one, said in self._repeated.items() if one in found}
