@@ -1,5 +1,6 @@
 """Does `tempolet up` bring a whole node up, and does `tempolet down` leave nothing of it, whatever died before?"""
 
+import dataclasses
 import io
 import os
 import signal
@@ -12,9 +13,12 @@ from typing import Final
 import pytest
 from rich.console import Console
 
+from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import read_snapshots
 from tests.node.conftest import BUSYBOX
+from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import PodNetwork
+from worker.standalone.cri_sweep import CriSweep
 from worker.standalone.down import DownFailed, down, what_is_left
 from worker.standalone.process import wait_for_end
 from worker.standalone.progress import Progress
@@ -150,20 +154,45 @@ def test_other_settings_are_refused_while_a_node_runs(node: Settings, tmp_path: 
         up(other, [], silent())
 
 
-def test_a_taken_port_is_named(node: Settings) -> None:
+@pytest.mark.parametrize(
+    ("port", "flag"),
+    [
+        pytest.param("temporal", "--temporal-port", id="temporal"),
+        pytest.param("ui", "--temporal-port", id="ui"),
+        pytest.param("codec", "--codec-port", id="codec"),
+        pytest.param("worker_healthz", "--healthz-port", id="healthz"),
+    ],
+)
+def test_a_taken_port_is_named(node: Settings, port: str, flag: str) -> None:
     """The operator learns which port and which flag."""
-    taken = Settings(
-        state_dir=node.state_dir,
-        run_dir=node.run_dir,
-        network=node.network,
-        cgroup=node.cgroup,
-        ports=Ports(temporal=free_ports(1)[0], ui=node.ports.ui),
-    )
+    number = getattr(node.ports, port)
     with socket.socket() as other:
-        other.bind(("127.0.0.1", taken.ports.temporal))
+        other.bind(("127.0.0.1", number))
         other.listen()
-        with pytest.raises(UpFailed, match=rf"port {taken.ports.temporal} .* is taken .*--temporal-port"):
-            up(taken, [], silent())
+        with pytest.raises(UpFailed, match=rf"port {number} .* is taken .*{flag}"):
+            up(node, [], silent())
+
+
+def test_a_containerd_that_runs_already_is_used_and_left_alone(
+    node: Settings, containerd: Containerd, tmp_path: Path
+) -> None:
+    """With its endpoint given, only this node's pods come and go; another pod of it and its images stay."""
+    other = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="other", uid="other-uid", namespace="default"))
+    with CriSweep(containerd.socket) as runtime:
+        request = cri.RunPodSandboxRequest(config=other)
+        other_id = runtime.runtime.RunPodSandbox(request).pod_sandbox_id
+        try:
+            shared = dataclasses.replace(node, container_runtime_endpoint=containerd.endpoint)
+            up(shared, [manifest(tmp_path, "web")], silent())
+            assert {sandbox.metadata.name for sandbox in runtime.sandboxes()} >= {"other", "web-n1"}
+            assert "containerd" not in pids(shared)
+            kill(shared, "worker")  # so that its pod has to be removed by force
+            down(shared, silent())
+            assert other_id in {sandbox.id for sandbox in runtime.sandboxes()}
+            assert "web-n1" not in {sandbox.metadata.name for sandbox in runtime.sandboxes()}
+            assert runtime.has_image(BUSYBOX)
+        finally:
+            runtime.remove_sandboxes([other_id])
 
 
 def test_root_is_asked_for(node: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+OPERATORS_REGISTRIES: Final = "/etc/containerd/certs.d"
+"""What the operator has configured for the system's containerd counts here too."""
 PAUSE_IMAGE: Final = "registry.k8s.io/pause:3.10.2"
 SOCKET_PATH_LIMIT: Final = 107  # sun_path of unix(7) without its final NUL
 BRIDGE_NAME_LIMIT: Final = 15  # IFNAMSIZ
@@ -81,6 +83,11 @@ class ContainerdPlaces:
         return self.run / "addresses"
 
     @property
+    def registries(self) -> Path:
+        """The folder of mirrors and plain-HTTP registries, one sub-folder a host, read at each pull."""
+        return self.root / "certs.d"
+
+    @property
     def config(self) -> Path:
         """The configuration file."""
         return self.run / "containerd.toml"
@@ -128,6 +135,9 @@ disable_apparmor = {quoted(not Path("/sys/kernel/security/apparmor").exists())}
 netns_mounts_under_state_dir = true
 enable_unprivileged_ports = true
 enable_unprivileged_icmp = true
+
+[plugins."io.containerd.grpc.v1.cri".registry]
+config_path = {quoted(f"{places.registries}:{OPERATORS_REGISTRIES}")}
 
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = {quoted(str(around.cni_plugins))}

@@ -45,8 +45,11 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
             step.detail = ("stopped" if willing else "killed") if was_running else "did not run"
             forced += [f"{name} had to be killed"] if not willing else []
     with show.step("containerd") as step:
+        was_running = here.containerd.process.running()
         forced += _end_runtime(here)
-        step.detail = "yours, left as it is" if here.container_runtime_endpoint else "stopped, nothing left"
+        step.detail = "stopped" if was_running else "did not run"
+        if here.container_runtime_endpoint:
+            step.detail = "yours, left as it is"
     _remove_files(here, purge=purge)
     for what in forced:
         show.say(f"by force: {what}")

@@ -7,13 +7,14 @@ serves the codec endpoint.
 
 import json
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any, Final
 
 import worker
 from proto.temporal.names import NAMESPACE
 from worker.config import Flags
-from worker.standalone.process import Command
+from worker.standalone.process import Command, Supervised
 from worker.standalone.settings import Settings
 from worker.standalone.temporal_server import LOOPBACK
 
@@ -63,17 +64,27 @@ def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
     return {**TEMPOLET, "temporal": temporal, "codec": codec}
 
 
+def node_process(settings: Settings, role: str) -> Supervised:
+    """Give the worker or the poller, whether it runs or not."""
+    return settings.worker if role == "worker" else settings.poller
+
+
+def healthz_port(settings: Settings, role: str) -> int:
+    """Give the port on which the worker or the poller says that it is healthy; 0: none."""
+    return settings.ports.worker_healthz if role == "worker" else settings.ports.poller_healthz
+
+
 def node_command(settings: Settings, role: str) -> Command:
     """Give the command that runs the worker or the poller of this node."""
-    healthz = settings.ports.worker_healthz if role == "worker" else settings.ports.poller_healthz
     argv: list[str | Path] = [sys.executable, "-m", "worker.cli", role]
     argv += ["--config", settings.configuration / "kubelet.yaml"]
     argv += ["--tempolet-config", settings.configuration / f"{role}.yaml"]
-    argv += ["--root-dir", settings.root_dir, "--healthz-port", str(healthz)]
+    argv += ["--root-dir", settings.root_dir, "--healthz-port", str(healthz_port(settings, role))]
     if settings.hostname_override:
         argv += ["--hostname-override", settings.hostname_override]
-    # started from /, so that no folder of the operator's stays busy; the checkout is found all the same
-    environment = {"PYTHONPATH": str(Path(worker.__file__).resolve().parents[1])}
+    # started from /, so that no folder of the operator's stays busy; a checkout is found all the same
+    ours = Path(worker.__file__).resolve().parents[1]
+    environment = {} if ours == Path(sysconfig.get_path("purelib")) else {"PYTHONPATH": str(ours)}
     return Command(argv, settings.logs / f"{role}.log", environment)
 
 

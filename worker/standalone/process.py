@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+NOT_PASSED_ON: Final = ("TEMPORAL_", "NOTIFY_SOCKET", "WATCHDOG_")
+"""The operator's own Temporal is another one than the embedded, and a systemd that runs `up` waits for `up` alone."""
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -56,7 +58,7 @@ class Supervised:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env={**os.environ, **command.environment},
+                env={**own_environment(), **command.environment},
                 start_new_session=True,
                 umask=command.umask,
             )
@@ -81,6 +83,11 @@ class Supervised:
         willing = identity is None or end_process(identity.pid, within)
         self.pid_file.unlink(missing_ok=True)
         return willing
+
+
+def own_environment() -> dict[str, str]:
+    """Give this process's environment without what is meant for others."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(NOT_PASSED_ON)}
 
 
 def end_process(pid: int, within: float) -> bool:

@@ -18,7 +18,7 @@ import grpc
 
 from proto.temporal.names import NAMESPACE, RETENTION_DAYS, SEARCH_ATTRIBUTES
 from worker.standalone import programs
-from worker.standalone.process import Command, Supervised, last_lines
+from worker.standalone.process import Command, Supervised, last_lines, own_environment
 
 LOOPBACK: Final = "127.0.0.1"
 READY_WITHIN: Final = timedelta(seconds=60)  # a database of many pods is replayed first
@@ -102,7 +102,7 @@ class TemporalServer:
             self._wait_until_serving()
             return False
         for port in (self.ports.grpc, self.ports.ui):
-            if not _is_free(port):
+            if not is_free(port):
                 raise TemporalFailed(
                     f"port {port} on {LOOPBACK} is taken by another program: "
                     "choose another with --temporal-port (the UI's is --temporal-ui-port)"
@@ -154,7 +154,7 @@ class TemporalServer:
         """Keep the story of a pod that is gone for RETENTION_DAYS; start-dev makes namespaces with one day."""
         arguments = ["operator", "namespace", "update", "--address", self.address, "--namespace", NAMESPACE]
         argv: list[str | Path] = [program, *arguments, "--retention", f"{RETENTION_DAYS}d"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(argv, env=own_environment(), capture_output=True, text=True, timeout=30, check=False)
         if done.returncode:
             raise TemporalFailed(f"namespace {NAMESPACE} could not be set up: {done.stderr.strip()}")
 
@@ -168,7 +168,8 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in taken]
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Tell whether nobody listens on a loopback port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -7,8 +7,10 @@ that is right already. What was started stays when a later step fails: `tempolet
 import os
 import shutil
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -18,14 +20,15 @@ from worker.standalone import pods_watch
 from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
 from worker.standalone.cri_sweep import CriSweep, RuntimeNotReady
-from worker.standalone.node_config import node_command, write_configuration
-from worker.standalone.process import last_lines
+from worker.standalone.node_config import ROLES, healthz_port, node_command, node_process, write_configuration
+from worker.standalone.process import Identity, last_lines
 from worker.standalone.programs import MissingProgram
 from worker.standalone.progress import Progress
 from worker.standalone.settings import OtherSettings, Settings, codec_url
-from worker.standalone.temporal_server import TemporalFailed
+from worker.standalone.temporal_server import LOOPBACK, TemporalFailed, is_free
 
 PODS_WITHIN: Final = timedelta(minutes=2)  # image pulls included
+HEALTHY_WITHIN: Final = timedelta(seconds=60)
 GIVEN_RUNTIME_WITHIN: Final = timedelta(seconds=10)
 BETWEEN_LOOKS: Final = 0.05
 
@@ -86,14 +89,49 @@ def _start_temporal(settings: Settings, show: Progress) -> None:
 
 
 def _start_node(settings: Settings, show: Progress) -> None:
+    """Start worker and poller together, then wait until each says that it is healthy."""
     for directory in (settings.root_dir, settings.manifests, settings.logs / "pods"):
         directory.mkdir(parents=True, exist_ok=True, mode=0o755)
     write_configuration(settings)
-    for role, process in (("worker", settings.worker), ("poller", settings.poller)):
+    ran = {role: node_process(settings, role).running() for role in ROLES}
+    for role in ROLES:
+        if not ran[role]:
+            _refuse_taken_ports(settings, role)
+            node_process(settings, role).start(node_command(settings, role))
+    for role in ROLES:
         with show.step(role) as step:
-            running = process.running()
-            identity = running or process.start(node_command(settings, role))
-            step.detail = f"pid {identity.pid}{', runs already' if running else ''}"
+            identity = _healthy(settings, role)
+            step.detail = f"pid {identity.pid}{', runs already' if ran[role] else ''}"
+
+
+def _refuse_taken_ports(settings: Settings, role: str) -> None:
+    flags = {"--healthz-port": healthz_port(settings, role)}
+    if role == "worker":
+        flags["--codec-port"] = settings.ports.codec
+    for flag, port in flags.items():
+        if port and not is_free(port):
+            raise UpFailed(f"port {port} on loopback is taken by another program: choose another with {flag}")
+
+
+def _healthy(settings: Settings, role: str) -> Identity:
+    """Wait until a process answers on its healthz; raises UpFailed with the end of its log when it does not."""
+    port = healthz_port(settings, role)
+    log = settings.logs / f"{role}.log"
+    until = time.monotonic() + HEALTHY_WITHIN.total_seconds()
+    answer = ""
+    while identity := node_process(settings, role).running():
+        try:
+            if (
+                not port
+                or urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=2).status == HTTPStatus.OK
+            ):
+                return identity
+        except OSError as error:
+            answer = str(error)
+        if time.monotonic() > until:
+            raise UpFailed(f"the {role} is not healthy after {HEALTHY_WITHIN.seconds} s ({answer}); see {log}")
+        time.sleep(BETWEEN_LOOKS)
+    raise UpFailed(f"the {role} has ended; {log} ends:\n{last_lines(log)}")
 
 
 def _run_pods(settings: Settings, manifests: Sequence[Path], show: Progress) -> None:
@@ -120,8 +158,9 @@ def place_manifests(settings: Settings, given: Sequence[Path]) -> list[pods_watc
     """
     if settings.kept_manifests.is_dir():
         for kept in settings.kept_manifests.iterdir():
-            kept.replace(settings.manifests / kept.name)
-        settings.kept_manifests.rmdir()
+            if not (settings.manifests / kept.name).exists():  # what was put there meanwhile is newer
+                kept.replace(settings.manifests / kept.name)
+        shutil.rmtree(settings.kept_manifests)
     before = {snapshot.uid for snapshot in read_snapshots(settings.root_dir)}
     changed = set()
     for source in given:
@@ -146,8 +185,8 @@ def _looks(settings: Settings, wanted: list[pods_watch.Manifest], runtime: CriSw
         yield pods
         if not pods.waiting or time.monotonic() > until:
             return
-        for role, process in (("worker", settings.worker), ("poller", settings.poller)):
-            if not process.running():
+        for role in ROLES:
+            if not node_process(settings, role).running():
                 log = settings.logs / f"{role}.log"
                 raise UpFailed(f"the {role} has ended; {log} ends:\n{last_lines(log)}")
         time.sleep(BETWEEN_LOOKS)

@@ -33,6 +33,21 @@ def test_it_lives_on_in_a_session_of_its_own_until_it_is_stopped(sleeper: Superv
     assert not sleeper.pid_file.exists()
 
 
+def test_what_is_meant_for_others_is_not_passed_on(
+    sleeper: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The embedded Temporal is reached without the operator's key, and systemd is not answered twice."""
+    for name in ("TEMPORAL_API_KEY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "KEPT"):
+        monkeypatch.setenv(name, "secret")
+    identity = sleeper.start(command(tmp_path))
+    try:
+        names = {one.partition(b"=")[0] for one in Path(f"/proc/{identity.pid}/environ").read_bytes().split(b"\0")}
+        assert b"KEPT" in names
+        assert not names & {b"TEMPORAL_API_KEY", b"NOTIFY_SOCKET", b"WATCHDOG_USEC"}
+    finally:
+        assert sleeper.stop(within=5)
+
+
 def test_one_that_does_not_listen_is_killed(sleeper: Supervised, tmp_path: Path) -> None:
     """And that is told."""
     identity = sleeper.start(command(tmp_path, "trap '' TERM; echo deaf; while :; do sleep 60 & wait; done"))
