@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-OPERATORS_REGISTRIES: Final = "/etc/containerd/certs.d"
-"""What the operator has configured for the system's containerd counts here too."""
 PAUSE_IMAGE: Final = "registry.k8s.io/pause:3.10.2"
 SOCKET_PATH_LIMIT: Final = 107  # sun_path of unix(7) without its final NUL
 BRIDGE_NAME_LIMIT: Final = 15  # IFNAMSIZ
@@ -137,7 +135,7 @@ enable_unprivileged_ports = true
 enable_unprivileged_icmp = true
 
 [plugins."io.containerd.grpc.v1.cri".registry]
-config_path = {quoted(f"{places.registries}:{OPERATORS_REGISTRIES}")}
+config_path = {quoted(str(places.registries))}
 
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = {quoted(str(around.cni_plugins))}
