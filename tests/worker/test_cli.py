@@ -14,6 +14,8 @@ from worker.cli import run
 from worker.commands.exits import CommandFailed, Exit, tell
 from worker.node_lock import hold_node_lock
 
+pytestmark = pytest.mark.usefixtures("logs_restored")  # a service that starts sets up its own
+
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
 

@@ -4,7 +4,7 @@ import io
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,21 +20,15 @@ HEADER = re.compile(r"[IWEF]\d{4} \d{2}:\d{2}:\d{2}\.\d{6} +\d+ [^ :]+\.py:\d+\]
 
 
 @pytest.fixture
-def logs() -> Iterator[Callable[[str, int], io.StringIO]]:
+def logs(logs_restored: None) -> Callable[[str, int], io.StringIO]:  # noqa: ARG001 - for its end
     """Set the logs up into a text, and give the process's own back afterwards."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    configuration = structlog.get_config()
 
     def start(log_format: str, verbosity: int = 0) -> io.StringIO:
         stream = io.StringIO()
         set_up_logs(Logging(log_format, verbosity), stream)
         return stream
 
-    yield start
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.configure(**configuration)
+    return start
 
 
 Start = Callable[..., io.StringIO]

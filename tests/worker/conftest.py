@@ -1,0 +1,22 @@
+"""What several of the wiring's tests need: the process's own logs back after a test has set up others."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+
+@pytest.fixture
+def logs_restored() -> Iterator[None]:
+    """Give handlers, level and structlog's configuration back."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    levels = {name: logging.getLogger(name).level for name in list(root.manager.loggerDict)}
+    configuration = structlog.get_config()
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, before in levels.items():
+        logging.getLogger(name).setLevel(before)
+    structlog.configure(**configuration)
