@@ -1,0 +1,165 @@
+"""A runtime in memory, for the state machine over the pure core: what CRI would hold, and nothing it would not.
+
+Every call may come twice, as from an activity that is tried again: what is there already is found. It asserts by itself what
+may never happen: two live sandboxes of a pod, two live instances of a container, a container before its turn.
+"""
+
+import itertools
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from proto.temporal.pod import ContainerState
+from proto.temporal.requests import (
+    MakePodDirectories,
+    PodRuntime,
+    PodSandbox,
+    PulledImage,
+    PullImage,
+    ReadPodRuntime,
+    RemoveContainer,
+    RemovePodDirectories,
+    RemovePodSandbox,
+    RunPodSandbox,
+    RuntimeContainer,
+    RuntimeSandbox,
+    StartContainer,
+    StopContainer,
+    StopPodSandbox,
+)
+from workflows.decide.actions import Action
+from workflows.decide.fold import Answer
+
+
+class Refused(Exception):
+    """The runtime can't do it now."""
+
+
+@dataclass
+class RuntimeModel:
+    """One pod's part of a runtime."""
+
+    init: tuple[str, ...]
+    """The init containers' names, in order."""
+    now: datetime
+    sandboxes: dict[str, RuntimeSandbox] = field(default_factory=dict)
+    containers: dict[str, RuntimeContainer] = field(default_factory=dict)
+    directories: bool = False
+    succeeded: set[tuple[str, str]] = field(default_factory=set)
+    """(sandbox, init container) that truly ended well."""
+    exit_codes: dict[str, int] = field(default_factory=dict)
+    """How each container truly ended, for ever."""
+    forgotten: bool = False
+    """Whether the core may not know of all this: its history is lost, and it has not read the runtime yet."""
+    ids: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    def live(self) -> list[RuntimeContainer]:
+        """The containers that have not ended."""
+        return [one for one in self.containers.values() if one.state is not ContainerState.EXITED]
+
+    def ready(self) -> list[RuntimeSandbox]:
+        """The sandboxes that are ready."""
+        return [one for one in self.sandboxes.values() if one.ready]
+
+    def end(self, container_id: str, code: int) -> None:
+        """Let a container end."""
+        one = self.containers[container_id]
+        self.exit_codes[container_id] = code
+        if code == 0:
+            self.succeeded.add((one.sandbox_id, one.name))
+        self.containers[container_id] = replace(
+            one, state=ContainerState.EXITED, exit_code=code, finished_at=self.now, reason="" if code else "Completed"
+        )
+
+    def lose_sandbox(self, sandbox_id: str) -> None:
+        """Let a sandbox die; what runs in it goes on."""
+        self.sandboxes[sandbox_id] = replace(self.sandboxes[sandbox_id], ready=False)
+
+    def do(self, action: Action) -> Answer:  # noqa: C901 - a table, one row a kind
+        """Carry an action out; raises Refused."""
+        match action:
+            case MakePodDirectories():
+                self.directories = True
+            case RemovePodDirectories():
+                assert not self.sandboxes, "directories go last"
+                assert not self.containers, "directories go last"
+                self.directories = False
+            case PullImage(image=image):
+                return PulledImage(f"sha256:{image}")
+            case RunPodSandbox(attempt=attempt):
+                return self.run_sandbox(attempt)
+            case StopPodSandbox(sandbox_id=sandbox_id):
+                self.stop_sandbox(sandbox_id)
+            case RemovePodSandbox(sandbox_id=sandbox_id):
+                self.remove_sandbox(sandbox_id)
+            case StartContainer():
+                return self.start(action)
+            case StopContainer():
+                return self.stop(action)
+            case RemoveContainer(container_id=container_id):
+                self.containers.pop(container_id, None)
+            case ReadPodRuntime():
+                self.forgotten = False
+                newest_first = sorted(self.containers.values(), key=lambda one: -one.attempt)
+                return PodRuntime(tuple(self.sandboxes.values()), tuple(newest_first))
+        return None
+
+    def run_sandbox(self, asked: int) -> PodSandbox:
+        """Find the ready sandbox of this attempt or a later one, or make one under the first free attempt."""
+        found = [one for one in self.ready() if one.attempt >= asked]
+        if found:
+            return PodSandbox(found[0].sandbox_id, found[0].attempt, found[0].ips, self.now, adopted=True)
+        assert not self.ready(), "one live sandbox a pod"
+        assert self.forgotten or not self.live(), "nothing lives on in a lost sandbox when a new one is made"
+        attempt = max([asked, *(one.attempt + 1 for one in self.sandboxes.values())])
+        made = RuntimeSandbox(f"s{attempt}-{next(self.ids)}", attempt, ready=True, ips=("10.88.0.5",))
+        self.sandboxes[made.sandbox_id] = made
+        return PodSandbox(made.sandbox_id, made.attempt, made.ips, self.now)
+
+    def stop_sandbox(self, sandbox_id: str) -> None:
+        """Stop a sandbox, and whatever still runs in it."""
+        if sandbox_id in self.sandboxes:
+            self.lose_sandbox(sandbox_id)
+        for one in self.live():
+            if one.sandbox_id == sandbox_id:
+                self.end(one.container_id, 137)
+
+    def remove_sandbox(self, sandbox_id: str) -> None:
+        """Forget a sandbox with all that was in it."""
+        self.stop_sandbox(sandbox_id)
+        self.sandboxes.pop(sandbox_id, None)
+        self.containers = {name: one for name, one in self.containers.items() if one.sandbox_id != sandbox_id}
+
+    def start(self, action: StartContainer) -> RuntimeContainer:
+        """Find the container of this attempt in this sandbox, or make it under the first free attempt."""
+        name = str(action.container["name"])
+        own = [one for one in self.containers.values() if one.name == name]
+        for one in own:
+            if (one.attempt, one.sandbox_id) == (action.attempt, action.sandbox_id):
+                return one
+        if action.sandbox_id not in self.sandboxes or not self.sandboxes[action.sandbox_id].ready:
+            raise Refused("the sandbox is not ready")
+        assert not [one for one in own if one in self.live()], f"one live instance of {name}"
+        before = self.init[: self.init.index(name)] if name in self.init else self.init
+        for earlier in before:
+            assert (action.sandbox_id, earlier) in self.succeeded, f"{name} waits until {earlier} has succeeded"
+        attempt = max([action.attempt, *(one.attempt + 1 for one in own)])
+        made = RuntimeContainer(
+            name=name,
+            container_id=f"{name}-{attempt}-{next(self.ids)}",
+            sandbox_id=action.sandbox_id,
+            attempt=attempt,
+            state=ContainerState.RUNNING,
+            created_at=self.now,
+            started_at=self.now,
+        )
+        self.containers[made.container_id] = made
+        return made
+
+    def stop(self, action: StopContainer) -> RuntimeContainer:
+        """Stop a container; one that is gone has ended, nobody can say how."""
+        found = self.containers.get(action.container_id)
+        if found is None:
+            return RuntimeContainer(action.name, action.container_id, "", 0, ContainerState.EXITED)
+        if found.state is not ContainerState.EXITED:
+            self.end(action.container_id, 143)
+        return self.containers[action.container_id]

@@ -1,0 +1,125 @@
+"""What moves a pod between sync, terminating and terminated, and what does not?"""
+
+import re
+from itertools import product
+from typing import Any
+
+import pytest
+
+from proto.temporal.pod import Lifecycle
+from proto.temporal.requests import RunPodSandbox, StopContainer
+from tests.decide.situations import HERE, KEY, Around, at, deletion, done, down, pod, sandbox, situation, up
+from workflows.decide.grace import DEFAULT
+from workflows.decide.lifecycle import TRANSITIONS, Event, after, next_event
+
+SYNC, TERMINATING, TERMINATED = Lifecycle.SYNC, Lifecycle.TERMINATING, Lifecycle.TERMINATED
+STOPPED = sandbox(ready=False, stopped=True)
+STOPPING = Around(busy=(StopContainer(KEY, "web", "web-0", DEFAULT, at(0), "ManifestRemoved"),))
+MAKING = Around(busy=(RunPodSandbox(KEY, 0, {}),))
+NEVER, ON_FAILURE = pod(restartPolicy="Never"), pod(restartPolicy="OnFailure")
+
+
+@pytest.mark.parametrize(
+    ("state", "event", "then"),
+    [
+        pytest.param(SYNC, Event.DELETION_REQUESTED, TERMINATING, id="a-deleted-pod-goes"),
+        pytest.param(SYNC, Event.POD_FINISHED, TERMINATING, id="a-finished-pod-goes"),
+        pytest.param(TERMINATING, Event.LAST_CONTAINER_EXITED, TERMINATED, id="and-has-gone-when-nothing-runs"),
+    ],
+)
+def test_table(state: Lifecycle, event: Event, then: Lifecycle) -> None:
+    """Every pair of the table."""
+    assert after(state, event) is then
+
+
+def test_every_other_pair_is_an_error_that_names_both() -> None:
+    """No state is ever left by an event that it does not know."""
+    absent = [pair for pair in product(Lifecycle, Event) if pair not in TRANSITIONS]
+    assert len(absent) == len(Lifecycle) * len(Event) - 3
+    for state, event in absent:
+        with pytest.raises(LookupError, match=re.escape(f"a pod in state {state} knows no {event}")):
+            after(state, event)
+
+
+@pytest.mark.parametrize(
+    ("source", "around", "known", "event"),
+    [
+        pytest.param(pod(), HERE, {"containers": {"web": up()}}, None, id="a-running-pod"),
+        pytest.param(pod(), HERE, {"sandbox": None}, None, id="a-pod-that-is-not-up-yet"),
+        pytest.param(pod(), HERE, {"deletion": deletion()}, Event.DELETION_REQUESTED, id="deleted"),
+        pytest.param(pod(), HERE, {"containers": {"web": down(1)}}, None, id="always-never-finishes"),
+        pytest.param(NEVER, HERE, {"containers": {"web": down(1)}}, Event.POD_FINISHED, id="never-and-failed"),
+        pytest.param(NEVER, HERE, {"containers": {"web": down(0)}}, Event.POD_FINISHED, id="never-and-succeeded"),
+        pytest.param(ON_FAILURE, HERE, {"containers": {"web": down(0)}}, Event.POD_FINISHED, id="on-failure-succeeded"),
+        pytest.param(ON_FAILURE, HERE, {"containers": {"web": down(1)}}, None, id="on-failure-and-failed"),
+        pytest.param(
+            pod("a", "b", restartPolicy="Never"),
+            HERE,
+            {"containers": {"a": down(0, "a"), "b": up("b")}},
+            None,
+            id="one-of-two-still-runs",
+        ),
+        pytest.param(
+            pod("a", "b", restartPolicy="Never"),
+            HERE,
+            {"containers": {"a": down(0, "a")}},
+            None,
+            id="one-never-started",
+        ),
+        pytest.param(
+            pod(init=["i"], restartPolicy="Never"),
+            HERE,
+            {"containers": {"i": down(1, "i")}},
+            Event.POD_FINISHED,
+            id="never-and-a-failed-init-container",
+        ),
+        pytest.param(
+            pod(init=["i"], restartPolicy="Never"), HERE, {"containers": {"i": done("i")}}, None, id="initialized-only"
+        ),
+        pytest.param(
+            NEVER,
+            HERE,
+            {"containers": {"web": up()}, "sandbox": STOPPED},
+            None,
+            id="never-and-its-sandbox-is-lost-while-a-container-runs-on",
+        ),
+        pytest.param(
+            pod("a", "b", restartPolicy="Never"),
+            HERE,
+            {"containers": {"a": down(137, "a")}, "sandbox": STOPPED},
+            Event.POD_FINISHED,
+            id="never-and-its-sandbox-is-lost-for-good",
+        ),
+        pytest.param(NEVER, MAKING, {"containers": {"web": down(0)}}, None, id="not-while-a-sandbox-is-being-made"),
+    ],
+)
+def test_events_in_sync(source: dict[str, Any], around: Around, known: dict[str, Any], event: Event | None) -> None:
+    """What ends a pod's life in sync."""
+    assert next_event(situation(source, around, **known)) is event
+
+
+GOING = {"lifecycle": TERMINATING, "deletion": deletion()}
+
+
+@pytest.mark.parametrize(
+    ("around", "known", "event"),
+    [
+        pytest.param(
+            HERE, {"sandbox": STOPPED}, Event.LAST_CONTAINER_EXITED, id="nothing-runs-and-the-network-is-back"
+        ),
+        pytest.param(HERE, {"sandbox": None}, Event.LAST_CONTAINER_EXITED, id="there-was-never-anything"),
+        pytest.param(HERE, {"sandbox": sandbox()}, None, id="the-sandbox-is-still-up"),
+        pytest.param(HERE, {"sandbox": STOPPED, "containers": {"web": up()}}, None, id="a-container-still-runs"),
+        pytest.param(STOPPING, {"sandbox": STOPPED}, None, id="a-container-is-being-stopped"),
+        pytest.param(MAKING, {"sandbox": None}, None, id="a-sandbox-is-being-made"),
+        pytest.param(HERE, {"sandbox": None, "runtime_stale": True}, None, id="the-runtime-may-hold-what-nobody-knows"),
+    ],
+)
+def test_events_in_terminating(around: Around, known: dict[str, Any], event: Event | None) -> None:
+    """When a pod that goes has gone."""
+    assert next_event(situation(around=around, **GOING, **known)) is event
+
+
+def test_a_terminated_pod_knows_no_event() -> None:
+    """A deletion of a finished pod is undone without another state."""
+    assert next_event(situation(lifecycle=TERMINATED, deletion=deletion(), sandbox=STOPPED)) is None

@@ -1,0 +1,59 @@
+"""Is an activity told what it needs, and nothing more?"""
+
+import pytest
+
+from tests.decide.situations import container, pod
+from workflows.decide.slices import container_slice, sandbox_slice
+
+SECRET = "must-not-leave-its-container"
+SOURCE = pod(
+    hostNetwork=True,
+    securityContext={"runAsUser": 1000},
+    volumes=[],
+    schedulerName="default",
+    containers=[
+        container("web", env=[{"name": "A", "value": SECRET}], command=[SECRET], ports=[{"hostPort": 80}]),
+        container("side", resources={"requests": {"cpu": "1"}}),
+    ],
+    initContainers=[container("first", args=[SECRET])],
+)
+
+
+def test_a_sandbox_sees_no_command_and_no_environment() -> None:
+    """Of each container its name, ports and resources; of the pod what a sandbox is made of."""
+    cut = sandbox_slice(SOURCE)
+    assert SECRET not in repr(cut)
+    assert cut["spec"]["containers"] == [
+        {"name": "web", "ports": [{"hostPort": 80}]},
+        {"name": "side", "resources": {"requests": {"cpu": "1"}}},
+    ]
+    assert cut["spec"]["initContainers"] == [{"name": "first"}]
+    assert cut["spec"]["hostNetwork"] is True
+    assert set(cut["spec"]) <= {
+        "hostNetwork",
+        "securityContext",
+        "restartPolicy",
+        "terminationGracePeriodSeconds",
+        "containers",
+        "initContainers",
+    }
+    assert cut["metadata"] == SOURCE["metadata"]
+
+
+@pytest.mark.parametrize("name", ["web", "side", "first"])
+def test_a_container_sees_its_own_part(name: str) -> None:
+    """Unchanged, and nobody else's."""
+    assert container_slice(SOURCE, name)["name"] == name
+
+
+def test_a_name_that_the_pod_does_not_have_is_an_error() -> None:
+    """It names the container."""
+    with pytest.raises(KeyError, match="nobody"):
+        container_slice(SOURCE, "nobody")
+
+
+def test_the_source_is_left_as_it_is() -> None:
+    """What is cut is a copy."""
+    container_slice(SOURCE, "web")["name"] = "other"
+    sandbox_slice(SOURCE)["spec"]["hostNetwork"] = False
+    assert (SOURCE["spec"]["containers"][0]["name"], SOURCE["spec"]["hostNetwork"]) == ("web", True)
