@@ -1,6 +1,8 @@
 """Is there one trace from the poller's signal to the CRI call, and not one byte of it in a history that isn't sampled?"""
 
 import asyncio
+import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from temporalio.client import WorkflowHistory
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
 from tests.worker import traced_life
+from tests.worker.systemd_machine import hierarchies, remove_tree
 from worker.telemetry.tracing import TracingSettings, open_tracing
 from worker.temporal_client import TemporalSettings, connect
 
@@ -26,6 +29,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
 
     def __init__(self) -> None:
         self.spans: list[tuple[str, str, Span]] = []
+        self.more = asyncio.Event()
 
     async def Export(self, request: Any, _: Any) -> Any:  # noqa: N802 - the protocol's name
         """Keep what comes."""
@@ -33,6 +37,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
             facts = {each.key: each.value.string_value for each in resource.resource.attributes}
             for scope in resource.scope_spans:
                 self.spans += [(facts["service.name"], facts["k8s.node.name"], span) for span in scope.spans]
+        self.more.set()
         return trace_service_pb2.ExportTraceServiceResponse()
 
 
@@ -143,6 +148,70 @@ async def test_one_trace_from_the_pollers_signal_to_the_cri_call(
         call.items()
         >= {"rpc.system": "grpc", "rpc.service": "runtime.v1.RuntimeService", "rpc.method": "Version"}.items()
     )
+
+
+def configure(folder: Path, settings: TemporalSettings, cri_endpoint: str, collector: str) -> list[str]:
+    """Write a node's configuration and one manifest; gives the flags."""
+    (folder / "manifests").mkdir()
+    (folder / "manifests" / "hello.yaml").write_text(json.dumps(MANIFEST))
+    kubelet = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "containerRuntimeEndpoint": cri_endpoint,
+        "staticPodPath": str(folder / "manifests"),
+        "podLogsDir": str(folder / "logs"),
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/tempolet-tracing-{os.getpid()}",
+        "healthzPort": 0,
+        "tracing": {"endpoint": collector, "samplingRatePerMillion": 1_000_000},
+    }
+    temporal = {"address": str(settings.address), "payloadKeyFile": str(settings.key_file)}
+    own = {"apiVersion": "tempolet.dev/v1alpha1", "kind": "TempoletConfiguration", "temporal": temporal}
+    (folder / "kubelet.yaml").write_text(json.dumps(kubelet))
+    (folder / "own.yaml").write_text(json.dumps(own))
+    files = ["--config", str(folder / "kubelet.yaml"), "--tempolet-config", str(folder / "own.yaml")]
+    return [*files, "--root-dir", str(folder / "root"), "--hostname-override", "node-1"]
+
+
+MANIFEST = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "hello"},
+    "spec": {"containers": [{"name": "web", "image": "busybox:1"}]},
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the worker makes cgroups, which needs root")
+async def test_the_real_worker_and_poller_make_such_a_trace(
+    settings: TemporalSettings, collector: tuple[Collector, str], runtime: str, tmp_path: Path
+) -> None:
+    """As configured by KubeletConfiguration's tracing block; the runtime refuses the sandbox, and its span says so."""
+    kept, address = collector
+    flags = configure(tmp_path, settings, runtime, address)
+    silent = asyncio.subprocess.DEVNULL
+    roles = [
+        await asyncio.create_subprocess_exec(sys.executable, "-m", "worker.cli", role, *flags, stderr=silent)
+        for role in ("worker", "poller")
+    ]
+    refused = "PodListed > PodWorkflow > RunPodSandbox > CRI ListPodSandbox"
+    try:
+        async with asyncio.timeout(60):
+            while refused not in story(kept).values():
+                kept.more.clear()
+                await kept.more.wait()
+    finally:
+        for process in roles:
+            process.terminate()
+        await asyncio.gather(*(process.wait() for process in roles))
+        remove_cgroups(f"tempolet-tracing-{os.getpid()}")
+    [span, *_] = [span for _, _, span in kept.spans if span.name == "CRI ListPodSandbox"]
+    assert "UNIMPLEMENTED" in span.status.message
+
+
+def remove_cgroups(name: str) -> None:
+    """Remove the cgroup tree that the worker made in every hierarchy."""
+    for at in hierarchies():
+        remove_tree(at / name)
 
 
 async def test_what_is_not_sampled_costs_no_history(
