@@ -13,7 +13,7 @@ from typing import Final
 from deploy import venv
 from deploy.parts.fetch import fetch
 from deploy.steps import step
-from worker.standalone import programs
+from worker.standalone.machine import programs
 
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
 TEMPORAL: Final = "requirements-temporal.txt"

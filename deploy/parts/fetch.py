@@ -1,6 +1,6 @@
 """Fetch what a standalone node needs and this machine lacks: `python3 -m deploy.parts.fetch`, or `make parts`.
 
-Programs on PATH are used as they are (`worker/standalone/programs.py` decides); the rest comes as Debian packages,
+Programs on PATH are used as they are (`worker/standalone/machine/programs.py` decides); the rest comes as Debian packages,
 unpacked into a folder of our own and never installed. Runs before any venv exists, so it needs nothing but Python 3.11.
 A second run finds everything and returns at once.
 """
@@ -19,7 +19,7 @@ from typing import Final
 from deploy.images.build import WrongArchitecture, build_images
 from deploy.parts.debian import NotFetched, PrivateApt, this_release, unpack
 from deploy.steps import step
-from worker.standalone import programs
+from worker.standalone.machine import programs
 
 OLDEST_PYTHON: Final = (3, 11)
 CONTAINERD_SUITE: Final = "forky"  # containerd 2.1; trixie's 1.7 has no event stream of a reader's own

@@ -21,7 +21,7 @@ from tests.bench.peers.tempolet import Tempolet
 from tests.bench.report import report
 from tests.bench.session import Plan, Session
 from worker.standalone.containerd import ContainerdFailed
-from worker.standalone.programs import MissingProgram
+from worker.standalone.machine.programs import MissingProgram
 from worker.standalone.up import UpFailed
 
 LOCK: Final = Path("/run/lock/tempolet-bench")

@@ -19,7 +19,7 @@ import pytest
 from deploy.images.build import WrongArchitecture, build_images
 from deploy.images.oci import File, Folder, Image, Link, archive
 from deploy.images.pause import CODE_OFFSET, pause_program
-from worker.standalone.process import wait_for_end
+from worker.standalone.machine.process import wait_for_end
 
 RT_SIGTIMEDWAIT: Final = "128 "  # where pause waits
 TREE: Final[dict[str, File | Link | Folder]] = {

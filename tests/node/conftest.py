@@ -15,9 +15,9 @@ from typing import Final
 import pytest
 
 from tests.node import acting as on_containerd
-from worker.standalone import programs
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
+from worker.standalone.machine import programs
 from worker.standalone.temporal_server import TemporalPorts, TemporalServer, free_ports
 
 BUSYBOX: Final = on_containerd.BUSYBOX

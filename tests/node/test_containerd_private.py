@@ -13,11 +13,11 @@ import pytest
 
 from proto.cri.v1 import api_pb2 as cri
 from tests.node.conftest import BUSYBOX
-from worker.standalone import programs, remains
 from worker.standalone.containerd import CNI_CACHE, Containerd
 from worker.standalone.containerd_config import PAUSE_IMAGE, ContainerdPlaces, PodNetwork
 from worker.standalone.cri_sweep import CriSweep
-from worker.standalone.process import wait_for_end
+from worker.standalone.machine import programs, remains
+from worker.standalone.machine.process import wait_for_end
 from worker.standalone.temporal_server import TemporalServer, free_ports
 
 SERVE: Final = "echo hello > /index.html && exec httpd -f -p 80 -h /"

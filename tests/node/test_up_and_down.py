@@ -20,7 +20,7 @@ from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import PodNetwork
 from worker.standalone.cri_sweep import CriSweep
 from worker.standalone.down import DownFailed, down, what_is_left
-from worker.standalone.process import wait_for_end
+from worker.standalone.machine.process import wait_for_end
 from worker.standalone.progress import Progress
 from worker.standalone.settings import Ports, Settings, recorded
 from worker.standalone.temporal_server import free_ports

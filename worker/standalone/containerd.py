@@ -15,7 +15,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from worker.standalone import nft_rules, programs, remains
 from worker.standalone.containerd_config import (
     ContainerdPlaces,
     PodNetwork,
@@ -25,7 +24,8 @@ from worker.standalone.containerd_config import (
     port_mapper,
 )
 from worker.standalone.cri_sweep import CriSweep, RuntimeNotReady
-from worker.standalone.process import Command, Supervised, last_lines
+from worker.standalone.machine import nft_rules, programs, remains
+from worker.standalone.machine.process import Command, Supervised, last_lines
 
 READY_WITHIN: Final = timedelta(seconds=30)
 IMAGES_WITHIN: Final = timedelta(seconds=30)

@@ -14,8 +14,9 @@ from typing import Final
 
 import grpc
 
-from worker.standalone import pods_watch, remains
+from worker.standalone import pods_watch
 from worker.standalone.cri_sweep import CriSweep
+from worker.standalone.machine import remains
 from worker.standalone.progress import Progress
 from worker.standalone.settings import Settings, recorded
 

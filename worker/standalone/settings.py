@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
-from worker.standalone.process import Supervised
-from worker.standalone.programs import default_parts_dir
+from worker.standalone.machine.process import Supervised
+from worker.standalone.machine.programs import default_parts_dir
 from worker.standalone.temporal_server import LOOPBACK, TemporalPorts, TemporalServer
 
 STATE_VARIABLE: Final = "TEMPOLET_STATE_DIR"

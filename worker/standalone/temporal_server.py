@@ -17,8 +17,8 @@ from typing import Final
 import grpc
 
 from proto.temporal.names import NAMESPACE, RETENTION_DAYS, SEARCH_ATTRIBUTES
-from worker.standalone import programs
-from worker.standalone.process import Command, Supervised, last_lines, own_environment
+from worker.standalone.machine import programs
+from worker.standalone.machine.process import Command, Supervised, last_lines, own_environment
 
 LOOPBACK: Final = "127.0.0.1"
 READY_WITHIN: Final = timedelta(seconds=60)  # a database of many pods is replayed first

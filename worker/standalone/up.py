@@ -20,9 +20,9 @@ from worker.standalone import pods_watch
 from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
 from worker.standalone.cri_sweep import CriSweep, RuntimeNotReady
+from worker.standalone.machine.process import Identity, last_lines
+from worker.standalone.machine.programs import MissingProgram
 from worker.standalone.node_config import ROLES, healthz_port, node_command, node_process, write_configuration
-from worker.standalone.process import Identity, last_lines
-from worker.standalone.programs import MissingProgram
 from worker.standalone.progress import Progress
 from worker.standalone.settings import OtherSettings, Settings, codec_url
 from worker.standalone.temporal_server import LOOPBACK, TemporalFailed, is_free

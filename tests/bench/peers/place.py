@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from worker.standalone import remains
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
-from worker.standalone.process import Supervised
+from worker.standalone.machine import remains
+from worker.standalone.machine.process import Supervised
 
 HOME: Final = Path("/tmp/tempolet-bench")
 """Short, for a socket's path has 107 characters; on a disk, for containers' layers lie there."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.standalone.process import Command, Supervised, end_process, last_lines, wait_for_end
+from worker.standalone.machine.process import Command, Supervised, end_process, last_lines, wait_for_end
 
 
 @pytest.fixture

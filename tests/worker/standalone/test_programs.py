@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from worker.standalone import programs
-from worker.standalone.programs import (
+from worker.standalone.machine import programs
+from worker.standalone.machine.programs import (
     CNI_PLUGINS,
     MissingProgram,
     Program,

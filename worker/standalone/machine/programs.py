@@ -48,7 +48,7 @@ TEMPORAL: Final = Program("temporal", (1,), "`pip install --require-hashes -r re
 def default_parts_dir() -> Path:
     """Name the folder of unpacked packages: $TEMPOLET_PARTS_DIR, else .build/parts of the checkout."""
     chosen = os.environ.get(PARTS_VARIABLE)
-    return Path(chosen) if chosen else Path(__file__).resolve().parents[2] / ".build" / "parts"
+    return Path(chosen) if chosen else Path(__file__).resolve().parents[3] / ".build" / "parts"
 
 
 def find_program(program: Program, parts_dir: Path | None = None) -> Path:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from worker.standalone.process import wait_for_end
+from worker.standalone.machine.process import wait_for_end
 
 CGROUP_MOUNT: Final = Path("/sys/fs/cgroup")
 MNT_DETACH: Final = 2  # umount2(2)
