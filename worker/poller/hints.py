@@ -52,11 +52,11 @@ def says_all(hint: RuntimeChanged) -> bool:
 
 
 def merge(first: RuntimeChanged, second: RuntimeChanged) -> RuntimeChanged:
-    """Make one hint of two: the ids of both; where one hint can't hold all, one that names nothing."""
+    """Make one hint of two: all that either names; where one names nothing, or both too much, one that names nothing."""
     source = max(first.source, second.source, key=_DEMANDING.index)
     exited = tuple(dict.fromkeys(first.exited + second.exited))
     lost = first.sandbox_lost or second.sandbox_lost
-    if says_all(first) or says_all(second) or (lost and exited) or len(exited) > MOST_IDS:
+    if says_all(first) or says_all(second) or len(exited) > MOST_IDS:
         return RuntimeChanged(source)
     return RuntimeChanged(source, exited=exited, sandbox_lost=lost)
 

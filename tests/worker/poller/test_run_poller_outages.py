@@ -7,6 +7,7 @@ import asyncio
 import dataclasses
 from datetime import timedelta
 
+import pytest
 from temporalio.client import WorkflowExecutionStatus
 
 from proto.node_runtime import read_node_runtime
@@ -36,6 +37,26 @@ async def test_an_end_in_the_runtime_is_a_hint_and_our_own_doing_is_none(node: N
         node.runtime.tell(event(STOPPED, "c1", pod, c1))
         node.runtime.tell(event(STOPPED, "s1", pod, c1))
         assert await heard(handle, 3) == ["listed", "event:c1", "event:lost"]
+
+
+async def test_an_end_that_we_asked_for_waits_for_who_causes_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The activity that stops the container tells its end; only what it leaves untold is a hint, a moment later."""
+    monkeypatch.setattr("worker.poller.runtime.watch.OWN_STOP_WAITS", timedelta(seconds=1))
+    async with node.poller():
+        path = node.write("web.yaml")
+        handle = await node.handle()
+        await handle.signal("Hold", True)
+        pod_id = PodWorkflowId.parse(handle.id)
+        async with asyncio.timeout(10):
+            await node.runtime.reader_came.wait()
+        pod, c1 = sandbox(pod_id.uid, "s1", node=node.name, name=pod_id.name), container("c1", "s1", running=False)
+        write(node.root, snapshot(pod_id.uid, {"c": "c1 running"}, node=node.name, name=pod_id.name))
+        path.unlink()
+        assert await heard(handle, 2) == ["listed", "ManifestRemoved"]
+        node.runtime.tell(event(STOPPED, "c1", pod, c1))
+        node.runtime.tell(event(STOPPED, "s1", pod))
+        write(node.root, snapshot(pod_id.uid, {"c": "c1 exited"}, node=node.name, name=pod_id.name))
+        assert await heard(handle, 3) == ["listed", "ManifestRemoved", "event:lost"]
 
 
 async def test_what_starts_during_a_listing_is_not_taken_for_gone(node: Node) -> None:

@@ -133,10 +133,11 @@ async def test_an_editor_that_renames_back_and_forth_restarts_nothing(manifests:
     path.write_text("pod web 1")
     async with following(manifests) as follower:
         await follower.until("web")
-        path.rename(backup)
-        path.write_text("pod web 2")
-        backup.unlink()
-        listing = await follower.next()
+        next_listing = asyncio.create_task(follower.next())
+        for step in (lambda: path.rename(backup), lambda: path.write_text("pod web 2"), backup.unlink):
+            step()
+            await asyncio.sleep(0.01)  # an editor's pace: each step is an event of its own
+        listing = await next_listing
         assert (listing.pods["default/web"].uid, listing.refusals) == ("2", ())
 
 

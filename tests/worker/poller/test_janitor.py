@@ -1,0 +1,124 @@
+"""Is rubbish removed from the runtime, and nothing ever that somebody may still want?"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
+from activities.container_config import POD_GRACE
+from tests.worker.poller.fake_runtime import FakeRuntime, container, sandbox
+from worker.poller.pod_workflows import TemporalAway
+from worker.poller.runtime.janitor import Janitor
+from worker.poller.runtime.relist import our_pods
+
+
+class Records:
+    """Temporal's records: which workflows are open, if it answers."""
+
+    def __init__(self) -> None:
+        self.open: set[str] = set()
+        self.away = False
+
+    async def is_open(self, workflow_id: str) -> bool:
+        """Answer as PodWorkflows does."""
+        if self.away:
+            raise TemporalAway("away")
+        return workflow_id in self.open
+
+
+class Household:
+    """A runtime with one pod left behind, and a janitor."""
+
+    def __init__(self, runtime: FakeRuntime) -> None:
+        self.runtime, self.records = runtime, Records()
+        self.client = RuntimeClient(runtime.endpoint, StartLimit(1))
+        self.janitor = Janitor(self.client, self.records)  # type: ignore[arg-type]  # plays PodWorkflows
+
+    async def look(self, *, open_uids: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> None:
+        """Let the janitor look once, and let it finish what it begins."""
+        pods = our_pods("n", list(self.runtime.sandboxes.values()), list(self.runtime.containers.values()))
+        await self.janitor.look(pods.values(), open_uids, wanted)
+        begun = [task for task in asyncio.all_tasks() if task.get_name().startswith("remove ")]
+        await asyncio.gather(*begun)
+
+
+@pytest.fixture
+async def household(tmp_path: Path) -> AsyncIterator[Household]:
+    """Set it up: container c1 runs in sandbox s1 of pod u1."""
+    runtime = FakeRuntime(tmp_path / "cri.sock")
+    await runtime.start()
+    runtime.add(sandbox("u1", "s1"), container("c1", "s1"), container("c0", "s1", running=False))
+    house = Household(runtime)
+    yield house
+    await house.janitor.close()
+    await house.client.close()
+    await runtime.stop()
+
+
+async def test_what_was_seen_twice_is_stopped_then_removed(household: Household) -> None:
+    """Once may be a start or an end under way."""
+    await household.look()
+    assert household.runtime.stopped == []
+    await household.look()
+    assert household.runtime.stopped == ["c1 within 30", "s1"]
+    assert (household.runtime.sandboxes, household.runtime.containers) == ({}, {})
+
+
+async def test_its_own_grace_is_granted(household: Household) -> None:
+    """The container carries it as an annotation."""
+    household.runtime.containers["c1"].annotations[POD_GRACE] = "7"
+    await household.look()
+    await household.look()
+    assert household.runtime.stopped[0] == "c1 within 7"
+
+
+async def test_twice_means_twice_in_a_row(household: Household) -> None:
+    """A pod that was wanted in between begins anew."""
+    await household.look()
+    await household.look(wanted=("u1",))
+    await household.look()
+    assert household.runtime.stopped == []
+
+
+@pytest.mark.parametrize(
+    ("open_uids", "wanted"),
+    [
+        pytest.param(("u1",), (), id="its-workflow-is-open"),
+        pytest.param((), ("u1",), id="a-manifest-lists-it"),
+    ],
+)
+async def test_what_somebody_cares_for_stays(
+    household: Household, open_uids: tuple[str, ...], wanted: tuple[str, ...]
+) -> None:
+    """However often it is seen."""
+    for _ in range(3):
+        await household.look(open_uids=open_uids, wanted=wanted)
+    assert household.runtime.stopped == []
+
+
+async def test_the_record_itself_has_the_last_word(household: Household) -> None:
+    """Visibility lags, and a Temporal that is away has said nothing."""
+    household.records.open = {"pod/n/default/web/u1"}
+    for _ in range(3):
+        await household.look()
+    household.records.away = True
+    await household.look()
+    assert household.runtime.stopped == []
+
+
+async def test_a_removal_that_failed_is_tried_again(household: Household) -> None:
+    """The runtime went away in the middle of it."""
+    await household.look()
+    await household.runtime.stop()
+    await household.look()
+    assert "s1" in household.runtime.sandboxes
+    await household.runtime.start()
+    for _ in range(20):
+        await household.look()
+        if not household.runtime.sandboxes:
+            break
+        await asyncio.sleep(0.1)  # the connection is made again in its own time
+    assert household.runtime.sandboxes == {}
