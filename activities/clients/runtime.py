@@ -12,7 +12,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from activities.clients.start_limit import StartLimit
+from activities.clients.start_limit import StartLimit, Turn
 from activities.errors import CriError
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
@@ -71,7 +71,7 @@ class RuntimeClient:
     async def run_pod_sandbox(self, config: cri.PodSandboxConfig, runtime_handler: str = "") -> str:
         """Make and start a sandbox, network included; answers its id."""
         request = cri.RunPodSandboxRequest(config=config, runtime_handler=runtime_handler)
-        async with self._start_limit.permit():
+        async with self._start_limit.permit(Turn.RUN_POD_SANDBOX):
             answer = await self._ask(self._runtime.RunPodSandbox, request, SANDBOX_SHARE * REQUEST_SECONDS)
         return str(answer.pod_sandbox_id)
 
@@ -104,14 +104,14 @@ class RuntimeClient:
     ) -> str:
         """Make a container without starting it; answers its id."""
         request = cri.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox_config)
-        async with self._start_limit.permit():
+        async with self._start_limit.permit(Turn.CREATE_CONTAINER):
             answer = await self._ask(self._runtime.CreateContainer, request, REQUEST_SECONDS)
         return str(answer.container_id)
 
     async def start_container(self, container_id: str) -> None:
         """Start a created container."""
         request = cri.StartContainerRequest(container_id=container_id)
-        async with self._start_limit.permit():
+        async with self._start_limit.permit(Turn.START_CONTAINER):
             await self._ask(self._runtime.StartContainer, request, REQUEST_SECONDS)
 
     async def stop_container(self, container_id: str, grace_seconds: int) -> None:

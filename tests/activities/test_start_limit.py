@@ -5,13 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from activities.clients.start_limit import StartLimit
+from activities.clients.start_limit import StartLimit, Turn
 from activities.pod_locks import PodLocks
 
 
-async def hold(limit: StartLimit, begun: list[int], number: int, until: asyncio.Event) -> None:
+async def hold(
+    limit: StartLimit, begun: list[int], number: int, until: asyncio.Event, turn: Turn = Turn.START_CONTAINER
+) -> None:
     """Hold a permit until the event."""
-    async with limit.permit():
+    async with limit.permit(turn):
         begun.append(number)
         await until.wait()
 
@@ -30,6 +32,37 @@ async def test_so_many_at_once_in_order_of_asking() -> None:
         end.set()
     await asyncio.gather(*tasks)
     assert begun == [0, 1, 2, 3]
+
+
+async def test_what_is_furthest_goes_first() -> None:
+    """A pod that has its sandbox is finished before another one is begun; of one turn, in order of asking."""
+    limit, end = StartLimit(1), asyncio.Event()
+    begun: list[int] = []
+    asked = [
+        Turn.RUN_POD_SANDBOX,
+        Turn.RUN_POD_SANDBOX,
+        Turn.CREATE_CONTAINER,
+        Turn.START_CONTAINER,
+        Turn.START_CONTAINER,
+    ]
+    tasks = [asyncio.create_task(hold(limit, begun, number, end, turn)) for number, turn in enumerate(asked)]
+    await asyncio.sleep(0.01)
+    end.set()
+    await asyncio.gather(*tasks)
+    assert begun == [0, 3, 4, 2, 1]
+
+
+async def test_a_permit_that_meets_a_cancel_is_passed_on() -> None:
+    """Given to one that is cancelled before it notices: the next one has it."""
+    limit, end = StartLimit(1), asyncio.Event()
+    begun: list[int] = []
+    async with limit.permit(Turn.START_CONTAINER):
+        tasks = [asyncio.create_task(hold(limit, begun, number, end)) for number in (1, 2)]
+        await asyncio.sleep(0.01)
+    tasks[0].cancel()
+    end.set()
+    await asyncio.wait_for(tasks[1], 5)
+    assert begun == [2]
 
 
 async def test_a_call_that_hangs_gives_its_permit_back_once() -> None:
@@ -61,7 +94,7 @@ async def test_a_cancelled_wait_leaves_the_permits_whole() -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    async with asyncio.timeout(1), limit.permit():
+    async with asyncio.timeout(1), limit.permit(Turn.START_CONTAINER):
         assert begun == [0]
 
 
