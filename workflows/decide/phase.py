@@ -42,9 +42,13 @@ def pod_phase(situation: Situation, init: list[V1ContainerStatus], regular: list
         return Phase.PENDING
     if running:
         return Phase.RUNNING
-    return phase_of_ends(
-        policy_of(situation), [end.exit_code for end in ends], gone=situation.observed.deletion is not None
-    )
+    return phase_of_ends(policy_of(situation), [end.exit_code for end in ends], gone=will_start_nothing(situation))
+
+
+def will_start_nothing(situation: Situation) -> bool:
+    """Say whether a deleted pod's ends are its last: while a start is out or in doubt, an instance may still appear."""
+    observed = situation.observed
+    return observed.deletion is not None and not observed.runtime_stale and not situation.is_busy("container/")
 
 
 def phase_of_ends(policy: RestartPolicy, exit_codes: list[int], *, gone: bool) -> Phase:
