@@ -36,6 +36,10 @@ record:  ## record the histories that tests/replay holds this code to (root); AR
 	@$(SETUP) --dev --root-for "make record"
 	@$(BIN)/python -m pytest tests/node/record_histories.py $(ARGS)
 
+screenshot:  ## take the pictures of the Temporal UI in docs/ (root, Chromium)
+	@$(SETUP) --dev --root-for "make screenshot"
+	@$(BIN)/python -m pytest tests/node/screenshot.py $(ARGS)
+
 parts:  ## fetch containerd, runc, CNI plugins, nft and busybox where the machine lacks them
 	@$(OURS) -m deploy.parts.fetch
 
@@ -48,4 +52,4 @@ lock:  ## pin the newest packages that pyproject.toml allows, with hashes and wi
 	@$(LOCK) --extra build --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
 	@$(LOCK) --output-file requirements-temporal.txt requirements-temporal.in
 
-.PHONY: help up down test lint bench record parts lock
+.PHONY: help up down test lint bench record screenshot parts lock

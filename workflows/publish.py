@@ -7,7 +7,7 @@ workflow by an extern function that the worker installs (`worker/host/pod_cache.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from kubernetes.client.models.v1_pod_status import V1PodStatus
 from temporalio import workflow
@@ -16,6 +16,7 @@ from temporalio.common import SearchAttributeKey
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
+from workflows.card import card
 from workflows.decide.situation import Situation
 from workflows.decide.status import ORDINARY_WAITS, Headline, headline
 
@@ -49,7 +50,7 @@ def announced() -> Announced:
 def publish(start: PodStart, situation: Situation, status: V1PodStatus, before: Announced) -> Announced:
     """Show where the pod stands; answers what the search attributes say afterwards."""
     line = headline(situation, status)
-    workflow.set_current_details(card(situation, status, line))
+    workflow.set_current_details(card(status, line, situation.busy))
     write: Callable[[PodSnapshot], None] | None = workflow.extern_functions().get(EXTERN)
     if write is not None and not workflow.unsafe.is_replaying():
         write(snapshot(start, situation, status, line))
@@ -74,29 +75,6 @@ def announce(status: V1PodStatus, line: Headline, before: Announced) -> Announce
     elif updates:
         workflow.upsert_search_attributes(updates)
     return after
-
-
-def card(situation: Situation, status: V1PodStatus, line: Headline) -> str:
-    """Write the small markdown card that the UI shows as current details."""
-    rows = [f"**{status.phase}**, {'ready' if line.ready else 'not ready'}, {line.restarts} restarts"]
-    if line.reason:
-        rows.append(f"{line.reason}: {line.message}" if line.message else line.reason)
-    rows += [
-        f"- `{one.name}` {state_words(one.state)}"
-        for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-    ]
-    if situation.busy:
-        rows.append("under way: " + ", ".join(situation.busy))
-    return "\n\n".join(rows[:2]) + "\n\n" + "\n".join(rows[2:])
-
-
-def state_words(state: Any) -> str:
-    """Say a container's state in a few words."""
-    if state.running:
-        return f"running since {state.running.started_at:%H:%M:%S}" if state.running.started_at else "running"
-    if state.terminated:
-        return f"ended: {state.terminated.reason}, exit code {state.terminated.exit_code}"
-    return f"waiting: {state.waiting.reason}" if state.waiting else "unknown"
 
 
 def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: Headline) -> PodSnapshot:

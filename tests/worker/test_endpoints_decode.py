@@ -93,6 +93,13 @@ def test_a_rotated_key_is_found_without_a_restart(endpoint: Endpoint, key_file: 
     assert decode(endpoint, sealed) == [PLAIN]
 
 
+@pytest.mark.parametrize("body", [b"{}", b'{"payloads":[]}'])
+def test_nothing_is_encoded_to_nothing(endpoint: Endpoint, body: bytes) -> None:
+    """The CLI asks so before a query without an argument."""
+    answer = ask(endpoint, f"/{TOKEN}/encode", body, **{"X-Namespace": "tempolet"})
+    assert (answer.status, json.loads(answer.payload)) == (200, {})  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("origin", [f"http://{name}:8233" for name in ("127.0.0.1", "localhost", "[::1]")])
 def test_the_ui_may_ask_under_each_of_its_names(endpoint: Endpoint, origin: str) -> None:
     """The browser's question before the POST is answered for the UI's origins, with the headers that it wants."""

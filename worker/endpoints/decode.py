@@ -12,6 +12,7 @@ What the token does and doesn't: it keeps other web pages and other programs out
 between users of one machine, for the UI's own settings, which name the endpoint, are open to all who reach the UI.
 """
 
+import contextlib
 import hmac
 import json
 import re
@@ -95,11 +96,14 @@ class CodecRoutes:
         return Answer(body=MessageToJson(answer, indent=None).encode(), content_type=_JSON, headers=self._cors(request))
 
     def encode(self, request: Request) -> Answer:
-        """Refuse: signals come from tempolet's own clients."""
+        """Refuse: signals come from tempolet's own clients. Nothing is encoded to nothing: a query without an argument."""
         if refusal := self._refusal(request):
             return refusal
         if request.method == "OPTIONS":
             return Answer(HTTPStatus.NO_CONTENT, headers=self._cors(request))
+        with contextlib.suppress(ParseError, UnicodeDecodeError):
+            if not Parse(request.body, Payloads(), ignore_unknown_fields=True).payloads:
+                return Answer(body=b"{}", content_type=_JSON, headers=self._cors(request))
         reason = b"this endpoint only decodes: send signals and updates with tempolet"
         return Answer(HTTPStatus.FORBIDDEN, reason, headers=self._cors(request))
 

@@ -33,7 +33,6 @@ TASK_TIMEOUT: Final = timedelta(seconds=3)
 CALL_LIMIT: Final = timedelta(seconds=10)
 MOST_CALLS: Final = 16
 """At once, so that 110 manifests do not time each other out on a small node's Temporal."""
-_PHASE_AT_START: Final = "Pending"
 _NOT_PASSING: Final = frozenset(
     {
         RPCStatusCode.INVALID_ARGUMENT,
@@ -166,13 +165,16 @@ class PodWorkflows:
 
 
 def _search_attributes(workflow_id: PodWorkflowId) -> TypedSearchAttributes:
-    values = {
-        "PodNamespace": workflow_id.namespace,
-        "PodName": workflow_id.name,
-        "PodUID": workflow_id.uid,
-        "PodNode": workflow_id.node,
-        "PodPhase": _PHASE_AT_START,
-    }
+    """Say who the pod is, and where every pod begins: the workflow tells only what differs from that."""
+    keyword, number = SearchAttributeKey.for_keyword, SearchAttributeKey.for_int
     return TypedSearchAttributes(
-        [SearchAttributePair(SearchAttributeKey.for_keyword(name), value) for name, value in values.items()]
+        [
+            SearchAttributePair(keyword("PodNamespace"), workflow_id.namespace),
+            SearchAttributePair(keyword("PodName"), workflow_id.name),
+            SearchAttributePair(keyword("PodUID"), workflow_id.uid),
+            SearchAttributePair(keyword("PodNode"), workflow_id.node),
+            SearchAttributePair(keyword("PodPhase"), "Pending"),
+            SearchAttributePair(keyword("PodReady"), "False"),
+            SearchAttributePair(number("PodRestarts"), 0),
+        ]
     )

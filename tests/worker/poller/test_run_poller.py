@@ -37,6 +37,8 @@ async def test_a_manifest_becomes_a_workflow_that_an_operator_finds(node: Node) 
             "PodUID": pod_id.uid,
             "PodNode": node.name,
             "PodPhase": "Pending",
+            "PodReady": "False",
+            "PodRestarts": 0,
         }
         assert await found.static_summary() == f"default/web-{node.name} on {node.name}"
         assert found.task_queue == f"node/{node.name}"

@@ -1,0 +1,148 @@
+"""Headless Chromium, driven through chromedriver's HTTP API (W3C WebDriver), for the tests that look at the Temporal UI.
+
+A dozen requests are all that is needed, so there is no browser library among our dependencies. The browser gets an empty
+profile of its own and is told to speak to nobody but the page.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from worker.standalone.temporal_server import free_ports
+
+PROGRAMS: Final = ("chromium", "chromedriver")
+FLAGS: Final = (
+    "--headless",
+    "--no-sandbox",  # root has no user namespace to put its renderers into
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+PATIENCE: Final = 90.0
+ONE_LOAD: Final = 10.0
+LOOK_AGAIN: Final = 0.2
+BROKEN: Final = ("Uh oh.", "ERR_NETWORK_CHANGED")
+TEXT: Final = """
+    const frames = [...document.querySelectorAll("iframe")].map(one => one.contentDocument);
+    return [document, ...frames].map(one => one?.body?.innerText ?? "").join("\\n");
+"""
+
+
+def missing_browser() -> str:
+    """Say what is missing and how to get it; empty when all is there."""
+    missing = [program for program in PROGRAMS if shutil.which(program) is None]
+    return f"no {' and no '.join(missing)} on PATH: apt-get install chromium chromium-driver" if missing else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Browser:
+    """One window."""
+
+    session: str
+    """The WebDriver session's URL."""
+
+    def show(self, url: str, holds: Callable[[str], Any], what: str) -> str:
+        """Load a page and answer its text once it is as asked; raises TimeoutError with the text it had.
+
+        Chromium fails every request under way when an interface comes or goes, as each start of a pod makes one come.
+        So a page that could not be loaded is loaded again: it says so, or nothing comes of it.
+        """
+        deadline = time.monotonic() + PATIENCE
+        loaded = self._load(url)
+        while not holds(text := self.text()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the page at {self.run('return location.href')} does not show {what}:\n{text}")
+            time.sleep(LOOK_AGAIN)
+            if any(words in text for words in BROKEN) or time.monotonic() > loaded + ONE_LOAD:
+                loaded = self._load(url)
+        return text
+
+    def size(self, width: int, height: int, scale: float = 1) -> None:
+        """Give the page this size in its own pixels; a picture of it has `scale` times as many."""
+        view = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": False}
+        _ask("POST", f"{self.session}/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": view})
+
+    def run(self, script: str) -> Any:
+        """Answer what a piece of JavaScript returns."""
+        return _ask("POST", f"{self.session}/execute/sync", {"script": script, "args": []})
+
+    def text(self) -> str:
+        """Answer the page's text as a reader sees it, its frames' and what is outside the window too."""
+        return str(self.run(TEXT))
+
+    def picture(self) -> bytes:
+        """Answer the window's content as PNG."""
+        return base64.b64decode(_ask("GET", f"{self.session}/screenshot"))
+
+    def _load(self, url: str) -> float:
+        with contextlib.suppress(RuntimeError):  # a page that cannot be loaded is seen by its text
+            _ask("POST", f"{self.session}/url", {"url": url})
+        return time.monotonic()
+
+
+@contextlib.contextmanager
+def browser() -> Iterator[Browser]:
+    """Run a browser with an empty profile; nothing of it is left afterwards."""
+    port = free_ports(1)[0]
+    with tempfile.TemporaryDirectory(prefix="tpl.chromium.", ignore_cleanup_errors=True) as profile:
+        driver = subprocess.Popen(
+            ["chromedriver", f"--port={port}"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": os.environ["PATH"], "HOME": profile},  # and no proxy
+        )
+        try:
+            session = _open_session(f"http://127.0.0.1:{port}", Path(profile))
+            try:
+                yield Browser(session)
+            finally:
+                _ask("DELETE", session)
+        finally:
+            driver.terminate()
+            driver.wait(timeout=20)
+
+
+def _open_session(driver: str, profile: Path) -> str:
+    arguments = [*FLAGS, f"--user-data-dir={profile}"]
+    wanted = {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": {"args": arguments}}}
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            answer = _ask("POST", f"{driver}/session", {"capabilities": wanted})
+        except ConnectionError:  # it does not listen yet
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(LOOK_AGAIN)
+        else:
+            return f"{driver}/session/{answer['sessionId']}"
+
+
+def _ask(method: str, url: str, body: dict[str, Any] | None = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=PATIENCE) as answer:
+            return json.load(answer)["value"]
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"chromedriver refused {method}: {json.load(error)['value']['message']}") from error
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, ConnectionError):
+            raise error.reason from error
+        raise

@@ -1,0 +1,106 @@
+"""Does a pod's card in the Temporal UI say in a few words where the pod stands, and can nobody else's words pass for ours?"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import pytest
+from kubernetes.client.models.v1_pod_status import V1PodStatus
+
+from proto.temporal.pod import PodKey
+from proto.temporal.requests import PullImage, RunPodSandbox
+from workflows.card import MESSAGE_LIMIT, card, container_words, quoted, restarts
+from workflows.decide.actions import Action
+from workflows.decide.status import Headline
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+POD = PodKey("default", "shop", "u1")
+ENDED = {"terminated": {"exitCode": 3, "reason": "Error", "finishedAt": NOON}}
+
+
+def status(*containers: Mapping[str, object], init: tuple[Mapping[str, object], ...] = ()) -> V1PodStatus:
+    """Make a status of containers by name and state."""
+    fixed = {"image": "i", "imageID": "", "ready": True, "restartCount": 0}
+    return V1PodStatus.model_validate(
+        {
+            "phase": "Running",
+            "containerStatuses": [{**fixed, **one} for one in containers],
+            "initContainerStatuses": [{**fixed, **one} for one in init],
+        }
+    )
+
+
+def test_a_card_says_phase_last_reason_and_containers() -> None:
+    """Of a pod that runs, a reason is the last one; init containers are named as such."""
+    init = {"name": "migrate", "state": {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": NOON}}}
+    main = {"name": "main", "state": {"running": {"startedAt": NOON}}, "lastState": ENDED, "restartCount": 1}
+    assert card(status(main, init=(init,)), Headline(True, 1, "Error", "lost the database"), {}) == (
+        "**Running**, ready, 1 restart\n\n"
+        "last reason: **Error**\n\n"
+        "`lost the database`\n\n"
+        "- init `migrate` ended: Completed, exit code 0 at 2026-11-21 12:00:00 UTC\n"
+        "- `main` running since 2026-11-21 12:00:00 UTC, 1 restart; "
+        "before: Error, exit code 3 at 2026-11-21 12:00:00 UTC"
+    )
+
+
+def test_what_is_under_way_stands_apart_from_the_containers() -> None:
+    """In the words of the timeline, and not as the end of the last container's line."""
+    waiting = {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}
+    busy: dict[str, Action] = {"sandbox": RunPodSandbox(POD, 2, {}), "image": PullImage(POD, "a`b", "Always")}
+    lines = card(status(waiting), Headline(False, 0, "", ""), busy).split("\n\n")
+    assert lines == [
+        "**Running**, not ready, no restarts",
+        "- `main` waiting: ContainerCreating",
+        "under way: `run sandbox, attempt 2`, `pull a'b (Always)`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        pytest.param({"state": {"running": {}}}, "running", id="running-since-we-do-not-know-when"),
+        pytest.param({"state": {"waiting": {"reason": "CrashLoopBackOff"}}}, "waiting: CrashLoopBackOff", id="waiting"),
+        pytest.param({}, "unknown", id="nothing-known"),
+        pytest.param(
+            {"state": ENDED}, "ended: Error, exit code 3 at 2026-11-21 12:00:00 UTC", id="ended-says-how-and-when"
+        ),
+    ],
+)
+def test_a_container_in_words(state: dict[str, object], words: str) -> None:
+    """Each state has its words."""
+    (only,) = status({"name": "main", **state}).container_statuses or []
+    assert container_words(only) == words
+
+
+@pytest.mark.parametrize(("count", "words"), [(0, "no restarts"), (1, "1 restart"), (2, "2 restarts")])
+def test_restarts_in_words(count: int, words: str) -> None:
+    """As a reader says it."""
+    assert restarts(count) == words
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        pytest.param("![](http://elsewhere/x.png)", ["`![](http://elsewhere/x.png)`"], id="a-picture"),
+        pytest.param(
+            "fine` **b** `\n```\n# Running", ["`fine' **b** '`", "`'''`", "`# Running`"], id="the-end-of-code"
+        ),
+        pytest.param("a\n \n    b", ["`a`", "`    b`"], id="empty-lines-are-left-out"),
+        pytest.param("a\r# b\x0b# c\u2028# d", ["`a`", "`# b`", "`# c`", "`# d`"], id="other-line-ends"),
+    ],
+)
+def test_a_message_is_code_line_by_line(message: str, shown: list[str]) -> None:
+    """Nothing in it can be markup, whatever ends its lines."""
+    assert quoted(message).split("  \n") == shown
+
+
+def test_a_long_message_is_cut() -> None:
+    """The card stays small, and says that there was more."""
+    assert quoted("x" * 5000) == f"`{'x' * MESSAGE_LIMIT} …`"
+
+
+def test_a_blank_message_leaves_no_hole() -> None:
+    """A container that wrote an empty line said nothing."""
+    main = {"name": "main", "state": {"running": {}}}
+    lines = card(status(main), Headline(True, 0, "Error", "\n"), {}).split("\n\n")
+    assert lines == ["**Running**, ready, no restarts", "last reason: **Error**", "- `main` running"]

@@ -1,0 +1,89 @@
+"""The card that the Temporal UI shows of a pod as its current details: where the pod stands, in a few lines of markdown.
+
+Written by `publish` after each decision. It is in no history: the UI asks the workflow for it. What a container or the
+runtime has said (a termination message, an error) is shown as code, so that it cannot pass for our words, link or picture.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from kubernetes.client.models.v1_container_state import V1ContainerState
+from kubernetes.client.models.v1_container_state_terminated import V1ContainerStateTerminated
+from kubernetes.client.models.v1_container_status import V1ContainerStatus
+from kubernetes.client.models.v1_pod_status import V1PodStatus
+
+from workflows.calls import CALLS
+from workflows.decide.actions import Action
+from workflows.decide.status import Headline
+
+MESSAGE_LIMIT: Final = 600
+"""Characters of a message: a termination message may have 4,096, and the UI hands the card on in an address."""
+HARD_BREAK: Final = "  \n"
+
+
+def card(status: V1PodStatus, line: Headline, busy: Mapping[str, Action]) -> str:
+    """Write the card: phase, last reason, each container, and what is under way."""
+    parts = [f"**{status.phase}**, {'ready' if line.ready else 'not ready'}, {restarts(line.restarts)}"]
+    if line.reason:
+        parts.append(f"{'last reason' if line.ready else 'reason'}: **{line.reason}**")
+    if line.reason and line.message.strip():
+        parts.append(quoted(line.message))
+    parts.append("\n".join(f"- {words}" for words in container_rows(status)))
+    if busy:
+        parts.append("under way: " + ", ".join(code(CALLS[type(one)].summary(one)) for one in busy.values()))
+    return "\n\n".join(parts)
+
+
+def container_rows(status: V1PodStatus) -> list[str]:
+    """Say a row for each container, init containers first."""
+    init, regular = status.init_container_statuses or [], status.container_statuses or []
+    return [f"init `{one.name}` {container_words(one)}" for one in init] + [
+        f"`{one.name}` {container_words(one)}" for one in regular
+    ]
+
+
+def container_words(status: V1ContainerStatus) -> str:
+    """Say a container's state, how often it was started again, and how it had ended before that."""
+    words = state_words(status.state)
+    if status.restart_count:
+        words += f", {restarts(status.restart_count)}"
+    if status.last_state and status.last_state.terminated:
+        words += f"; before: {end_words(status.last_state.terminated)}"
+    return words
+
+
+def state_words(state: V1ContainerState | None) -> str:
+    """Say a container's state in a few words."""
+    if state and state.running:
+        return f"running since {moment(state.running.started_at)}" if state.running.started_at else "running"
+    if state and state.terminated:
+        return f"ended: {end_words(state.terminated)}"
+    return f"waiting: {state.waiting.reason}" if state and state.waiting else "unknown"
+
+
+def end_words(end: V1ContainerStateTerminated) -> str:
+    """Say how a container ended."""
+    at = f" at {moment(end.finished_at)}" if end.finished_at else ""
+    return f"{end.reason}, exit code {end.exit_code}{at}"
+
+
+def restarts(count: int) -> str:
+    """Count restarts in words."""
+    return f"{count or 'no'} restart{'' if count == 1 else 's'}"
+
+
+def moment(time: datetime) -> str:
+    """Write a time that is read days later and in another zone."""
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def quoted(message: str) -> str:
+    """Show a foreign message line by line as code, which wraps where the UI's block of code would be cut off."""
+    cut = message if len(message) <= MESSAGE_LIMIT else message[:MESSAGE_LIMIT] + " …"
+    return HARD_BREAK.join(code(line) for line in cut.splitlines() if line.strip())
+
+
+def code(text: str) -> str:
+    """Show foreign words of one line as code; they cannot end it."""
+    return "`" + text.replace("`", "'") + "`"
