@@ -55,6 +55,7 @@ async def test_an_end_that_we_asked_for_waits_for_who_causes_it(node: Node, monk
         assert await heard(handle, 2) == ["listed", "ManifestRemoved"]
         node.runtime.tell(event(STOPPED, "c1", pod, c1))
         node.runtime.tell(event(STOPPED, "s1", pod))
+        await asyncio.sleep(0.3)  # time enough for a hint that does not wait to go out
         write(node.root, snapshot(pod_id.uid, {"c": "c1 exited"}, node=node.name, name=pod_id.name))
         assert await heard(handle, 3) == ["listed", "ManifestRemoved", "event:lost"]
 
