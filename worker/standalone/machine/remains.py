@@ -112,7 +112,7 @@ def links_on_bridge(bridge: str) -> list[str]:
 def cgroup_directories(cgroup: str) -> list[Path]:
     """Find a cgroup in the unified hierarchy or in each controller's own; "/" is nobody's and never answered."""
     relative = cgroup.strip("/")
-    if not relative or ".." in relative.split("/"):
+    if {"", ".", ".."} & set(relative.split("/")):
         return []
     unified = (CGROUP_MOUNT / "cgroup.controllers").exists()
     mounts = [CGROUP_MOUNT] if unified else [path for path in CGROUP_MOUNT.iterdir() if path.is_dir()]
