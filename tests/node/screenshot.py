@@ -23,7 +23,7 @@ def test_take_pictures(containerd: Containerd) -> None:
     with shown_node(PLACE, containerd, "node-1") as node, browser() as window:
         lead_pods(node)
         shop = crash(node, "shop")
-        window.size(1750, 1250, scale=0.8)
+        window.size(1750, 1300, scale=0.8)
         window.show(pod_url(node, shop, "timeline"), lambda text: all(name in text for name in INIT), "the timeline")
         keep(window, "ui-pod.png")
         window.size(1750, 600, scale=0.8)

@@ -23,7 +23,7 @@ from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import LOOPBACK, TemporalPorts, TemporalServer, free_ports
 
 INIT: Final = ("await-database", "migrate", "warm-cache")
-COLUMNS: Final = ("Status", "Workflow ID", "PodPhase", "PodReady", "PodReason", "PodRestarts", "Start")
+COLUMNS: Final = ("Status", "Workflow ID", "PodPhase", "PodReady", "PodReason", "PodRestarts")
 """Of the list, as an operator chooses them."""
 CRASHING: Final = """\
 trap 'printf "lost the database" > /dev/termination-log; exit 3' USR1
