@@ -111,7 +111,7 @@ class PodLister:
     def set_listing(self, listing: Listing) -> None:
         """Take what the manifests list now."""
         self._listing = listing
-        for name in listing.pods.keys() - self._names.keys():
+        for name in sorted(listing.pods.keys() - self._names.keys()):
             self._names[name] = PodName()
         for name, known in self._names.items():
             wanted = listing.pods.get(name)
@@ -129,7 +129,7 @@ class PodLister:
         for pod in found:
             with contextlib.suppress(ValueError):  # not started by us
                 by_name.setdefault(f"{pod.id.namespace}/{pod.id.name}", {})[pod.id.uid] = pod
-        for name in by_name.keys() - self._names.keys():
+        for name in sorted(by_name.keys() - self._names.keys()):
             self._names[name] = PodName(wanted=self._listing.pods.get(name))
         for name, known in self._names.items():
             now_open = by_name.get(name, {})
