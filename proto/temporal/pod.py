@@ -178,6 +178,8 @@ class Observed:
     """A hint said that the runtime knows more than we do."""
     runtime_stale_again: bool = False
     """Such a hint came while the runtime was being read: what it says may be missing from the answer."""
+    starts_in_doubt: bool = False
+    """The pod is deleted, and a container may have come up of which we were not told; until the next re-read."""
     condition_times: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     """Condition type -> (status, lastTransitionTime)."""
     signals: int = 0

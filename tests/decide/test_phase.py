@@ -89,7 +89,7 @@ def test_a_deleted_pod_starts_nothing_again(containers: Facts, expected: str) ->
 @pytest.mark.parametrize(
     ("around", "known"),
     [
-        pytest.param(HERE, {"runtime_stale": True}, id="something-may-have-started-unseen"),
+        pytest.param(HERE, {"starts_in_doubt": True}, id="something-may-have-started-unseen"),
         pytest.param(Around(busy=(RESTART,)), {}, id="a-restart-is-still-out"),
     ],
 )

@@ -92,6 +92,7 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
     if observed.lifecycle is not Lifecycle.SYNC:
         # what was half made when the pod was deleted must be found before it can be undone
         observed.runtime_stale = True
+        observed.starts_in_doubt = observed.starts_in_doubt or isinstance(action, StartContainer)
 
 
 def image_delay(situation: Situation, name: str, reason: str) -> timedelta:

@@ -44,7 +44,8 @@ def request_deletion(situation: Situation, signal: DeletionRequested) -> None:
     if observed.deletion is None:
         observed.deletion = Deletion(situation.now, grace, signal.reason, signal.message)
         # what failed may be half made and must be found; how often it failed delays no undoing
-        observed.runtime_stale = observed.runtime_stale or bool(observed.failures) or observed.sandbox is None
+        observed.starts_in_doubt = bool(observed.failures) or observed.sandbox is None
+        observed.runtime_stale = observed.runtime_stale or observed.starts_in_doubt
         observed.failures.clear()
     else:
         observed.deletion.grace = shorter(observed.deletion.grace, grace)

@@ -48,7 +48,7 @@ def pod_phase(situation: Situation, init: list[V1ContainerStatus], regular: list
 def will_start_nothing(situation: Situation) -> bool:
     """Say whether a deleted pod's ends are its last: while a start is out or in doubt, an instance may still appear."""
     observed = situation.observed
-    return observed.deletion is not None and not observed.runtime_stale and not situation.is_busy("container/")
+    return observed.deletion is not None and not observed.starts_in_doubt and not situation.is_busy("container/")
 
 
 def phase_of_ends(policy: RestartPolicy, exit_codes: list[int], *, gone: bool) -> Phase:

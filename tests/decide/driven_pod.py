@@ -1,0 +1,174 @@
+"""A pod that the state machine leads as PodWorkflow does, synchronously, and what must hold of it after every step.
+
+`test_machine` decides what happens to it; here stands the loop, the model of the runtime behind it, and the assertions.
+"""
+
+import copy
+from datetime import timedelta
+
+from kubernetes.client.models.v1_pod_spec import V1PodSpec
+
+from proto.temporal.pod import Observed, PodJson
+from proto.temporal.requests import AwaitPredecessor, PullImage, RunPodSandbox, StartContainer
+from proto.temporal.signals import RuntimeChanged
+from tests.decide.runtime_model import Refused, RuntimeModel
+from tests.decide.situations import KEY, NOW
+from workflows.decide import conditions, hints, lifecycle
+from workflows.decide.actions import Action, Wake, key
+from workflows.decide.fold import Answer, fold, fold_failure
+from workflows.decide.instances import UNKNOWN_REASON
+from workflows.decide.pod_actions import Plan, is_over, pod_actions
+from workflows.decide.situation import Situation
+from workflows.decide.status import pod_status
+
+STEPS_TO_SETTLE = 400
+TERMINAL = ("Succeeded", "Failed")
+
+
+class DrivenPod:
+    """One pod, its core and its runtime."""
+
+    def is_listed(self, source: PodJson, init: tuple[str, ...]) -> None:
+        """Let a source list it."""
+        spec = V1PodSpec.from_dict(source["spec"])
+        assert spec is not None
+        self.source, self.spec, self.now = source, spec, NOW
+        self.runtime = RuntimeModel(init, NOW)
+        self.hints: list[RuntimeChanged] = []
+        self.lost_hints = False
+        self.born()
+
+    def born(self) -> None:
+        """Begin a life: nothing is known."""
+        self.observed = Observed(started_at=self.now)
+        self.under_way: dict[str, Action] = {}
+        self.answers: dict[str, Answer] = {}
+        self.wake: Wake | None = None
+        self.restarts: dict[str, int] = {}
+        self.known_exits: dict[str, int] = {}
+        self.final_phase = ""
+        self.over = False
+        self.step()
+
+    # --- the loop of PodWorkflow
+
+    def situation(self) -> Situation:
+        """Gather what a decision may look at."""
+        return Situation(KEY, self.spec, self.source, self.observed, self.now, busy=dict(self.under_way))
+
+    def step(self) -> None:
+        """Move the lifecycle, begin what is due, build the status."""
+        if self.over:
+            return
+        while event := lifecycle.next_event(self.situation()):
+            self.observed.lifecycle = lifecycle.after(self.observed.lifecycle, event)
+            for name, action in list(self.under_way.items()):
+                if isinstance(action, PullImage | AwaitPredecessor):
+                    del self.under_way[name]
+                    self.answers.pop(name, None)
+            self.observed.waiting_for = ""
+        if is_over(self.situation()):
+            self.end_of_life()
+            return
+        plan = self.decide()
+        for action in plan.begin:
+            assert key(action) not in self.under_way, "two actions of one key"
+            if self.observed.deletion:
+                assert not isinstance(action, StartContainer | RunPodSandbox | PullImage), (
+                    "nothing begins after deletion"
+                )
+            self.under_way[key(action)] = action
+        assert sum(isinstance(one, StartContainer) for one in self.under_way.values()) <= 1, "one start at a time"
+        self.wake = plan.wake
+        self.look_at_status()
+
+    def decide(self) -> Plan:
+        """Ask twice: the answer is the same, and nothing is written down by asking."""
+        before = copy.deepcopy(self.observed)
+        plan = pod_actions(self.situation())
+        assert pod_actions(self.situation()) == plan
+        assert self.observed == before
+        return plan
+
+    def end_of_life(self) -> None:
+        """Nothing of a deleted pod is left; one that was listed again begins anew."""
+        assert not self.under_way
+        assert not self.runtime.sandboxes
+        assert not self.runtime.containers
+        assert not self.runtime.directories
+        again, self.over = self.observed.listed_again, True
+        self.hints.clear()
+        if again:
+            self.born()
+
+    def look_at_status(self) -> None:
+        """Counts only grow, known exits stay, a terminal phase is final."""
+        status = pod_status(self.situation())
+        conditions.settle(self.observed, status.conditions or [])
+        for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+            assert one.restart_count >= self.restarts.get(one.name, 0)
+            self.restarts[one.name] = one.restart_count
+        for facts in self.observed.containers.values():
+            for end in (facts.exit, facts.last_exit):
+                if end is None:
+                    continue
+                assert self.known_exits.setdefault(end.container_id, end.exit_code) == end.exit_code
+                if end.reason != UNKNOWN_REASON and end.container_id in self.runtime.exit_codes:
+                    assert end.exit_code == self.runtime.exit_codes[end.container_id]
+        if self.final_phase:
+            assert status.phase == self.final_phase, "a terminal phase is final"
+        elif status.phase in TERMINAL:
+            self.final_phase = status.phase
+
+    def effect(self, name: str) -> None:
+        """Let an action do what it does; its answer is on the way."""
+        try:
+            self.answers[name] = self.runtime.do(self.under_way[name])
+        except Refused as refused:
+            self.answers.pop(name, None)
+            fold_failure(self.situation(), self.under_way.pop(name), "RunContainerError", str(refused))
+            self.step()
+
+    def answer(self, name: str) -> None:
+        """Let an answer arrive."""
+        action, answer = self.under_way.pop(name), self.answers.pop(name)
+        fold(self.situation(), action, answer)
+        self.step()
+
+    def later(self, by: timedelta) -> None:
+        """Let time pass."""
+        self.now += by
+        self.runtime.now = self.now
+
+    def work_off(self) -> None:
+        """Let the oldest action under way work and answer."""
+        if self.under_way:
+            name = next(iter(self.under_way))
+            self.effect(name)
+            if name in self.answers:
+                self.answer(name)
+
+    def hear_resync(self) -> None:
+        """The poller compared and found a difference."""
+        hints.hear(self.situation(), RuntimeChanged("resync"))
+        self.step()
+
+    def settle(self) -> None:
+        """Let everything that is on the way arrive, and every timer fire."""
+        for _ in range(STEPS_TO_SETTLE):
+            if self.over:
+                return
+            if self.hints:
+                hints.hear(self.situation(), self.hints.pop(0))
+                self.step()
+            elif self.lost_hints:
+                self.lost_hints = False
+                self.hear_resync()
+            elif self.under_way:
+                self.work_off()
+            elif self.wake:
+                self.later(max(self.wake.at - self.now, timedelta()))
+                self.step()
+            else:
+                return
+        raise AssertionError(f"not at rest after {STEPS_TO_SETTLE} steps: {self.under_way}, {self.wake}")
