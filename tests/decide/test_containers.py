@@ -42,7 +42,7 @@ REFUSED = Failure("CreateContainerError", "no such device", at(-4))
         ),
         pytest.param(
             pod(init=["i"]),
-            {"containers": {"i": done("i"), "web": up()}, "sandbox": sandbox(1)},
+            {"containers": {"i": done("i"), "web": down(137)}, "sandbox": sandbox(1)},
             ["StartContainer i 1"],
             id="a-new-sandbox-is-initialized-anew",
         ),
@@ -78,6 +78,9 @@ REFUSED = Failure("CreateContainerError", "no such device", at(-4))
         pytest.param(pod(), {"containers": {"web": up(state=UNKNOWN)}}, ["StopContainer web"], id="unknown-is-stopped"),
         pytest.param(
             pod(), {"containers": {"web": up(sandbox_id="old")}}, [], id="nothing-beside-one-that-lives-elsewhere"
+        ),
+        pytest.param(
+            pod("a", "b"), {"containers": {"b": up("b", sandbox_id="old")}}, [], id="nor-before-the-last-one-is-stopped"
         ),
         pytest.param(
             pod("a", "b", restartPolicy="OnFailure"),

@@ -123,8 +123,10 @@ def next_in_line(situation: Situation) -> list[V1Container]:
 
 
 def start_containers(situation: Situation) -> Iterator[Action | Wake]:
-    """Start what is due, one at a time and in the spec's order, as the kubelet does."""
+    """Start what is due, one at a time and in the spec's order, as the kubelet does; what is lost is stopped first."""
     if not situation.sandbox_id or not situation.observed.directories or init_failed(situation):
+        return
+    if any(standing(situation, one) is Standing.LOST for one in (*situation.init_containers, *situation.containers)):
         return
     starting = any(isinstance(action, StartContainer) for action in situation.busy.values())
     for container in next_in_line(situation):
