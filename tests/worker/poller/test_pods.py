@@ -202,12 +202,12 @@ async def test_a_refused_start_is_shown_stops_no_other_and_ends_with_the_edit() 
     temporal, refused = Temporal(), Refused()
     temporal.failures = [CallRefused("blob too large")]
     pods = lister(temporal, refused)
-    pods.set_listing(listing(web(OLD), static_pod(B, "other", NEW)))
+    pods.set_listing(listing(web(OLD), static_pod(B, "zzz", NEW)))
     await temporal.until(2)
     assert {name: (one.reason, one.message, one.path) for name, one in refused.now.items()} == {
         WEB: ("PodNotSent", "blob too large", str(A))
     }
-    pods.set_listing(listing(web("2" * 32), static_pod(B, "other", NEW)))
+    pods.set_listing(listing(web("2" * 32), static_pod(B, "zzz", NEW)))
     await temporal.until(3)
     assert temporal.calls == ["start 000", "start 111", "start 222"]
     assert refused.now == {}
