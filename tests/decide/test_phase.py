@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import ContainerFacts, Lifecycle
+from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Lifecycle
 from proto.temporal.requests import StartContainer
 from tests.decide.situations import HERE, KEY, Around, at, deletion, done, down, pod, situation, up
 from workflows.decide.phase import Phase
@@ -13,6 +13,7 @@ from workflows.decide.status import pod_status
 
 LOOPING: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}
 A, B = up("a"), up("b")
+UNSEEN = up("a", 1, state=ContainerState.UNKNOWN, last_exit=Exit("a-0", 0, "Completed"))
 RESTART = StartContainer(KEY, "s0", 1, "", {"name": "a"}, {})
 Facts = dict[str, ContainerFacts]
 
@@ -91,11 +92,13 @@ def test_a_deleted_pod_starts_nothing_again(containers: Facts, expected: str) ->
     [
         pytest.param(HERE, {"starts_in_doubt": True}, id="something-may-have-started-unseen"),
         pytest.param(Around(busy=(RESTART,)), {}, id="a-restart-is-still-out"),
+        pytest.param(HERE, {"containers": {"a": UNSEEN}}, id="the-runtime-has-lost-sight-of-one-that-ended-before"),
     ],
 )
 def test_no_phase_is_final_while_an_instance_may_appear(around: Around, known: dict[str, Any]) -> None:
     """A final phase never changes any more."""
-    here = situation(pod("a"), around, containers={"a": down(0, "a")}, deletion=deletion(), **known)
+    facts = {"containers": {"a": down(0, "a")}, "deletion": deletion(), **known}
+    here = situation(pod("a"), around, **facts)
     assert pod_status(here).phase == "Running"
 
 
@@ -110,6 +113,11 @@ def test_no_phase_is_final_while_an_instance_may_appear(around: Around, known: d
 def test_a_terminated_pod_has_a_final_phase(containers: Facts, expected: str) -> None:
     """Succeeded or Failed, never anything else."""
     assert phase(pod("a", "b"), containers, deletion=deletion(), lifecycle=Lifecycle.TERMINATED) == expected
+
+
+def test_a_pod_that_was_never_initialized_has_failed_when_it_is_gone() -> None:
+    """Whatever its containers wait for."""
+    assert phase(pod("a", init=["i"]), {}, deletion=deletion(), lifecycle=Lifecycle.TERMINATED) == "Failed"
 
 
 def test_words() -> None:

@@ -61,9 +61,11 @@ def test_a_known_exit_is_never_overwritten() -> None:
     here = situation(containers={"web": down(3)})
     known = here.observed.containers["web"].exit
     fold(here, stopping(), seen(state=ContainerState.EXITED))
+    read(here, seen(code=9))
     read(here, seen())
     read(here)
-    assert here.observed.containers["web"].exit == known
+    facts = here.observed.containers["web"]
+    assert (facts.exit, facts.state) == (known, ContainerState.EXITED)
 
 
 def test_an_older_instance_is_ignored() -> None:

@@ -7,6 +7,7 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
 from workflows.decide.containers import init_failed, policy_of
 from workflows.decide.restart import RestartPolicy
+from workflows.decide.sandbox import live_containers
 from workflows.decide.situation import Situation
 
 
@@ -46,9 +47,11 @@ def pod_phase(situation: Situation, init: list[V1ContainerStatus], regular: list
 
 
 def will_start_nothing(situation: Situation) -> bool:
-    """Say whether a deleted pod's ends are its last: while a start is out or in doubt, an instance may still appear."""
+    """Say whether a deleted pod's ends are its last: nothing lives, and no start is out or in doubt."""
     observed = situation.observed
-    return observed.deletion is not None and not observed.starts_in_doubt and not situation.is_busy("container/")
+    if observed.deletion is None or observed.starts_in_doubt or situation.is_busy("container/"):
+        return False
+    return not live_containers(situation)
 
 
 def phase_of_ends(policy: RestartPolicy, exit_codes: list[int], *, gone: bool) -> Phase:
