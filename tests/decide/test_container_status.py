@@ -12,13 +12,13 @@ from workflows.decide.status import pod_status
 
 HERE = f"{IMAGE} IfNotPresent"
 FORTY: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}
-REFUSED = {"failure_reason": "CreateContainerError", "failure_message": "no such device"}
+REFUSED: dict[str, Any] = {"failure_reason": "CreateContainerError", "failure_message": "no such device"}
 
 
 def status_of(name: str, source: dict[str, Any], **known: Any) -> V1ContainerStatus:
     """Say a container's status."""
     status = pod_status(situation(source, **known))
-    everyone = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
+    everyone: list[V1ContainerStatus] = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
     (one,) = [one for one in everyone if one.name == name]
     return one
 

@@ -12,7 +12,7 @@ from workflows.decide.containers import Standing, standing, start, start_contain
 from workflows.decide.slices import container_slice, sandbox_slice
 
 UNKNOWN, CREATED = ContainerState.UNKNOWN, ContainerState.CREATED
-LOOPING = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}
+LOOPING: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}
 REFUSED = Failure("CreateContainerError", "no such device", at(-4))
 
 

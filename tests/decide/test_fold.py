@@ -68,7 +68,13 @@ MADE = PodSandbox("s1", 1, ("10.88.0.6",), at(0))
 SIMPLE: list[tuple[str, Action, Answer, Callable[[Observed], Any], Any]] = [
     ("directories-are-made", MakePodDirectories(KEY, ()), None, lambda known: known.directories, True),
     ("the-predecessor-is-gone", AwaitPredecessor(KEY), None, lambda known: known.waiting_for, ""),
-    ("a-sandbox-is-made", RunPodSandbox(KEY, 1, {}), MADE, lambda known: known.sandbox.sandbox_id, "s1"),
+    (
+        "a-sandbox-is-made",
+        RunPodSandbox(KEY, 1, {}),
+        MADE,
+        lambda known: known.sandbox and known.sandbox.sandbox_id,
+        "s1",
+    ),
     ("the-one-before-is-old", RunPodSandbox(KEY, 1, {}), MADE, lambda known: known.old_sandboxes, ("s0",)),
     ("the-next-attempt-is-higher", RunPodSandbox(KEY, 1, {}), MADE, lambda known: known.next_sandbox_attempt, 2),
     (
@@ -86,9 +92,27 @@ SIMPLE: list[tuple[str, Action, Answer, Callable[[Observed], Any], Any]] = [
         lambda known: known.runtime_stale,
         True,
     ),
-    ("a-sandbox-is-stopped", StopPodSandbox(KEY, "s0"), None, lambda known: known.sandbox.stopped, True),
-    ("a-stopped-one-is-not-ready", StopPodSandbox(KEY, "s0"), None, lambda known: known.sandbox.ready, False),
-    ("another-one-is-stopped", StopPodSandbox(KEY, "old"), None, lambda known: known.sandbox.ready, True),
+    (
+        "a-sandbox-is-stopped",
+        StopPodSandbox(KEY, "s0"),
+        None,
+        lambda known: known.sandbox and known.sandbox.stopped,
+        True,
+    ),
+    (
+        "a-stopped-one-is-not-ready",
+        StopPodSandbox(KEY, "s0"),
+        None,
+        lambda known: known.sandbox and known.sandbox.ready,
+        False,
+    ),
+    (
+        "another-one-is-stopped",
+        StopPodSandbox(KEY, "old"),
+        None,
+        lambda known: known.sandbox and known.sandbox.ready,
+        True,
+    ),
     ("the-sandbox-is-removed", RemovePodSandbox(KEY, "s0"), None, lambda known: known.sandbox, None),
     ("an-old-one-is-removed", RemovePodSandbox(KEY, "old"), None, lambda known: known.old_sandboxes, ()),
     (
@@ -108,7 +132,7 @@ SIMPLE: list[tuple[str, Action, Answer, Callable[[Observed], Any], Any]] = [
 def test_answers(action: Action, answer: Answer, look: Callable[[Observed], Any], expected: Any) -> None:
     """One fact an answer."""
     dead = {"web": ("web-0", "web-1")}
-    known = {"directories": False, "waiting_for": "uid-0", "dead_containers": dead, "old_sandboxes": ()}
+    known: dict[str, Any] = {"directories": False, "waiting_for": "uid-0", "dead_containers": dead, "old_sandboxes": ()}
     here = situation(**known)
     if action == RemovePodSandbox(KEY, "old"):
         here.observed.old_sandboxes = ("old",)

@@ -98,7 +98,7 @@ def test_events_in_sync(source: dict[str, Any], around: Around, known: dict[str,
     assert next_event(situation(source, around, **known)) is event
 
 
-GOING = {"lifecycle": TERMINATING, "deletion": deletion()}
+GOING: dict[str, Any] = {"lifecycle": TERMINATING, "deletion": deletion()}
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,11 @@ def test_a_healthy_pod_costs_nothing() -> None:
 
 def test_a_finished_pod_rests() -> None:
     """Until its source takes it back."""
-    gone = {"lifecycle": Lifecycle.TERMINATED, "finished": True, "sandbox": sandbox(ready=False, stopped=True)}
+    gone: dict[str, Any] = {
+        "lifecycle": Lifecycle.TERMINATED,
+        "finished": True,
+        "sandbox": sandbox(ready=False, stopped=True),
+    }
     here = situation(pod(restartPolicy="Never"), containers={"web": down(0)}, **gone)
     assert pod_actions(here) == Plan()
     assert not is_over(here)

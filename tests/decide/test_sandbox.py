@@ -10,8 +10,8 @@ from tests.decide.situations import KEY, Around, at, down, pod, sandbox, situati
 from workflows.decide.sandbox import live_containers, make_directories, run_sandbox
 from workflows.decide.sandbox import may_have_sandbox as may_have
 
-LOST = {"sandbox": sandbox(ready=False)}
-STOPPED = {"sandbox": sandbox(ready=False, stopped=True)}
+LOST: dict[str, Any] = {"sandbox": sandbox(ready=False)}
+STOPPED: dict[str, Any] = {"sandbox": sandbox(ready=False, stopped=True)}
 
 
 @pytest.mark.parametrize(
