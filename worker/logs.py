@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DEBUG_FROM_VERBOSITY: Final = 4  # the kubelet's "debug level verbosity"
 _LETTERS: Final = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F"}  # klog has no debug letter
 CORE_LOGGER: Final = "temporalio.core"
-_QUIETER: Final = ("aiohttp.access", "asyncio", "watchfiles", "grpc", "urllib3")
+_QUIETER: Final = ("aiohttp.access", "asyncio", "grpc", "urllib3")
 """Libraries whose informational lines are no news to an operator."""
 _OURS: Final = ("event", "level", "v", "caller", "_record", "_from_structlog", "exc_info", "stack_info", "logger")
 

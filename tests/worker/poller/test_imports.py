@@ -25,7 +25,6 @@ def loaded() -> set[str]:
         pytest.param("kubernetes", id="the-models-cost-16-MB"),
         pytest.param("aiohttp", id="a-web-server-costs-25-MB"),
         pytest.param("typer", id="a-command-line-is-the-commands"),
-        pytest.param("watchfiles", id="inotify-is-our-own"),
     ],
 )
 def test_what_is_heavy_is_not_loaded(loaded: set[str], name: str) -> None:
