@@ -118,6 +118,18 @@ def test_a_service_starts_without_any_command_line_library(word: str) -> None:
     assert rich is not None
 
 
+def test_the_models_come_without_the_rest_of_their_library() -> None:
+    """The worker needs V1Pod, not an HTTP client: 13 MB; what is wanted later is still found."""
+    check = (
+        "import sys\nfrom worker.lean_imports import bare_kubernetes\nbare_kubernetes()\nimport worker.host.run\n"
+        "from kubernetes.client.models.v1_pod import V1Pod\nassert V1Pod.from_dict({'kind': 'Pod'}).kind == 'Pod'\n"
+        "print([name for name in ('requests', 'oauthlib', 'websocket', 'kubernetes.config') if name in sys.modules])\n"
+        "import kubernetes.config\nfrom kubernetes import client\nassert client.CoreV1Api, kubernetes.config.load_config\n"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
