@@ -134,10 +134,10 @@ class Kubelet(ManifestPeer):
 
 def _make_cgroup(cgroup: str) -> None:
     """Make the cgroup root, which the kubelet wants to find, in every hierarchy."""
-    unified = (CGROUP_MOUNT / "cgroup.controllers").exists()
-    mounts = [CGROUP_MOUNT] if unified else [path for path in CGROUP_MOUNT.iterdir() if not path.is_symlink()]
-    for mount in mounts:
-        (mount / cgroup.strip("/")).mkdir(exist_ok=True)
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, mount, kind, *_ = line.split(" ")
+        if kind in {"cgroup", "cgroup2"} and Path(mount).is_relative_to(CGROUP_MOUNT):
+            (Path(mount) / cgroup.strip("/")).mkdir(exist_ok=True)
 
 
 def _wait_for_healthz(port: int, log: Path) -> None:
