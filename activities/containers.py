@@ -35,6 +35,8 @@ _UNKNOWN: Final = cri.ContainerState.CONTAINER_UNKNOWN
 _PAUSE_SECONDS: Final = 0.1
 _RAISES: Final = 3
 _INTERRUPTIONS: Final = 3
+_SHORTEST_GRACE: Final = 1
+"""Seconds; CRI takes 0 as SIGKILL at once."""
 _START_UNDER_WAY_SECONDS: Final = 15.0
 """How long a start of a killed worker may still be under way in the runtime; containerd takes 5 s to give it up."""
 
@@ -74,9 +76,12 @@ class ContainerActivities:
 
     @activity.defn(name=names.STOP_CONTAINER)
     async def stop_container(self, request: StopContainer) -> RuntimeContainer:
-        """Stop a container within what is left of its grace, and answer its end. Raises KillContainerError."""
+        """Stop a container within what is left of its grace, and answer its end. Raises KillContainerError.
+
+        Never without a SIGTERM: grace may have passed while the runtime was away, and the container heard of nothing.
+        """
         left = request.asked_at + request.grace - datetime.now(UTC)
-        seconds = max(0, ceil(left / timedelta(seconds=1)))
+        seconds = max(_SHORTEST_GRACE, ceil(left / timedelta(seconds=1)))
         async with heartbeating(f"stop {request.name} of {request.pod}: {request.reason}"):
             try:
                 await self._services.runtime.stop_container(request.container_id, seconds)

@@ -14,7 +14,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.errors import CriError, Remedy, failed, translated
-from activities.heartbeat import heartbeating
+from activities.heartbeat import Heartbeat, heartbeating
 from activities.image_names import InvalidImageName, with_default_tag
 from activities.node_services import NodeServices
 from proto.cri.v1 import api_pb2 as cri
@@ -40,26 +40,27 @@ class ImageActivities:
             image = with_default_tag(request.image)
         except InvalidImageName as error:
             raise failed("InvalidImageName", f"Failed to apply default image tag: {error}") from error
-        if request.policy != "Always":
-            if found := await self._inspect(image):
-                return PulledImage(image_ref=found.id, present=True, size_bytes=found.size)
-            if request.policy == "Never":
-                message = f'Container image "{request.image}" is not present with pull policy of Never'
-                raise failed("ErrImageNeverPull", message)
-        return await self._pull(image)
+        async with heartbeating(f"look for {image}") as heart:
+            if request.policy != "Always":
+                if found := await self._inspect(image):
+                    return PulledImage(image_ref=found.id, present=True, size_bytes=found.size)
+                if request.policy == "Never":
+                    message = f'Container image "{request.image}" is not present with pull policy of Never'
+                    raise failed("ErrImageNeverPull", message)
+            return await self._pull(image, heart)
 
-    async def _pull(self, image: str) -> PulledImage:
+    async def _pull(self, image: str, heart: Heartbeat) -> PulledImage:
         started = monotonic()
-        async with heartbeating(f"wait for {image}: other pulls go first, or another pod pulls it") as heart:
+        heart.say(f"wait for {image}: other pulls go first, or another pod pulls it")
 
-            def pull(asked: str) -> Awaitable[str]:
-                heart.say(f"pull {asked}, {monotonic() - started:.0f} s after it was asked for")
-                return self._services.runtime.pull_image(asked)
+        def pull(asked: str) -> Awaitable[str]:
+            heart.say(f"pull {asked}, {monotonic() - started:.0f} s after it was asked for")
+            return self._services.runtime.pull_image(asked)
 
-            try:
-                image_ref = await self._services.pulls.pull(image, pull)
-            except CriError as error:
-                raise self._pull_failed(image, error) from error
+        try:
+            image_ref = await self._services.pulls.pull(image, pull)
+        except CriError as error:
+            raise self._pull_failed(image, error) from error
         took = timedelta(seconds=monotonic() - started)
         found = await self._inspect(image_ref)
         return PulledImage(image_ref=image_ref, size_bytes=found.size if found else 0, took=took)

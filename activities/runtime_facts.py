@@ -13,6 +13,7 @@ from temporalio import activity
 
 from activities.container_config import POD_UID
 from activities.errors import CriError, Remedy, translated
+from activities.heartbeat import heartbeating
 from activities.network import sandbox_ips
 from activities.node_services import NodeServices
 from activities.termination_messages import termination_message
@@ -36,14 +37,15 @@ class RuntimeFactsActivities:
     async def read_pod_runtime(self, request: ReadPodRuntime) -> PodRuntime:
         """Read all sandboxes and containers that carry the pod's uid, newest attempt first."""
         runtime, labels = self._services.runtime, {POD_UID: request.pod.uid}
-        try:
-            sandboxes, containers = await asyncio.gather(
-                runtime.list_pod_sandbox(labels), runtime.list_containers(labels)
-            )
-            read_sandboxes = await asyncio.gather(*(self._sandbox(one) for one in sandboxes))
-            read_containers = await asyncio.gather(*(self._container(one) for one in containers))
-        except CriError as error:
-            raise translated(error, self._services.endpoint, READ_FAILED, f"read pod {request.pod}") from error
+        async with heartbeating(f"read pod {request.pod}"):
+            try:
+                sandboxes, containers = await asyncio.gather(
+                    runtime.list_pod_sandbox(labels), runtime.list_containers(labels)
+                )
+                read_sandboxes = await asyncio.gather(*(self._sandbox(one) for one in sandboxes))
+                read_containers = await asyncio.gather(*(self._container(one) for one in containers))
+            except CriError as error:
+                raise translated(error, self._services.endpoint, READ_FAILED, f"read pod {request.pod}") from error
         return PodRuntime(
             sandboxes=_newest_first([one for one in read_sandboxes if one]),
             containers=_newest_first([one for one in read_containers if one]),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
 from temporalio.exceptions import TimeoutError as ActivityTimedOut
 
 from workflows.calls import CALLS, PATIENT, time_limit
@@ -42,6 +42,8 @@ async def carry_out(action: Action) -> Answer | Failed:
             summary=call.summary(action)[:SUMMARY_LIMIT],
         )
     except ActivityError as error:
+        if isinstance(error.cause, CancelledError):
+            raise error.cause from None
         return failure(error)
     return answer
 

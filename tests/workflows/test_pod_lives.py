@@ -115,6 +115,17 @@ async def test_deletion_while_the_image_is_pulled(node: Node) -> None:
     await node.delete(handle)
     node.runtime.held[names.PULL_IMAGE].set()
     assert not node.runtime.sandboxes
+    assert not node.runtime.named(names.READ_POD_RUNTIME), "a pull that we gave up is no failure to look into"
+
+
+async def test_an_image_name_of_any_length_leaves_the_pod_in_our_hands(node: Node) -> None:
+    """Temporal takes activity ids of 1,000 bytes: a longer one would fail each workflow task, the deletion's too."""
+    pod = pod_json(containers=[{**container("web"), "image": "b" * 5000}])
+    error = ApplicationError("invalid reference format", type="InvalidImageName", non_retryable=True)
+    node.runtime.failing[names.PULL_IMAGE] = [error]
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.reason == "InvalidImageName")
+    await node.delete(handle)
 
 
 async def test_deletion_before_the_sandbox_exists(node: Node) -> None:

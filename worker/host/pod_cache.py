@@ -41,7 +41,10 @@ class PodCache:
         """Take a snapshot; returns at once."""
         with self._changed:
             self._waiting[snapshot.uid] = snapshot
-            self._known[snapshot.uid] = snapshot
+            if snapshot.deleting and snapshot.lifecycle == Lifecycle.TERMINATED:
+                self._known.pop(snapshot.uid, None)  # its last words; nobody tells us when its directory is gone
+            else:
+                self._known[snapshot.uid] = snapshot
             self._changed.notify()
 
     def snapshots(self) -> list[PodSnapshot]:

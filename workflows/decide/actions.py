@@ -6,6 +6,8 @@ is about: two actions of one key never run side by side, and failures are rememb
 
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
+from typing import Final
 
 from proto.temporal.requests import (
     AwaitPredecessor,
@@ -34,6 +36,10 @@ Action = (
     | RemoveContainer
     | ReadPodRuntime
 )
+
+
+LONGEST_IMAGE: Final = 800
+"""Bytes of an image in a key. Temporal takes ids of 1,000; a longer one fails the workflow task for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,9 @@ def key(action: Action) -> str:
         case RemovePodSandbox(sandbox_id=sandbox_id):
             return f"remove-sandbox/{sandbox_id}"
         case PullImage(image=image, policy=policy):
-            return f"image/{image_key(image, policy)}"
+            asked = image_key(image, policy)
+            too_long = len(asked.encode()) > LONGEST_IMAGE
+            return f"image/{sha256(asked.encode()).hexdigest() if too_long else asked}"
         case StartContainer(container=container):
             return container_key(container["name"])
         case StopContainer(name=name):
