@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 import grpc
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 MAX_MESSAGE: Final = 2048
 """Longer messages are cut: they travel through history and status, and a runtime can quote whole specs."""
@@ -72,12 +72,15 @@ def failed(reason: str, message: str) -> ApplicationError:
 
 
 def unavailable(error: CriError, endpoint: str) -> ApplicationError:
-    """Build the one error that Temporal retries: nobody answers at the runtime's endpoint."""
+    """Build the one error that Temporal retries: nobody answers at the runtime's endpoint.
+
+    Benign to the SDK, which would else log it for each pod every five seconds; the poller says it once.
+    """
     message = (
         f"no container runtime answers at {endpoint} ({error.details}); pods keep their state, work resumes by itself: "
         f"start containerd, or set --container-runtime-endpoint to its socket"
     )
-    return ApplicationError(shorten(message), type=RUNTIME_UNAVAILABLE)
+    return ApplicationError(shorten(message), type=RUNTIME_UNAVAILABLE, category=ApplicationErrorCategory.BENIGN)
 
 
 def translated(error: CriError, endpoint: str, reason: str, doing: str) -> ApplicationError:

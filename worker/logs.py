@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
+from activities.unexpected import UNEXPECTED
 from worker.config import Logging
 from worker.settings.go_duration import say_duration
 
@@ -29,6 +30,7 @@ _LETTERS: Final = {"debug": "I", "info": "I", "warning": "W", "error": "E", "cri
 CORE_LOGGER: Final = "temporalio.core"
 _QUIETER: Final = ("aiohttp.access", "asyncio", "grpc", "urllib3")
 """Libraries whose informational lines are no news to an operator."""
+_SDK_KIND: Final = "__temporal_error_identifier"
 _OURS: Final = ("event", "level", "v", "caller", "_record", "_from_structlog", "exc_info", "stack_info", "logger")
 
 
@@ -102,8 +104,15 @@ def _keys(event: EventDict) -> dict[str, Any]:
     error = _exception(event)
     if error is not None:
         found.setdefault("err", str(error) or type(error).__name__)
-        found["stack"] = "".join(traceback.format_exception(error)).rstrip("\n")
+        if not _is_meant(event, error):
+            found["stack"] = "".join(traceback.format_exception(error)).rstrip("\n")
     return found
+
+
+def _is_meant(event: EventDict, error: BaseException) -> bool:
+    """Say whether it is the failure of an activity with a reason of its own: of those the operator needs one line."""
+    of_activity = getattr(event["_record"], _SDK_KIND, "") == "ActivityFailure"
+    return of_activity and getattr(error, "type", None) not in (None, UNEXPECTED)
 
 
 def _exception(event: EventDict) -> BaseException | None:

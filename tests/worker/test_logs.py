@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 import structlog
+from temporalio.exceptions import ApplicationError
 
+from activities.unexpected import UNEXPECTED
 from worker.config import Logging
 from worker.logs import core_logs, set_up_logs
 
@@ -135,6 +137,26 @@ def test_an_exception_carries_error_and_stack(logs: Start) -> None:
     line = json.loads(stream.getvalue())
     assert (line["err"], line["pod"]) == ("invalid literal for int() with base 10: 'bad'", "default/web")
     assert line["stack"].endswith(f"ValueError: {line['err']}")
+
+
+@pytest.mark.parametrize(
+    ("reason", "stack"),
+    [
+        pytest.param("ErrImagePull", False, id="a-failure-with-a-reason-is-one-line"),
+        pytest.param(UNEXPECTED, True, id="a-defect-shows-where"),
+    ],
+)
+def test_a_failed_activity(logs: Start, reason: str, *, stack: bool) -> None:
+    """The SDK logs each with its traceback; an operator who reads of a missing image needs none."""
+    stream = logs("json")
+    logging.getLogger("temporalio.activity").warning(
+        "Completing activity as failed",
+        exc_info=ApplicationError("busybox:1: not found", type=reason),
+        extra={"__temporal_error_identifier": "ActivityFailure"},
+    )
+    line = json.loads(stream.getvalue())
+    assert "busybox:1: not found" in line["err"]
+    assert ("stack" in line) is stack
 
 
 @pytest.mark.parametrize(
