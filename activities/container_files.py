@@ -28,6 +28,7 @@ def container_mounts(services: NodeServices, request: StartContainer, attempt: i
     node_hosts = services.settings.node_hosts.read_text(errors="replace") if shares_network else ""
     content = hosts_file(request.sandbox_spec, request.ips, node_hosts)
     if content is not None:
+        paths.directory.mkdir(mode=0o750, parents=True, exist_ok=True)  # made long ago, but somebody may tidy up
         _write(paths.etc_hosts, content, _HOSTS_MODE)
         mounts.append(cri.Mount(container_path="/etc/hosts", host_path=str(paths.etc_hosts)))
     if message_path := container.get("terminationMessagePath"):

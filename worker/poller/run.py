@@ -31,7 +31,7 @@ from worker.poller.pod_workflows import CallRefused, OpenPod, PodWorkflows, Temp
 from worker.poller.pods import SOURCE, PodLister
 from worker.poller.refusal_book import RefusalBook
 from worker.poller.runtime.health import RuntimeHealth
-from worker.poller.runtime.janitor import Janitor
+from worker.poller.runtime.janitor import Janitor, remover
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.watch import RuntimeWatch, Surroundings
 from worker.poller.sources import ManifestSource
@@ -111,7 +111,7 @@ class Poller:
         )
         self._lister = PodLister(self._workflows, node, settings, self._book.set_start)
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)
-        self._janitor = Janitor(self._runtime, self._workflows)
+        self._janitor = Janitor(self._runtime, self._workflows, remover(config))
         around = Surroundings(
             node=node,
             client=self._runtime,

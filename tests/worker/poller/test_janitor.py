@@ -9,6 +9,7 @@ import pytest
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.container_config import POD_GRACE
+from proto.temporal.pod import PodKey
 from tests.worker.poller.fake_runtime import FakeRuntime, container, sandbox
 from worker.poller.pod_workflows import TemporalAway
 from worker.poller.runtime.janitor import Janitor
@@ -35,7 +36,8 @@ class Household:
     def __init__(self, runtime: FakeRuntime) -> None:
         self.runtime, self.records = runtime, Records()
         self.client = RuntimeClient(runtime.endpoint, StartLimit(1))
-        self.janitor = Janitor(self.client, self.records)  # type: ignore[arg-type]  # plays PodWorkflows
+        self.cleaned: list[PodKey] = []
+        self.janitor = Janitor(self.client, self.records, self.cleaned.append)  # type: ignore[arg-type]  # plays PodWorkflows
 
     async def look(self, *, open_uids: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> None:
         """Let the janitor look once, and let it finish what it begins."""
@@ -65,6 +67,7 @@ async def test_what_was_seen_twice_is_stopped_then_removed(household: Household)
     await household.look()
     assert household.runtime.stopped == ["c1 within 30", "s1"]
     assert (household.runtime.sandboxes, household.runtime.containers) == ({}, {})
+    assert [one.uid for one in household.cleaned] == ["u1"], "its snapshot would hold up a successor for ever"
 
 
 async def test_its_own_grace_is_granted(household: Household) -> None:

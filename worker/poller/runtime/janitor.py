@@ -5,18 +5,27 @@ not open and which no manifest lists, was left behind: by a workflow that an ope
 database was lost. It is removed when it was seen so twice, a minute apart, and its workflow's own record says so too: a
 start or an end just under way looks the same for a moment. One that a manifest lists is adopted instead, for `pods` starts
 its workflow, which finds the objects by their labels.
+
+The pod's folders, its logs and its cgroup go with it: its snapshot would else hold up a successor of its name for ever.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import structlog
+from temporalio.exceptions import ApplicationError
 
+from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
 from activities.container_config import POD_GRACE
 from activities.errors import CriError
+from activities.file_trees import StillMounted, remove_tree
+from activities.pod_paths import PodPaths
 from proto.cri.v1 import api_pb2 as cri
+from proto.temporal.names import PodWorkflowId
+from proto.temporal.pod import PodKey
+from worker.config import NodeConfig
 from worker.poller.pod_workflows import PodWorkflows, TemporalAway
 from worker.poller.runtime.relist import RuntimePod
 
@@ -29,9 +38,11 @@ _log: Final = structlog.get_logger(__name__)
 class Janitor:
     """Remembers what it has seen once."""
 
-    def __init__(self, client: RuntimeClient, workflows: PodWorkflows) -> None:
+    def __init__(self, client: RuntimeClient, workflows: PodWorkflows, remains: Callable[[PodKey], None]) -> None:
+        """Take the runtime, Temporal, and what removes a pod's files and cgroup (in a thread)."""
         self._client = client
         self._workflows = workflows
+        self._remove_remains = remains
         self._seen: frozenset[str] = frozenset()
         self._removals: dict[str, asyncio.Task[None]] = {}
 
@@ -65,8 +76,11 @@ class Janitor:
                         stops.create_task(self._stop(container))
             for sandbox in pod.sandboxes:
                 await self._client.stop_pod_sandbox(sandbox.id)
+            found = PodWorkflowId.parse(pod.workflow_id)
+            await asyncio.to_thread(self._remove_remains, PodKey(found.namespace, found.name, found.uid))
+            for sandbox in pod.sandboxes:  # last: by these the pod is found again where something of it would not go
                 await self._client.remove_pod_sandbox(sandbox.id)
-        except (CriError, ExceptionGroup) as error:
+        except (CriError, ExceptionGroup, OSError, StillMounted, ApplicationError) as error:
             _log.warning("a pod that was left behind is still there", workflow=pod.workflow_id, err=str(error))
         else:
             _log.info(
@@ -82,3 +96,16 @@ class Janitor:
     async def _stop(self, container: cri.Container) -> None:
         grace = container.annotations.get(POD_GRACE, "")
         await self._client.stop_container(container.id, int(grace) if grace.isdecimal() else DEFAULT_GRACE)
+
+
+def remover(config: NodeConfig) -> Callable[[PodKey], None]:
+    """Make what removes the files and the cgroup of a pod on this node; it raises OSError, StillMounted."""
+    cgroups = Cgroups(config.cgroup_root)
+
+    def remove(pod: PodKey) -> None:
+        paths = PodPaths(config.root_dir, config.pod_logs_dir, pod)
+        cgroups.remove_pod(pod.uid)
+        remove_tree(paths.logs)
+        remove_tree(paths.directory)
+
+    return remove
