@@ -117,6 +117,16 @@ def test_a_finished_pod_may_have_no_sandbox_and_a_pod_that_goes_on_may() -> None
             ["wake 1"],
             id="again-ten-seconds-after-a-failure",
         ),
+        pytest.param(
+            {"directories": False, "failures": {"directories": Failure("OSError", "full", at(-9), tries=2)}},
+            ["wake 11"],
+            id="twice-as-long-after-a-second-one",
+        ),
+        pytest.param(
+            {"directories": False, "failures": {"directories": Failure("OSError", "full", at(-9), tries=99)}},
+            ["wake 51"],
+            id="a-minute-at-most-however-often",
+        ),
     ],
 )
 def test_make_directories(known: dict[str, Any], decision: list[str]) -> None:

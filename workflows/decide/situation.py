@@ -8,13 +8,15 @@ from typing import Final
 from kubernetes.client.models.v1_container import V1Container
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
-from proto.temporal.pod import ContainerFacts, ImageFacts, NodeSettings, Observed, PodJson, PodKey
+from proto.temporal.pod import ContainerFacts, Failure, ImageFacts, NodeSettings, Observed, PodJson, PodKey
 from workflows.decide.actions import Action, Wake, image_key, key
 
 RETRY_AFTER: Final = timedelta(seconds=10)
 """How long a step that failed waits (pkg/kubelet/kubelet.go backOffPeriod)."""
 RETRY_AFTER_TRANSIENT: Final = timedelta(seconds=1)
 """The same while only the network is not ready yet (pod_workers.go backOffOnTransientErrorPeriod)."""
+LONGEST_RETRY: Final = timedelta(minutes=1)
+"""Each try costs seven events of history, so a step that keeps failing is tried less and less often (design §4.6)."""
 
 
 def image_asked(container: V1Container) -> tuple[str, str]:
@@ -70,6 +72,15 @@ class Situation:
         return any(one.startswith(prefixes) for one in self.busy)
 
 
+def pause_after(failure: Failure) -> timedelta:
+    """Say how long a step waits after its last failure: the kubelet's pause, doubled with each further one."""
+    first, longest = RETRY_AFTER, LONGEST_RETRY
+    if failure.reason == "NetworkNotReady":  # it comes back for all pods at once, and soon
+        first, longest = RETRY_AFTER_TRANSIENT, RETRY_AFTER
+    doublings: int = 2 ** min(failure.tries - 1, 6)
+    return min(first * doublings, longest)
+
+
 def unless_failed(situation: Situation, action: Action) -> list[Action | Wake]:
     """Do it now, or look again when the pause after its last failure is over; nothing while it is under way."""
     subject = key(action)
@@ -78,8 +89,7 @@ def unless_failed(situation: Situation, action: Action) -> list[Action | Wake]:
     failure = situation.observed.failures.get(subject)
     if failure is None:
         return [action]
-    pause = RETRY_AFTER_TRANSIENT if failure.reason == "NetworkNotReady" else RETRY_AFTER
-    at = failure.at + pause
+    at = failure.at + pause_after(failure)
     if at <= situation.now:
         return [action]
     return [Wake(at, f"{failure.reason}: try {subject} again at {at:%H:%M:%S}")]
