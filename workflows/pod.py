@@ -87,14 +87,14 @@ class PodWorkflow:
             self.observed.lifecycle = lifecycle.after(self.observed.lifecycle, event)
             self.observed.finished = self.observed.finished or event is lifecycle.Event.POD_FINISHED
             self.give_up_waiting()
+            self.observed.waiting_for = ""
 
     def give_up_waiting(self) -> None:
-        """A pod that goes waits for no image and no predecessor."""
+        """Wait no longer for images and predecessors: a pod that goes needs none, a new run asks for them again."""
         for name, (action, task) in list(self.under_way.items()):
             if isinstance(action, PullImage | AwaitPredecessor):
                 task.cancel()
                 del self.under_way[name]
-        self.observed.waiting_for = ""
 
     def begin_what_is_due(self) -> Plan:
         """Begin every action that is decided; a run that is about to be continued begins nothing more."""
@@ -149,15 +149,19 @@ class PodWorkflow:
 
     def continue_as_new_if_long(self) -> None:
         """Begin a new run with everything known, once nothing is under way and nothing unread."""
-        if self.is_long() and not self.under_way and not self.arrived:
+        if not self.is_long():
+            return
+        self.give_up_waiting()
+        if not self.under_way and not self.arrived:
             self.observed.signals = 0
             self.go_on(self.observed, self.start.pod)
 
     def start_anew(self) -> None:
         """Begin the pod's life again, as its source lists it now."""
-        self.go_on(None, self.observed.listed_pod or self.start.pod)
+        anew = Observed(started_at=workflow.now(), heard=self.observed.heard)
+        self.go_on(anew, self.observed.listed_pod or self.start.pod)
 
-    def go_on(self, observed: Observed | None, pod: PodJson) -> None:
+    def go_on(self, observed: Observed, pod: PodJson) -> None:
         """Continue as new; raises Temporal's own exception for that."""
         workflow.continue_as_new(
             PodStart(

@@ -170,6 +170,8 @@ class Observed:
     """All containers have ended for good (phase Succeeded or Failed)."""
     cleaned: bool = False
     """Nothing of the pod is left on the node."""
+    heard: dict[str, int] = field(default_factory=dict)
+    """The highest sequence heard of each source: a wish that comes after a newer one is too late."""
     listed_pod: PodJson | None = None
     """What the source lists now, where that differs under the same uid: the pod that starts afterwards."""
     listed_again: bool = False

@@ -126,3 +126,24 @@ def test_listed_again(signals: list[Any], again: bool) -> None:
     for signal in signals:
         hear(here, signal)
     assert here.observed.listed_again is again
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "goes"),
+    [
+        pytest.param(
+            PodListed("file", sequence=2), DeletionRequested("file", "x", sequence=1), False, id="late-deletion"
+        ),
+        pytest.param(PodListed("file", sequence=1), DeletionRequested("file", "x", sequence=2), True, id="in-order"),
+        pytest.param(PodListed("file", sequence=2), DeletionRequested("api", "x", sequence=1), True, id="other-source"),
+        pytest.param(PodListed("file", sequence=2), DeletionRequested("cli", "x"), True, id="a-source-without-count"),
+    ],
+)
+def test_a_wish_older_than_one_already_heard_is_not_followed(
+    first: PodListed, second: DeletionRequested, goes: bool
+) -> None:
+    """A deletion whose call timed out and landed after a newer listing takes no wanted pod down."""
+    asked = situation()
+    hear(asked, first)
+    hear(asked, second)
+    assert (asked.observed.deletion is not None) is goes

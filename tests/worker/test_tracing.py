@@ -18,7 +18,8 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
 from tests.worker import traced_life
 from tests.worker.systemd_machine import hierarchies, remove_tree
-from worker.telemetry.tracing import TracingSettings, open_tracing
+from worker.telemetry.tracing import open_tracing
+from worker.telemetry.tracing_settings import TracingSettings
 from worker.temporal_client import TemporalSettings, connect
 
 ALWAYS, PRACTICALLY_NEVER = "1000000", "1"  # a million

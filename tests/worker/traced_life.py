@@ -20,7 +20,8 @@ with workflow.unsafe.imports_passed_through():
     from activities.clients.runtime import RuntimeClient
     from activities.clients.start_limit import StartLimit
     from worker.host.run import sandbox_runner
-    from worker.telemetry.tracing import TracingSettings, open_tracing
+    from worker.telemetry.tracing import open_tracing
+    from worker.telemetry.tracing_settings import TracingSettings
     from worker.temporal_client import TemporalSettings, connect, prepare
 
 QUEUE = "traced"

@@ -67,7 +67,8 @@ async def work(config: NodeConfig, client: Client, service: Service, telemetry: 
     with PodCache(config.root_dir) as cache:
         worker = pod_worker(config, client, services, PodNumbers(cache, telemetry.metrics))
         async with worker:
-            freed = await take_over(client, config.node_name, client.identity)
+            known = [one.workflow_id for one in cache.snapshots()]
+            freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)
             service.ready(f"working for node {config.node_name}")
             await service.stop_requested()

@@ -6,7 +6,7 @@ next try here, with its heartbeat details kept and no event in the history.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client, WorkflowExecutionStatus
@@ -29,15 +29,19 @@ async def open_pods(client: Client, node: str) -> AsyncIterator[str]:
         yield execution.id
 
 
-async def take_over(client: Client, node: str, identity: str) -> int:
-    """Fail every attempt of an earlier worker of this node; answers how many there were. Call with the node lock held."""
+async def take_over(client: Client, node: str, identity: str, known: Iterable[str] = ()) -> int:
+    """Fail every attempt of an earlier worker of this node; answers how many there were. Call with the node lock held.
+
+    `known` names workflows besides those that visibility lists, which lags: pods begun a moment before a crash.
+    """
     limit = asyncio.Semaphore(AT_A_TIME)
 
     async def one(workflow_id: str) -> int:
         async with limit:
             return await free_attempts(client, workflow_id, identity)
 
-    return sum(await asyncio.gather(*[one(workflow_id) async for workflow_id in open_pods(client, node)]))
+    workflow_ids = {*known, *[workflow_id async for workflow_id in open_pods(client, node)]}
+    return sum(await asyncio.gather(*map(one, sorted(workflow_ids))))
 
 
 async def free_attempts(client: Client, workflow_id: str, identity: str) -> int:

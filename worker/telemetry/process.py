@@ -24,7 +24,8 @@ from worker.keys import create_key_file, create_token_file
 from worker.logs import core_logs
 from worker.node_client import temporal_settings
 from worker.telemetry.metrics import Metrics
-from worker.telemetry.tracing import TracingSettings, open_tracing
+from worker.telemetry.tracing import open_tracing
+from worker.telemetry.tracing_settings import TracingSettings
 from worker.temporal_client import connect_options
 
 TRY_AGAIN: Final = timedelta(seconds=5)

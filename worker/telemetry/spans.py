@@ -20,7 +20,7 @@ from temporalio.contrib.opentelemetry import OpenTelemetryPlugin, ReplaySafeTrac
 from temporalio.plugin import SimplePlugin
 
 from proto.temporal.names import PodWorkflowId
-from worker.telemetry.tracing import TracingSettings
+from worker.telemetry.tracing_settings import TracingSettings
 
 _MILLION: Final = 1_000_000
 _LONGEST_DESCRIPTION: Final = 300  # characters of an error

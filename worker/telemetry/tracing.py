@@ -11,37 +11,17 @@ history has not one byte more: a sampled-out trace would else cost 130 bytes for
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from temporalio.client import Plugin
 
+from worker.telemetry.tracing_settings import TracingSettings
+
 if TYPE_CHECKING:
     from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider
 
 _FLUSH_LIMIT: Final = timedelta(seconds=3)  # for the last spans at a stop
-_ENVIRONMENT: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-
-
-@dataclass(frozen=True, slots=True)
-class TracingSettings:
-    """Who we are, and where spans go: KubeletConfiguration's `tracing` block, or OTEL_* in the environment."""
-
-    service: str
-    """tempolet-worker or tempolet-poller."""
-    node: str
-    endpoint: str | None = None
-    """host:port of an OTLP collector, without TLS, as the kubelet has it."""
-    sampling_rate_per_million: int = 0
-
-    def wanted(self, environment: Mapping[str, str]) -> bool:
-        """Say whether there is anywhere to send spans to."""
-        if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
-            return False
-        if self.endpoint is not None:
-            return self.sampling_rate_per_million > 0
-        return any(environment.get(name) for name in _ENVIRONMENT) and environment.get("OTEL_TRACES_EXPORTER") != "none"
 
 
 class Tracing:

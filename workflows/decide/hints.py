@@ -15,6 +15,8 @@ def hear(situation: Situation, signal: Signal) -> None:
     observed = situation.observed
     observed.signals += 1
     match signal:
+        case PodListed() | DeletionRequested() if is_late(observed, signal):
+            return
         case PodListed():
             hear_listing(situation, signal.pod)
         case DeletionRequested():
@@ -24,6 +26,15 @@ def hear(situation: Situation, signal: Signal) -> None:
             if tells_news(situation, signal):
                 observed.runtime_stale = True
                 observed.runtime_stale_again = situation.is_busy("runtime")
+
+
+def is_late(observed: Observed, signal: PodListed | DeletionRequested) -> bool:
+    """Say whether a source has said something newer already; sources that do not count (0) are always heard."""
+    if not signal.sequence:
+        return False
+    newest = observed.heard.get(signal.source, 0)
+    observed.heard[signal.source] = max(newest, signal.sequence)
+    return signal.sequence < newest
 
 
 def hear_listing(situation: Situation, pod: PodJson | None) -> None:
