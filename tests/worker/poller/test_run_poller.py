@@ -179,7 +179,7 @@ async def test_no_folder_takes_down_what_an_unreadable_one_keeps(node: Node) -> 
         assert await heard(handle, 2) == ["listed", "restart"]
     node.manifests.unlink()
     async with node.poller():
-        assert (await handle.result()).endswith("ManifestRemoved")
+        assert "ManifestRemoved" in (await handle.result()).split()  # a restart hint may come before or after it
         away.rename(node.manifests)
         await node.only("web 1")
 
