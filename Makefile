@@ -14,6 +14,7 @@ up:  ## start a node with Temporal, containerd and examples/hello.yaml (root); A
 	@$(BIN)/tempolet up $(ARGS) examples/hello.yaml
 
 down:  ## stop the node, leave nothing of it (root); ARGS=--purge removes its state too
+	@test $$(id -u) = 0 || { echo "\`make down\` needs root, as \`make up\` does"; exit 1; }
 	@test -x $(BIN)/tempolet || { echo "nothing to stop: no $(BIN), so 'make up' never ran here"; exit 1; }
 	@$(BIN)/tempolet down $(ARGS)
 

@@ -82,7 +82,7 @@ def _take(descriptor: int, path: Path, role: str) -> None:
     holder = f"pid {pid}" if pid else "another process"
     raise NodeLockHeld(
         f"a {role} of this node is already running: {holder} holds {path}; stop it first, or give this one "
-        "another --root-dir"
+        "another --root-dir and another --hostname-override"
     )
 
 

@@ -150,7 +150,7 @@ def test_other_settings_are_refused_while_a_node_runs(node: Settings, tmp_path: 
     """Half a node with new settings and half with old ones would be neither."""
     up(node, [], silent())
     other = Settings(state_dir=tmp_path, run_dir=node.run_dir)
-    with pytest.raises(UpFailed, match=r"with another state_dir, .*: run `tempolet down` first"):
+    with pytest.raises(UpFailed, match=r"with other settings \(state_dir, .*\): run `tempolet down` first"):
         up(other, [], silent())
 
 

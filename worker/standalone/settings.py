@@ -130,7 +130,7 @@ class Settings:
         if before and before != self and before.is_running():
             changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != getattr(before, f.name)]
             raise OtherSettings(
-                f"a node runs at {self.run_dir} with another {', '.join(changed)}: run `tempolet down` first"
+                f"a node runs at {self.run_dir} with other settings ({', '.join(changed)}): run `tempolet down` first"
             )
         self.run_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
         self.record.write_text(json.dumps(dataclasses.asdict(self), default=str, indent=1) + "\n")

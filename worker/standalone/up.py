@@ -54,9 +54,13 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
     except (OtherSettings, MissingProgram, ContainerdFailed, RuntimeNotReady, TemporalFailed, KeyFileRefused) as error:
         raise UpFailed(str(error)) from error
     show.say(f"up in {show.total():.1f} s")
-    show.say(f"Temporal UI  {settings.temporal.ui}/namespaces/tempolet/workflows")
+    show.say(f"Temporal UI  {_pods_page(settings)}")
     show.say(f"manifests    {settings.manifests}")
     show.say(f"logs         {settings.logs}")
+
+
+def _pods_page(settings: Settings) -> str:
+    return f"{settings.temporal.ui}/namespaces/tempolet/workflows"
 
 
 def _start_containerd(settings: Settings, show: Progress) -> None:
@@ -148,7 +152,10 @@ def _run_pods(settings: Settings, manifests: Sequence[Path], show: Progress) -> 
         step.detail = ", ".join(words)
         wrong = [*pods.refused, *pods.waiting]
         if wrong:
-            raise UpFailed(f"{len(wrong)} of {len(wanted)} pods do not run: {'; '.join(wrong)} (logs: {settings.logs})")
+            raise UpFailed(
+                f"{len(wrong)} of {len(wanted)} pods do not run: {'; '.join(wrong)} (manifests: {settings.manifests}, "
+                f"logs: {settings.logs}, their lives: {_pods_page(settings)})"
+            )
 
 
 def place_manifests(settings: Settings, given: Sequence[Path]) -> list[pods_watch.Manifest]:
