@@ -8,12 +8,11 @@ then the service itself.
 import asyncio
 import contextlib
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from worker.config import NodeConfig, load_node_config
 from worker.lean_imports import bare_kubernetes, without_rich
-from worker.memory import giving_memory_back
 from worker.node_lock import hold_lock_file
 from worker.ownership import refuse_second_owners
 from worker.settings.flags import node_parser, parse_node_flags
@@ -50,12 +49,7 @@ def _start(name: str, config: NodeConfig) -> None:
     with contextlib.ExitStack() as stack:
         if name == "worker" and config.lock_file is not None:
             stack.enter_context(hold_lock_file(config.lock_file, name))
-        asyncio.run(_live(_worker(config) if name == "worker" else _poller(config)))
-
-
-async def _live(service: Coroutine[None, None, None]) -> None:
-    async with giving_memory_back():
-        await service
+        asyncio.run(_worker(config) if name == "worker" else _poller(config))
 
 
 async def _worker(config: NodeConfig) -> None:
