@@ -6,8 +6,11 @@ fail the pending attempts of earlier workers (design §4.7): nobody else can be 
 """
 
 import contextlib
+import errno
 import fcntl
+import hashlib
 import os
+import socket
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -47,6 +50,28 @@ def hold_lock_file(path: Path, role: str) -> Iterator[None]:
             os.ftruncate(descriptor, 0)  # the file stays: removing it would let a third process lock a new one
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def hold_node_name(role: str, node: str, temporal: str) -> Iterator[None]:
+    """Hold a node's name in its Temporal namespace, whatever the root directory, while the block runs.
+
+    Two workers of one task queue would run each other's pods, two pollers delete them; the file lock does not see those that
+    have different root directories. An abstract socket needs no place and dies with its holder. It guards one machine: that
+    two machines have different names is the operator's part. `temporal` names address and namespace. Raises NodeLockHeld.
+    """
+    words = hashlib.sha256(f"{role} {node} {temporal}".encode()).hexdigest()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as name:
+        try:
+            name.bind(f"\0tempolet/{words}")
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise NodeLockHeld(
+                f"another {role} on this machine already serves node {node} in Temporal {temporal}, with another --root-dir; "
+                "stop it first, or give this one another --hostname-override"
+            ) from error
+        yield
 
 
 def lock_path(root_dir: Path, role: str) -> Path:

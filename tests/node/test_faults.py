@@ -106,6 +106,20 @@ def test_a_second_worker_and_a_second_poller_refuse_to_start(node: TempoletNode)
         node.processes[role] = first
 
 
+def test_a_node_name_is_served_once_whatever_the_root_directory(
+    node: TempoletNode, tmp_path: Path, containerd: Containerd, temporal: TemporalServer
+) -> None:
+    """Two workers of one task queue would run each other's pods, so the second says who serves the name and ends."""
+    node.apply(pod_manifest("named"))
+    node.until_running("named")
+    other = TempoletNode(tmp_path / "other", containerd, temporal, name=node.name)
+    other.manifests.mkdir(parents=True)
+    other.write_configuration()
+    for role in ("worker", "poller"):
+        assert other.start(role).wait(timeout=20) == 4
+        assert f"already serves node {node.name}" in other.log(role)
+
+
 def test_a_runtime_that_goes_away_comes_back(node: TempoletNode) -> None:
     """Pods keep their state, the reason is told, and work resumes by itself."""
     node.apply(pod_manifest("before"))

@@ -21,8 +21,8 @@ from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_numbers import PodNumbers
 from worker.host.services import node_services
 from worker.host.takeover import take_over
-from worker.node_client import node_client
-from worker.node_lock import hold_node_lock
+from worker.node_client import node_client, place_of
+from worker.node_lock import hold_node_lock, hold_node_name
 from worker.service import Service
 from worker.telemetry.process import Telemetry, open_telemetry
 from workflows.pod import PodWorkflow
@@ -52,7 +52,8 @@ async def run_worker(config: NodeConfig) -> None:
                 config, service, role="worker", runtime=telemetry.runtime, plugins=telemetry.plugins
             )
             if client is not None:
-                await work(config, client, service, telemetry)
+                with hold_node_name("worker", config.node_name, place_of(client)):
+                    await work(config, client, service, telemetry)
 
 
 def well() -> str:

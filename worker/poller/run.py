@@ -24,7 +24,8 @@ from proto.node_runtime import NodeRuntime
 from proto.temporal.pod import NodeSettings
 from worker.config import NodeConfig
 from worker.freed_memory import give_back_freed_memory
-from worker.node_lock import hold_node_lock
+from worker.node_client import place_of
+from worker.node_lock import hold_node_lock, hold_node_name
 from worker.poller.manifest import read_manifest
 from worker.poller.manifest_folder import Listing, ManifestFolder
 from worker.poller.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalAway
@@ -78,7 +79,7 @@ class Watching:
 
 async def run_poller(config: NodeConfig, client: Client, service: Service, watching: Watching | None = None) -> None:
     """Poll until `service` is asked to stop; raises NodeLockHeld when this node has a poller already."""
-    with hold_node_lock(config.root_dir, "poller"):
+    with hold_node_lock(config.root_dir, "poller"), hold_node_name("poller", config.node_name, place_of(client)):
         poller = Poller(config, client, service, watching or Watching())
         loops = asyncio.create_task(poller.run())
         stop = asyncio.create_task(service.stop_requested())
