@@ -11,7 +11,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
 from temporalio.exceptions import TimeoutError as ActivityTimedOut
 
-from workflows.calls import CALLS, PATIENT, time_limit
+from workflows.calls import CALLS, ONCE, PATIENT, Call, time_limit
 from workflows.decide.actions import Action, key
 from workflows.decide.fold import Answer
 
@@ -30,6 +30,8 @@ class Failed:
 async def carry_out(action: Action) -> Answer | Failed:
     """Carry an action out; raises only when the workflow itself gave it up."""
     call = CALLS[type(action)]
+    if call.at_once and (read := await read_at_once(call, action)) is not None:
+        return read
     try:
         answer: Answer = await workflow.execute_activity(
             call.name,
@@ -45,6 +47,22 @@ async def carry_out(action: Action) -> Answer | Failed:
         if isinstance(error.cause, CancelledError):
             raise error.cause from None
         return failure(error)
+    return answer
+
+
+async def read_at_once(call: Call, action: Action) -> Answer:
+    """Read inside the workflow task; None when that did not work out. One action of a kind at a time asks (design §4.8)."""
+    try:
+        answer: Answer = await workflow.execute_local_activity(
+            call.name,
+            action,
+            result_type=call.result,
+            schedule_to_close_timeout=call.at_once,
+            retry_policy=ONCE,
+            summary=call.summary(action),
+        )
+    except ActivityError:
+        return None
     return answer
 
 

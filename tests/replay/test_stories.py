@@ -15,7 +15,12 @@ LIVES = {
     for name, paths in groupby(HISTORIES, key=lambda path: re.sub(r"^v\d+-|-\d+$", "", path.stem) + path.stem[:3])
 }
 SAID = {
-    "plain": ["manifest .* listed", "directories made", "image .* present", "sandbox attempt 0 ready", "container "],
+    "plain": [
+        "manifest .* listed",
+        "(directories made.*image .* present|image .* present.*directories made)",
+        "sandbox attempt 0 ready",
+        "container ",
+    ],
     "three-init-containers": [*(f"container init-{one} ended: exit 0" for one in range(3)), "container main started"],
     "failing-init": ["container init-1 ended: exit 1", "pod Failed"],
     "crash-loop": ["main ended: exit 1", "restart 1", "waits .*CrashLoopBackOff: restart 2", "restart 2", "restart 3"],

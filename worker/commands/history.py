@@ -15,10 +15,11 @@ from temporalio.client import Client
 
 from proto.temporal.names import PodWorkflowId
 from worker.commands.exits import CommandFailed, Exit
+from worker.commands.failures import said_failure
 from worker.commands.pods import short_age
 from worker.commands.printable import printable
 from worker.commands.sentences import seconds
-from worker.commands.story import Line, Story, said_failure, tell
+from worker.commands.story import Line, Story, tell
 from worker.commands.temporal_access import client_of, executions, open_payloads, quoted
 from worker.config import NodeConfig
 

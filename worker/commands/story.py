@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.enums.v1 import EventType, TimeoutType
-from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
 from activities.errors import PREDECESSOR_PRESENT
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.commands import sentences
+from worker.commands.failures import failure_message, said_failure
 from worker.commands.sentences import Told, reading
 
 
@@ -162,7 +162,7 @@ def _activity_failed(teller: _Teller, event: HistoryEvent, at: datetime) -> Iter
     if asked is None:
         return
     if attributes.failure.application_failure_info.type == PREDECESSOR_PRESENT:
-        yield f"{_what(asked)} waits: {_message(attributes.failure)}"
+        yield f"{_what(asked)} waits: {failure_message(attributes.failure)}"
     else:
         took = sentences.seconds(at - asked.at)
         yield f"{_what(asked)} failed after {took}: {said_failure(attributes.failure)}{_tries(asked)}"
@@ -181,6 +181,16 @@ def _activity_canceled(teller: _Teller, event: HistoryEvent, _: datetime) -> Ite
     asked = teller.asked.pop(event.activity_task_canceled_event_attributes.scheduled_event_id, None)
     if asked is not None:
         yield f"{_what(asked)} was given up"
+
+
+def _read_at_once(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
+    """Tell a local activity that answered; one that did not is asked again as an activity, and told then."""
+    details = event.marker_recorded_event_attributes.details
+    about = _read(details["data"], dict[str, Any]) if "data" in details else None
+    row = sentences.ACTIVITIES.get(str(about.get("activity_type"))) if about else None
+    answer = _read(details["result"], row.answer) if row and "result" in details else None
+    if row is not None and answer is not None:
+        yield from row.say(teller.told, sentences.Done(None, answer, timedelta()))
 
 
 def _timer_started(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
@@ -244,6 +254,7 @@ EVENTS: Final[Mapping[int, Callable[[_Teller, HistoryEvent, datetime], Iterator[
     EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED: _activity_failed,
     EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT: _activity_timed_out,
     EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED: _activity_canceled,
+    EventType.EVENT_TYPE_MARKER_RECORDED: _read_at_once,
     EventType.EVENT_TYPE_TIMER_STARTED: _timer_started,
     EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED: _task_started,
     EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT: _task_timed_out,
@@ -271,17 +282,6 @@ def _what(asked: _Asked) -> str:
 def _tries(asked: _Asked) -> str:
     why = f", after {asked.last_failure}" if asked.last_failure else ""
     return f" (try {asked.tries}{why})" if asked.tries > 1 else ""
-
-
-def said_failure(failure: Failure) -> str:
-    """Say a failure: its Kubernetes reason and message, which the codec keeps in the encoded attributes."""
-    reason = failure.application_failure_info.type
-    return f"{reason}: {_message(failure)}" if reason else _message(failure)
-
-
-def _message(failure: Failure) -> str:
-    encoded = reading(failure.encoded_attributes.data, dict[str, Any]) or {}
-    return str(encoded.get("message") or failure.message)
 
 
 def _read(payloads: Payloads, kind: Any) -> Any:
