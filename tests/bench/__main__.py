@@ -99,6 +99,7 @@ def _alone() -> Iterator[None]:
     """Be root and the only bench on this machine, and turn SIGTERM into the interrupt that cleans up."""
     if os.geteuid() != 0:
         raise CannotRun("`make bench` needs root: containerd makes mounts, network namespaces and cgroups")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     LOCK.parent.mkdir(parents=True, exist_ok=True)
     with LOCK.open("w") as lock:
