@@ -140,9 +140,10 @@ def test_a_node_comes_back_after_a_crash_of_everything(node: Settings, tmp_path:
 
 def test_a_refused_manifest_is_named_and_the_other_pod_runs(node: Settings, tmp_path: Path) -> None:
     """`up` ends with the reason instead of waiting for what will not come."""
-    bad = manifest(tmp_path, "bad", POD.replace("containers:", "container:"))
+    node.manifests.mkdir(parents=True)
+    manifest(node.manifests, "bad", POD.replace("containers:", "container:"))
     with pytest.raises(UpFailed, match=r"1 of 2 pods do not run: bad\.yaml: "):
-        up(node, [manifest(tmp_path, "web"), bad], silent())
+        up(node, [manifest(tmp_path, "web")], silent())
     assert [pod.name for pod in read_snapshots(node.root_dir) if pod.phase == "Running"] == ["web-n1"]
 
 

@@ -9,13 +9,16 @@ import shutil
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
 from proto.pod_snapshot import read_snapshots
+from worker.config import node_name
 from worker.keys import KeyFileRefused, create_key_file, create_token_file
+from worker.poller.manifest import read_manifest
+from worker.poller.static_pod import Refused
 from worker.standalone import pods_watch
 from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
@@ -161,8 +164,9 @@ def _run_pods(settings: Settings, manifests: Sequence[Path], show: Progress) -> 
 def place_manifests(settings: Settings, given: Sequence[Path]) -> list[pods_watch.Manifest]:
     """Put kept and given manifests into the folder, whole or not at all; answers all of the folder.
 
-    Raises UpFailed for a file that cannot be read.
+    Raises UpFailed for a given file that cannot be read or is no manifest; then nothing is put there.
     """
+    contents = {source: _judged(source, node_name(settings.hostname_override or None)) for source in given}
     if settings.kept_manifests.is_dir():
         for kept in settings.kept_manifests.iterdir():
             if not (settings.manifests / kept.name).exists():  # what was put there meanwhile is newer
@@ -170,18 +174,30 @@ def place_manifests(settings: Settings, given: Sequence[Path]) -> list[pods_watc
         shutil.rmtree(settings.kept_manifests)
     before = {snapshot.uid for snapshot in read_snapshots(settings.root_dir)}
     changed = set()
-    for source in given:
+    for source, content in contents.items():
         target = settings.manifests / source.name
-        try:
-            if not target.exists() or target.read_bytes() != source.read_bytes():
-                scratch = settings.run_dir / source.name
-                shutil.copyfile(source, scratch)
-                shutil.move(scratch, target)
-                changed.add(target)
-        except OSError as error:
-            raise UpFailed(f"manifest {source} cannot be used: {error.strerror}") from error
+        if not target.exists() or target.read_bytes() != content:
+            scratch = settings.run_dir / source.name
+            scratch.write_bytes(content)
+            shutil.move(scratch, target)
+            changed.add(target)
     listed = sorted(path for path in settings.manifests.iterdir() if path.is_file() and not path.name.startswith("."))
     return [pods_watch.Manifest(path, before if path in changed else ()) for path in listed]
+
+
+def _judged(source: Path, node: str) -> bytes:
+    """Read a manifest as the poller will; what it would refuse does not come into the folder."""
+    if source.exists() and not source.is_file():
+        raise UpFailed(f"manifest {source} cannot be used: it is no file")
+    try:
+        content = source.read_bytes()
+    except OSError as error:
+        raise UpFailed(f"manifest {source} cannot be used: {error.strerror}") from error
+    match read_manifest(source, content, node, datetime.now(UTC)):
+        case Refused() as refused:
+            raise UpFailed(f"manifest {source} cannot be used: {refused.message}")
+        case _:
+            return content
 
 
 def _looks(settings: Settings, wanted: list[pods_watch.Manifest], runtime: CriSweep) -> Iterator[pods_watch.Pods]:
