@@ -209,7 +209,8 @@ def _plain(what: Callable[[Any], str]) -> Callable[[Told, Done], Iterator[str]]:
     """Say what was done and how long it took, for activities whose answer says nothing."""
 
     def say(_: Told, done: Done) -> Iterator[str]:
-        yield f"{what(done.asked)} ({seconds(done.took)})"
+        took = f" ({seconds(done.took)})" if done.took else ""
+        yield what(done.asked) + took
 
     return say
 
