@@ -4,7 +4,6 @@ Called by PodWorkflow for every action of a plan. Nothing is judged here: a fail
 type, Kubernetes' own word) and its message, and `decide.fold` writes both down.
 """
 
-import contextlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,9 +30,8 @@ class Failed:
 async def carry_out(action: Action) -> Answer | Failed:
     """Carry an action out; raises only when the workflow itself gave it up."""
     call = CALLS[type(action)]
-    if call.at_once:
-        with contextlib.suppress(ActivityError):
-            return await at_once(call, action)
+    if call.at_once and (read := await read_at_once(call, action)) is not None:
+        return read
     try:
         answer: Answer = await workflow.execute_activity(
             call.name,
@@ -52,19 +50,19 @@ async def carry_out(action: Action) -> Answer | Failed:
     return answer
 
 
-async def at_once(call: Call, action: Action) -> Answer:
-    """Carry an action out inside the workflow task; raises ActivityError when that does not work out.
-
-    Never two side by side, for a replay may end them in another order (design §4.8): `decide.actions.mutates` sees to it.
-    """
-    answer: Answer = await workflow.execute_local_activity(
-        call.name,
-        action,
-        result_type=call.result,
-        schedule_to_close_timeout=call.at_once,
-        retry_policy=ONCE,
-        summary=call.summary(action),
-    )
+async def read_at_once(call: Call, action: Action) -> Answer:
+    """Read inside the workflow task; None when that did not work out. One action of a kind at a time asks (design §4.8)."""
+    try:
+        answer: Answer = await workflow.execute_local_activity(
+            call.name,
+            action,
+            result_type=call.result,
+            schedule_to_close_timeout=call.at_once,
+            retry_policy=ONCE,
+            summary=call.summary(action),
+        )
+    except ActivityError:
+        return None
     return answer
 
 

@@ -209,8 +209,7 @@ def _plain(what: Callable[[Any], str]) -> Callable[[Told, Done], Iterator[str]]:
     """Say what was done and how long it took, for activities whose answer says nothing."""
 
     def say(_: Told, done: Done) -> Iterator[str]:
-        took = f" ({seconds(done.took)})" if done.took else ""
-        yield what(done.asked) + took
+        yield f"{what(done.asked)} ({seconds(done.took)})"
 
     return say
 

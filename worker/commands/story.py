@@ -188,10 +188,9 @@ def _read_at_once(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator
     details = event.marker_recorded_event_attributes.details
     about = _read(details["data"], dict[str, Any]) if "data" in details else None
     row = sentences.ACTIVITIES.get(str(about.get("activity_type"))) if about else None
-    if row is None or event.marker_recorded_event_attributes.HasField("failure"):
-        return
-    answer = _read(details["result"], row.answer) if row.answer is not None and "result" in details else None
-    yield from row.say(teller.told, sentences.Done(None, answer, timedelta()))
+    answer = _read(details["result"], row.answer) if row and "result" in details else None
+    if row is not None and answer is not None:
+        yield from row.say(teller.told, sentences.Done(None, answer, timedelta()))
 
 
 def _timer_started(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:

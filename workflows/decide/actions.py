@@ -86,5 +86,5 @@ def key(action: Action) -> str:
 
 
 def mutates(action: Action) -> bool:
-    """Say whether a re-read of the runtime waits for it: it changes what would be seen, or is done at once like the read."""
-    return not isinstance(action, (ReadPodRuntime, PullImage, AwaitPredecessor))
+    """Say whether it changes what a re-read of the runtime would see."""
+    return not isinstance(action, (ReadPodRuntime, PullImage, MakePodDirectories, AwaitPredecessor))
