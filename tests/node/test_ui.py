@@ -18,6 +18,7 @@ from worker.standalone.containerd import Containerd
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(missing_browser()), reason=missing_browser())]
 
 SUMMARIES: Final = (
+    "make directories",
     f"pull {BUSYBOX} (IfNotPresent)",
     "run sandbox, attempt 0",
     *(f"start {name}" for name in INIT),
