@@ -41,7 +41,10 @@ def test_what_is_meant_for_others_is_not_passed_on(
         monkeypatch.setenv(name, "secret")
     identity = sleeper.start(command(tmp_path))
     try:
-        names = {one.partition(b"=")[0] for one in Path(f"/proc/{identity.pid}/environ").read_bytes().split(b"\0")}
+        environment = Path(f"/proc/{identity.pid}/environ")
+        while not (variables := environment.read_bytes()):  # empty for a moment while the kernel sets the program up
+            assert sleeper.running()
+        names = {one.partition(b"=")[0] for one in variables.split(b"\0")}
         assert b"KEPT" in names
         assert not names & {b"TEMPORAL_API_KEY", b"NOTIFY_SOCKET", b"WATCHDOG_USEC"}
     finally:
