@@ -23,8 +23,17 @@ from proto.temporal.pod import (
     PodKey,
     SandboxFacts,
 )
-from proto.temporal.requests import RuntimeContainer, RuntimeSandbox
+from proto.temporal.requests import (
+    PodRuntime,
+    ReadPodRuntime,
+    RuntimeContainer,
+    RuntimeSandbox,
+    StartContainer,
+    StopContainer,
+)
 from workflows.decide.actions import Action, Wake, image_key, key
+from workflows.decide.fold import fold
+from workflows.decide.grace import DEFAULT
 from workflows.decide.situation import Situation
 
 NOW: Final = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -141,3 +150,25 @@ def words(answer: Action | Wake) -> str:
     subject = key(answer).partition("/")[2]
     more = getattr(answer, "attempt", None)
     return " ".join([type(answer).__name__, *([subject] if subject else []), *([] if more is None else [str(more)])])
+
+
+READ: Final = ReadPodRuntime(KEY)
+UNKNOWN: Final = "ContainerStatusUnknown"
+
+
+def starting(name: str = "web", attempt: int = 0) -> StartContainer:
+    """Write the request of a start."""
+    return StartContainer(KEY, "s0", attempt, "sha256:1", container(name), {})
+
+
+def stopping(name: str = "web", attempt: int = 0) -> StopContainer:
+    """Write the request of a stop."""
+    return StopContainer(KEY, name, f"{name}-{attempt}", DEFAULT, at(0), "ManifestRemoved")
+
+
+def read(
+    here: Situation, *containers: RuntimeContainer, sandboxes: tuple[RuntimeSandbox, ...] | None = None
+) -> Observed:
+    """Fold a re-read of the runtime."""
+    fold(here, READ, PodRuntime((seen_sandbox(),) if sandboxes is None else sandboxes, containers))
+    return here.observed

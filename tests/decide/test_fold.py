@@ -10,59 +10,34 @@ from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Failure, Li
 from proto.temporal.requests import (
     AwaitPredecessor,
     MakePodDirectories,
-    PodRuntime,
     PodSandbox,
     PulledImage,
     PullImage,
-    ReadPodRuntime,
     RemoveContainer,
     RemovePodDirectories,
     RemovePodSandbox,
     RunPodSandbox,
     RuntimeContainer,
-    RuntimeSandbox,
-    StartContainer,
-    StopContainer,
     StopPodSandbox,
 )
 from tests.decide.situations import (
     IMAGE,
     KEY,
+    READ,
+    UNKNOWN,
     at,
     container,
     down,
     pod,
+    read,
     seen,
-    seen_sandbox,
     situation,
+    starting,
+    stopping,
     up,
 )
 from workflows.decide.actions import Action
 from workflows.decide.fold import Answer, fold, fold_failure
-from workflows.decide.grace import DEFAULT
-from workflows.decide.situation import Situation
-
-READ = ReadPodRuntime(KEY)
-UNKNOWN = "ContainerStatusUnknown"
-
-
-def starting(name: str = "web", attempt: int = 0) -> StartContainer:
-    """Write the request of a start."""
-    return StartContainer(KEY, "s0", attempt, "sha256:1", container(name), {})
-
-
-def stopping(name: str = "web", attempt: int = 0) -> StopContainer:
-    """Write the request of a stop."""
-    return StopContainer(KEY, name, f"{name}-{attempt}", DEFAULT, at(0), "ManifestRemoved")
-
-
-def read(
-    here: Situation, *containers: RuntimeContainer, sandboxes: tuple[RuntimeSandbox, ...] | None = None
-) -> Observed:
-    """Fold a re-read of the runtime."""
-    fold(here, READ, PodRuntime((seen_sandbox(),) if sandboxes is None else sandboxes, containers))
-    return here.observed
-
 
 MADE = PodSandbox("s1", 1, ("10.88.0.6",), at(0))
 SIMPLE: list[tuple[str, Action, Answer, Callable[[Observed], Any], Any]] = [

@@ -5,53 +5,25 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import ContainerState, Observed
+from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
-    PodRuntime,
-    ReadPodRuntime,
     RuntimeContainer,
     RuntimeSandbox,
-    StartContainer,
-    StopContainer,
 )
 from tests.decide.situations import (
-    KEY,
-    at,
-    container,
+    UNKNOWN,
     done,
     down,
     pod,
+    read,
     sandbox,
     seen,
     seen_sandbox,
     situation,
+    stopping,
     up,
 )
 from workflows.decide.fold import fold
-from workflows.decide.grace import DEFAULT
-from workflows.decide.situation import Situation
-
-READ = ReadPodRuntime(KEY)
-UNKNOWN = "ContainerStatusUnknown"
-
-
-def starting(name: str = "web", attempt: int = 0) -> StartContainer:
-    """Write the request of a start."""
-    return StartContainer(KEY, "s0", attempt, "sha256:1", container(name), {})
-
-
-def stopping(name: str = "web", attempt: int = 0) -> StopContainer:
-    """Write the request of a stop."""
-    return StopContainer(KEY, name, f"{name}-{attempt}", DEFAULT, at(0), "ManifestRemoved")
-
-
-def read(
-    here: Situation, *containers: RuntimeContainer, sandboxes: tuple[RuntimeSandbox, ...] | None = None
-) -> Observed:
-    """Fold a re-read of the runtime."""
-    fold(here, READ, PodRuntime((seen_sandbox(),) if sandboxes is None else sandboxes, containers))
-    return here.observed
-
 
 # --- a known fact stays
 
