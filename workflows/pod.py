@@ -85,7 +85,6 @@ class PodWorkflow:
         """Move through sync, terminating, terminated as far as the facts go."""
         while event := lifecycle.next_event(self.situation()):
             self.observed.lifecycle = lifecycle.after(self.observed.lifecycle, event)
-            self.observed.finished = self.observed.finished or event is lifecycle.Event.POD_FINISHED
             self.give_up_waiting()
             self.observed.waiting_for = ""
 

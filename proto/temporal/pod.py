@@ -166,8 +166,6 @@ class Observed:
     failures: dict[str, Failure] = field(default_factory=dict)
     """By action key."""
     deletion: Deletion | None = None
-    finished: bool = False
-    """All containers have ended for good (phase Succeeded or Failed)."""
     cleaned: bool = False
     """Nothing of the pod is left on the node."""
     heard: dict[str, int] = field(default_factory=dict)

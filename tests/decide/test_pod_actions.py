@@ -217,7 +217,6 @@ def test_a_finished_pod_rests() -> None:
     """Until its source takes it back."""
     gone: dict[str, Any] = {
         "lifecycle": Lifecycle.TERMINATED,
-        "finished": True,
         "sandbox": sandbox(ready=False, stopped=True),
     }
     here = situation(pod(restartPolicy="Never"), containers={"web": down(0)}, **gone)
