@@ -19,9 +19,10 @@ __all__ = ["NodeServices", "activities"]
 
 def activities(services: NodeServices) -> list[Callable[..., Any]]:
     """List the activities of this node, bound to its services."""
-    directories, sandbox, containers = (
+    directories, sandbox, images, containers = (
         DirectoryActivities(services),
         SandboxActivities(services),
+        ImageActivities(services),
         ContainerActivities(services),
     )
     return [
@@ -31,7 +32,8 @@ def activities(services: NodeServices) -> list[Callable[..., Any]]:
         sandbox.run_pod_sandbox,
         sandbox.stop_pod_sandbox,
         sandbox.remove_pod_sandbox,
-        ImageActivities(services).pull_image,
+        images.read_images,
+        images.pull_image,
         containers.start_container,
         containers.stop_container,
         containers.remove_container,

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -34,11 +35,7 @@ class DirectoryActivities:
     @activity.defn(name=names.MAKE_POD_DIRECTORIES)
     async def make_pod_directories(self, request: MakePodDirectories) -> None:
         """Make the pod's directories; those that exist stay as they are. Raises FailedToMakePodDataDirectories."""
-        paths = self._services.paths(request.pod)
-        try:
-            await asyncio.to_thread(_make, paths, request.containers)
-        except OSError as error:
-            raise failed("FailedToMakePodDataDirectories", f"directories of {request.pod}: {error}") from error
+        await make_directories(self._services, request.pod, request.containers)
 
     @activity.defn(name=names.REMOVE_POD_DIRECTORIES)
     async def remove_pod_directories(self, request: RemovePodDirectories) -> None:
@@ -68,7 +65,15 @@ class DirectoryActivities:
             await asyncio.sleep(_CGROUP_PAUSE)
 
 
-def _make(paths: PodPaths, containers: tuple[str, ...]) -> None:
+async def make_directories(services: NodeServices, pod: PodKey, containers: Sequence[str]) -> None:
+    """Make the pod's directories, those that exist stay as they are; raises FailedToMakePodDataDirectories."""
+    try:
+        await asyncio.to_thread(_make, services.paths(pod), containers)
+    except OSError as error:
+        raise failed("FailedToMakePodDataDirectories", f"directories of {pod}: {error}") from error
+
+
+def _make(paths: PodPaths, containers: Sequence[str]) -> None:
     _make_directory(paths.directory, _POD_MODE)
     for folder in _POD_FOLDERS:
         _make_directory(paths.directory / folder, _POD_MODE)

@@ -5,6 +5,7 @@ RegistryUnavailable, SignatureValidationFailed. The back-off between tries is th
 the sandbox is being made.
 """
 
+import asyncio
 from collections.abc import Awaitable
 from datetime import timedelta
 from time import monotonic
@@ -19,7 +20,7 @@ from activities.image_names import InvalidImageName, with_default_tag
 from activities.node_services import NodeServices
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal import names
-from proto.temporal.requests import PulledImage, PullImage
+from proto.temporal.requests import ImagesPresent, PulledImage, PullImage, ReadImages
 
 _REGISTRY_REASONS: Final = {  # cri-api pkg/errors: the runtime opens its message with the word
     "RegistryUnavailable": "because the registry is unavailable",
@@ -32,6 +33,13 @@ class ImageActivities:
 
     def __init__(self, services: NodeServices) -> None:
         self._services = services
+
+    @activity.defn(name=names.READ_IMAGES)
+    async def read_images(self, request: ReadImages) -> ImagesPresent:
+        """Say which images are there; one whose name or record the runtime refuses is not, and a pull tells why."""
+        async with heartbeating(f"look for the images of {request.pod}"):
+            found = await asyncio.gather(*(self._present(image) for image in request.images))
+        return ImagesPresent({image: ref for image, ref in zip(request.images, found, strict=True) if ref})
 
     @activity.defn(name=names.PULL_IMAGE)
     async def pull_image(self, request: PullImage) -> PulledImage:
@@ -48,6 +56,17 @@ class ImageActivities:
                     message = f'Container image "{request.image}" is not present with pull policy of Never'
                     raise failed("ErrImageNeverPull", message)
             return await self._pull(image, heart)
+
+    async def _present(self, asked: str) -> str:
+        try:
+            found = await self._services.runtime.image_status(with_default_tag(asked))
+        except InvalidImageName:
+            return ""
+        except CriError as error:
+            if error.remedy is Remedy.RETRY:
+                raise translated(error, self._services.endpoint, "ImageInspectError", f"look for {asked}") from error
+            return ""
+        return str(found.id) if found else ""
 
     async def _pull(self, image: str, heart: Heartbeat) -> PulledImage:
         started = monotonic()

@@ -13,6 +13,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.container_config import POD_UID, SandboxInputs, sandbox_config
+from activities.directories import make_directories
 from activities.errors import PREDECESSOR_PRESENT, CriError, Remedy, failed, translated
 from activities.heartbeat import heartbeating
 from activities.network import NodeDns, network_failure, on_host_network, pod_resolver, read_node_file
@@ -44,10 +45,13 @@ class SandboxActivities:
     async def run_pod_sandbox(self, request: RunPodSandbox) -> PodSandbox:
         """Find the pod's ready sandbox of this attempt or a later one, or make one.
 
-        Raises PredecessorPresent, NetworkNotReady or FailedCreatePodSandBox. The answer names the attempt used.
+        Raises FailedToMakePodDataDirectories, PredecessorPresent, NetworkNotReady or FailedCreatePodSandBox. The answer
+        names the attempt used.
         """
         pod = request.pod
         async with heartbeating(f"run the sandbox of {pod}"), self._services.locks.hold(f"{pod.namespace}/{pod.name}"):
+            if request.containers:
+                await make_directories(self._services, pod, request.containers)
             try:
                 return await self._find_or_run(request)
             except CriError as error:

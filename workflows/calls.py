@@ -66,6 +66,13 @@ CALLS: Final[dict[type, Call]] = {
     requests.RemovePodSandbox: Call(
         names.REMOVE_POD_SANDBOX, None, timedelta(minutes=5), lambda asked: f"remove sandbox {asked.sandbox_id[:12]}"
     ),
+    requests.ReadImages: Call(
+        names.READ_IMAGES,
+        requests.ImagesPresent,
+        timedelta(minutes=2),
+        lambda asked: f"look for {len(asked.images)} image{'' if len(asked.images) == 1 else 's'}",
+        at_once=timedelta(seconds=1),  # what is there then costs no activity of its own
+    ),
     requests.PullImage: Call(
         names.PULL_IMAGE,
         requests.PulledImage,

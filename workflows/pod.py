@@ -78,6 +78,7 @@ class PodWorkflow:
             observed=self.observed,
             now=workflow.now(),
             settings=self.start.settings,
+            behaviour=self.start.behaviour,
             busy={name: action for name, (action, _) in self.under_way.items()},
         )
 

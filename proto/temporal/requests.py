@@ -36,12 +36,14 @@ class AwaitPredecessor:
 
 @dataclass(frozen=True, slots=True)
 class RunPodSandbox:
-    """Find the pod's ready sandbox or make one, with its cgroup, log folder and network."""
+    """Find the pod's ready sandbox or make one, with its directories, cgroup and network."""
 
     pod: PodKey
     attempt: int
     sandbox_spec: PodJson
     """The pod without its containers' commands and env: metadata, and of spec what a sandbox needs (see slices.py)."""
+    containers: tuple[str, ...] = ()
+    """Init and regular, for their log folders; none when its directories are asked for apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,22 @@ class RemovePodSandbox:
 
     pod: PodKey
     sandbox_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadImages:
+    """Say which images are on the node already."""
+
+    pod: PodKey
+    images: tuple[str, ...]
+    """As the pod names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImagesPresent:
+    """The images that are on the node: name as asked -> reference."""
+
+    image_refs: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)

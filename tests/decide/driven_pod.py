@@ -9,7 +9,7 @@ from datetime import timedelta
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.temporal.pod import Observed, PodJson
-from proto.temporal.requests import AwaitPredecessor, PullImage, RunPodSandbox, StartContainer
+from proto.temporal.requests import AwaitPredecessor, PullImage, ReadImages, RunPodSandbox, StartContainer
 from proto.temporal.signals import RuntimeChanged
 from tests.decide.runtime_model import Refused, RuntimeModel
 from tests.decide.situations import KEY, NOW
@@ -28,11 +28,11 @@ TERMINAL = ("Succeeded", "Failed")
 class DrivenPod:
     """One pod, its core and its runtime."""
 
-    def is_listed(self, source: PodJson, init: tuple[str, ...]) -> None:
-        """Let a source list it."""
+    def is_listed(self, source: PodJson, init: tuple[str, ...], behaviour: int) -> None:
+        """Let a source list it, to be led by this behaviour."""
         spec = V1PodSpec.from_dict(source["spec"])
         assert spec is not None
-        self.source, self.spec, self.now = source, spec, NOW
+        self.source, self.spec, self.now, self.behaviour = source, spec, NOW, behaviour
         self.runtime = RuntimeModel(init, NOW)
         self.hints: list[RuntimeChanged] = []
         self.lost_hints = False
@@ -54,7 +54,15 @@ class DrivenPod:
 
     def situation(self) -> Situation:
         """Gather what a decision may look at."""
-        return Situation(KEY, self.spec, self.source, self.observed, self.now, busy=dict(self.under_way))
+        return Situation(
+            KEY,
+            self.spec,
+            self.source,
+            self.observed,
+            self.now,
+            behaviour=self.behaviour,
+            busy=dict(self.under_way),
+        )
 
     def step(self) -> None:
         """Move the lifecycle, begin what is due, build the status."""
@@ -74,7 +82,7 @@ class DrivenPod:
         for action in plan.begin:
             assert key(action) not in self.under_way, "two actions of one key"
             if self.observed.deletion:
-                assert not isinstance(action, StartContainer | RunPodSandbox | PullImage), (
+                assert not isinstance(action, StartContainer | RunPodSandbox | ReadImages | PullImage), (
                     "nothing begins after deletion"
                 )
             self.under_way[key(action)] = action

@@ -10,11 +10,13 @@ from datetime import datetime
 
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
+    ImagesPresent,
     MakePodDirectories,
     PodRuntime,
     PodSandbox,
     PulledImage,
     PullImage,
+    ReadImages,
     ReadPodRuntime,
     RemoveContainer,
     RemovePodDirectories,
@@ -44,6 +46,8 @@ class RuntimeModel:
     sandboxes: dict[str, RuntimeSandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: bool = False
+    images: set[str] = field(default_factory=set)
+    """Those that are on the node."""
     succeeded: set[tuple[str, str]] = field(default_factory=set)
     """(sandbox, init container) that truly ended well."""
     exit_codes: dict[str, int] = field(default_factory=dict)
@@ -84,8 +88,12 @@ class RuntimeModel:
                 assert not self.containers, "directories go last"
                 self.directories = False
             case PullImage(image=image):
+                self.images.add(image)
                 return PulledImage(f"sha256:{image}")
-            case RunPodSandbox(attempt=attempt):
+            case ReadImages(images=images):
+                return ImagesPresent({image: f"sha256:{image}" for image in images if image in self.images})
+            case RunPodSandbox(attempt=attempt, containers=containers):
+                self.directories = self.directories or bool(containers)
                 return self.run_sandbox(attempt)
             case StopPodSandbox(sandbox_id=sandbox_id):
                 self.stop_sandbox(sandbox_id)

@@ -35,6 +35,7 @@ from workflows.decide.actions import Action, Wake, image_key, key
 from workflows.decide.fold import fold
 from workflows.decide.grace import DEFAULT
 from workflows.decide.situation import Situation
+from workflows.versions import CURRENT
 
 NOW: Final = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 KEY: Final = PodKey("default", "web", "uid-1")
@@ -98,6 +99,7 @@ class Around:
 
     now: datetime = NOW
     busy: tuple[Action, ...] = ()
+    behaviour: int = CURRENT
     settings: NodeSettings = field(default_factory=lambda: NodeSettings(host_ips=("192.0.2.1",)))
 
 
@@ -114,7 +116,7 @@ def situation(source: PodJson | None = None, around: Around = HERE, **known: Any
     spec = V1PodSpec.from_dict(source["spec"])
     assert spec is not None
     busy = {key(action): action for action in around.busy}
-    return Situation(KEY, spec, source, Observed(**observed), around.now, around.settings, busy)
+    return Situation(KEY, spec, source, Observed(**observed), around.now, around.settings, around.behaviour, busy)
 
 
 def seen(name: str = "web", attempt: int = 0, code: int | None = None, **fields: Any) -> RuntimeContainer:

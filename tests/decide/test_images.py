@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from proto.temporal.pod import ImageFacts
-from proto.temporal.requests import PullImage
+from proto.temporal.requests import ImagesPresent, PullImage, ReadImages
 from tests.decide.situations import IMAGE, KEY, Around, at, container, done, down, pod, situation, told, up
 from workflows.decide.actions import image_key
-from workflows.decide.fold import fold_failure
+from workflows.decide.fold import fold, fold_failure
 from workflows.decide.images import pull_images
 
 HERE = image_key(IMAGE, "IfNotPresent")
+ABSENT = {HERE: ImageFacts()}
+"""It was looked for and is not there."""
 PULL = f"PullImage {IMAGE} IfNotPresent"
 FAILED = ImageFacts(reason="ErrImagePull", message="not found", backoff=timedelta(seconds=20), failed_at=at(-5))
 TEN = timedelta(seconds=10)
@@ -21,13 +23,13 @@ TEN = timedelta(seconds=10)
 @pytest.mark.parametrize(
     ("source", "known", "asked"),
     [
-        pytest.param(pod(), {"images": {}}, [PULL], id="an-image-nobody-asked-for"),
-        pytest.param(pod(), {"images": {}, "sandbox": None}, [PULL], id="side-by-side-with-the-sandbox"),
+        pytest.param(pod(), {"images": ABSENT}, [PULL], id="an-image-that-is-not-there"),
+        pytest.param(pod(), {"images": ABSENT, "sandbox": None}, [PULL], id="side-by-side-with-the-sandbox"),
         pytest.param(pod(), {}, [], id="an-image-that-is-there"),
-        pytest.param(pod("a", "b"), {"images": {}}, [PULL], id="one-image-of-two-containers-once"),
+        pytest.param(pod("a", "b"), {"images": ABSENT}, [PULL], id="one-image-of-two-containers-once"),
         pytest.param(
             pod(containers=[container("a"), container("b", imagePullPolicy="Always")]),
-            {"images": {}},
+            {"images": ABSENT},
             [PULL, f"PullImage {IMAGE} Always"],
             id="each-policy-apart",
         ),
@@ -35,30 +37,36 @@ TEN = timedelta(seconds=10)
         pytest.param(
             pod(), {"images": {HERE: ImageFacts(backoff=TEN, failed_at=at(-10))}}, [PULL], id="until-its-delay-is-over"
         ),
-        pytest.param(pod(), {"images": {}, "containers": {"web": up()}}, [], id="not-for-a-running-container"),
+        pytest.param(pod(), {"images": ABSENT, "containers": {"web": up()}}, [], id="not-for-a-running-container"),
         pytest.param(
             pod(),
-            {"images": {}, "containers": {"web": down(1, backoff=TEN, backoff_at=at(-1))}},
+            {"images": ABSENT, "containers": {"web": down(1, backoff=TEN, backoff_at=at(-1))}},
             [],
             id="not-before-the-crash-loop-s-backoff-is-over",
         ),
         pytest.param(
-            pod(restartPolicy="Never"), {"images": {}, "containers": {"web": down(0)}}, [], id="not-for-what-is-done"
+            pod(restartPolicy="Never"),
+            {"images": ABSENT, "containers": {"web": down(0)}},
+            [],
+            id="not-for-what-is-done",
         ),
         pytest.param(
             pod(init=["a"], restartPolicy="Never"),
-            {"images": {}, "containers": {"a": down(1, "a")}},
+            {"images": ABSENT, "containers": {"a": down(1, "a")}},
             [],
             id="not-after-a-failed-init-container",
         ),
         pytest.param(
             pod(init=["a"]),
-            {"images": {}, "containers": {"a": up("a")}},
+            {"images": ABSENT, "containers": {"a": up("a")}},
             [PULL],
             id="before-the-init-container-is-done",
         ),
         pytest.param(
-            pod(init=["a"]), {"images": {}, "containers": {"a": done("a")}}, [PULL], id="an-init-container-that-is-done"
+            pod(init=["a"]),
+            {"images": ABSENT, "containers": {"a": done("a")}},
+            [PULL],
+            id="an-init-container-that-is-done",
         ),
     ],
 )
@@ -67,10 +75,48 @@ def test_pull_images(source: dict[str, Any], known: dict[str, Any], asked: list[
     assert told(list(pull_images(situation(source, **known)))) == asked
 
 
+ALWAYS = f"PullImage {IMAGE} Always"
+TWO = pod(containers=[container("a"), container("b", imagePullPolicy="Always")])
+
+
+@pytest.mark.parametrize(
+    ("source", "around", "asked"),
+    [
+        pytest.param(pod("a", "b"), Around(), ["ReadImages"], id="looked-for-before-it-is-pulled"),
+        pytest.param(TWO, Around(), ["ReadImages", ALWAYS], id="with-policy-always-it-makes-no-difference"),
+        pytest.param(pod(), Around(busy=(ReadImages(KEY, (IMAGE,)),)), [], id="nothing-while-it-is-looked-for"),
+        pytest.param(pod("a", "b"), Around(behaviour=1), [PULL], id="behaviour-1-pulls-whatever-is-there"),
+    ],
+)
+def test_an_image_nobody_looked_for(source: dict[str, Any], around: Around, asked: list[str]) -> None:
+    """One look for all, then a pull of each that is not there."""
+    assert told(list(pull_images(situation(source, around, images={})))) == asked
+
+
+@pytest.mark.parametrize(
+    ("there", "pulled"),
+    [pytest.param({IMAGE: "sha256:1"}, True, id="there"), pytest.param({}, False, id="not-there")],
+)
+def test_what_a_look_tells(there: dict[str, str], pulled: bool) -> None:
+    """What is there needs no pull; under Always it is pulled all the same."""
+    here = situation(TWO, images={})
+    fold(here, ReadImages(KEY, (IMAGE,)), ImagesPresent(there))
+    assert here.observed.images == {HERE: ImageFacts(image_ref=there.get(IMAGE, ""), pulled=pulled)}
+    assert told(list(pull_images(here))) == ([ALWAYS] if pulled else [PULL, ALWAYS])
+
+
+def test_a_look_that_fails_leaves_it_to_the_pull() -> None:
+    """Which tells why it can't."""
+    here = situation(images={})
+    fold_failure(here, ReadImages(KEY, (IMAGE,)), "ImageInspectError", "no")
+    assert told(list(pull_images(here))) == [PULL]
+    assert not here.observed.failures
+
+
 def test_an_image_under_way_is_not_asked_for_twice() -> None:
     """One pull of a key at a time."""
     around = Around(busy=(PullImage(KEY, IMAGE, "IfNotPresent"),))
-    assert not list(pull_images(situation(around=around, images={})))
+    assert not list(pull_images(situation(around=around, images=ABSENT)))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +129,7 @@ def test_an_image_under_way_is_not_asked_for_twice() -> None:
 )
 def test_delays(reason: str, delays: list[float]) -> None:
     """How long each failure waits."""
-    now = situation(images={})
+    now = situation(images=ABSENT)
     seen = []
     for _ in delays:
         fold_failure(now, PullImage(KEY, IMAGE, "IfNotPresent"), reason, "no")

@@ -16,9 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from proto.temporal.pod import ContainerState, Lifecycle
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.decide.driven_pod import DrivenPod
-from tests.decide.situations import pod
+from tests.decide.situations import IMAGE, pod
 from workflows.decide import hints
 from workflows.decide.fold import fold_failure
+from workflows.versions import BEHAVIOURS
 
 
 class PodMachine(DrivenPod, RuleBasedStateMachine):
@@ -30,15 +31,21 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         regular=st.integers(1, 2),
         pull=st.sampled_from(["IfNotPresent", "Always"]),
         head_start=st.sampled_from([0, 0, 1, 2, 3, 4, 5, 8, 13, 25]),
+        behaviour=st.sampled_from(sorted(BEHAVIOURS, reverse=True)),
+        present=st.booleans(),
     )
-    def listed(self, policy: str, init: int, regular: int, pull: str, head_start: int) -> None:
+    def listed(
+        self, policy: str, init: int, regular: int, pull: str, head_start: int, behaviour: int, present: bool
+    ) -> None:
         """A source lists the pod."""
         first = [f"init{number}" for number in range(init)]
         names = [f"main{number}" for number in range(regular)]
         source = pod(*names, init=first, restartPolicy=policy)
         for one in (*source["spec"].get("initContainers", ()), *source["spec"]["containers"]):
             one["imagePullPolicy"] = pull
-        self.is_listed(source, tuple(first))
+        self.is_listed(source, tuple(first), behaviour)
+        if present:
+            self.runtime.images.add(IMAGE)
         self.goes_well(head_start)
 
     # --- what may happen

@@ -69,6 +69,7 @@ def test_every_action_belongs_to_one_step() -> None:
     """Else an undo would not wait for it."""
     up_and_down = [
         situation(sandbox=None, directories=False, images={}),
+        situation(around=Around(behaviour=1), sandbox=None, directories=False, images={}),
         situation(),
         situation(containers={"web": up()}, dead_containers={"web": ("a", "b")}, old_sandboxes=("s9",)),
         situation(containers={"web": up()}, **GOING),
@@ -77,7 +78,7 @@ def test_every_action_belongs_to_one_step() -> None:
         situation(sandbox=None, **GOING),
     ]
     actions = [action for one in up_and_down for action in pod_actions(one).begin]
-    assert len({type(action) for action in actions}) == 9
+    assert len({type(action) for action in actions}) == 10
     for action in actions:
         owners = [step.name for step in ORDER if key(action).startswith(step.keys)]
         assert len(owners) == 1, f"{key(action)} belongs to {owners}"

@@ -33,7 +33,7 @@ def abc(policy: str = "Always", init: tuple[str, ...] = ()) -> dict[str, Any]:
         pytest.param(
             abc(),
             {"sandbox": None, "directories": False, "images": {}},
-            ["MakePodDirectories", PULL, "RunPodSandbox 0"],
+            ["ReadImages", "RunPodSandbox 0"],
             id="a-new-pod-has-everything-made-side-by-side",
         ),
         pytest.param(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from proto.temporal.pod import ContainerState, Failure
-from proto.temporal.requests import StopContainer, StopPodSandbox
+from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from tests.decide.situations import KEY, Around, at, down, pod, sandbox, situation, told, up
 from workflows.decide.sandbox import live_containers, make_directories, run_sandbox
 from workflows.decide.sandbox import may_have_sandbox as may_have
@@ -130,8 +130,21 @@ def test_a_finished_pod_may_have_no_sandbox_and_a_pod_that_goes_on_may() -> None
     ],
 )
 def test_make_directories(known: dict[str, Any], decision: list[str]) -> None:
-    """The pod's directories."""
-    assert told(list(make_directories(situation(**known)))) == decision
+    """The pod's directories, asked for apart."""
+    assert told(list(make_directories(situation(around=Around(behaviour=1), **known)))) == decision
+    assert told(list(make_directories(situation(**known)))) == decision, "for a sandbox that was found"
+
+
+def test_directories_come_with_the_sandbox() -> None:
+    """One activity less a start; behaviour 1 asks for them beside it."""
+    new: dict[str, Any] = {"sandbox": None, "directories": False}
+    assert not list(make_directories(situation(**new)))
+    (run,) = run_sandbox(situation(pod("web", init=["a"]), **new))
+    assert isinstance(run, RunPodSandbox)
+    assert run.containers == ("a", "web")
+    (before,) = run_sandbox(situation(around=Around(behaviour=1), **new))
+    assert isinstance(before, RunPodSandbox)
+    assert before.containers == ()
 
 
 def test_live_containers_in_the_spec_s_order() -> None:

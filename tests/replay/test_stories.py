@@ -17,7 +17,7 @@ LIVES = {
 SAID = {
     "plain": [
         "manifest .* listed",
-        "(directories made.*image .* present|image .* present.*directories made)",
+        "image .* present",
         "sandbox attempt 0 ready",
         "container ",
     ],

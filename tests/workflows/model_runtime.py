@@ -19,11 +19,13 @@ from proto.temporal import names
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
     AwaitPredecessor,
+    ImagesPresent,
     MakePodDirectories,
     PodRuntime,
     PodSandbox,
     PulledImage,
     PullImage,
+    ReadImages,
     ReadPodRuntime,
     RemoveContainer,
     RemovePodDirectories,
@@ -44,6 +46,8 @@ class ModelRuntime:
     sandboxes: dict[str, RuntimeSandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
+    images: set[str] = field(default_factory=set)
+    """Those that are on the node."""
     exits_at_once: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """By container: exit codes that its next instances end with as soon as they are started."""
     failing: dict[str, list[ApplicationError]] = field(default_factory=lambda: defaultdict(list))
@@ -64,6 +68,7 @@ class ModelRuntime:
             self.run_pod_sandbox,
             self.stop_pod_sandbox,
             self.remove_pod_sandbox,
+            self.read_images,
             self.pull_image,
             self.start_container,
             self.stop_container,
@@ -123,6 +128,8 @@ class ModelRuntime:
         if self.predecessors:
             raise ApplicationError(", ".join(self.predecessors), type="PredecessorPresent", non_retryable=True)
         assert not any(one.ready for one in self.sandboxes.values()), "one live sandbox a pod"
+        if request.containers:
+            self.directories.add(request.pod.uid)
         made = RuntimeSandbox(f"sandbox-{self.ids()}", request.attempt, ready=True, ips=("10.88.0.5",))
         self.sandboxes[made.sandbox_id] = made
         return PodSandbox(made.sandbox_id, made.attempt, made.ips, datetime.now(UTC))
@@ -143,10 +150,17 @@ class ModelRuntime:
         for container_id in inside:
             del self.containers[container_id]
 
+    @activity.defn(name=names.READ_IMAGES)
+    async def read_images(self, request: ReadImages) -> ImagesPresent:
+        """Say which are there."""
+        await self._called(names.READ_IMAGES, request)
+        return ImagesPresent({image: f"sha256:{image}" for image in request.images if image in self.images})
+
     @activity.defn(name=names.PULL_IMAGE)
     async def pull_image(self, request: PullImage) -> PulledImage:
         """Have the image."""
         await self._called(names.PULL_IMAGE, request)
+        self.images.add(request.image)
         return PulledImage(f"sha256:{request.image}")
 
     @activity.defn(name=names.START_CONTAINER)

@@ -205,6 +205,11 @@ def _sandbox_stopped(told: Told, done: Done) -> Iterator[str]:
     yield f"sandbox stopped ({seconds(done.took)})"
 
 
+def _images_read(_: Told, done: Done) -> Iterator[str]:
+    for image in done.answer.image_refs:
+        yield f"image {image} present"
+
+
 def _plain(what: Callable[[Any], str]) -> Callable[[Told, Done], Iterator[str]]:
     """Say what was done and how long it took, for activities whose answer says nothing."""
 
@@ -245,6 +250,12 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
         None,
         lambda asked: f"removing sandbox {asked.sandbox_id[:_IDENTITY]}",
         _plain(lambda _: "sandbox removed"),
+    ),
+    names.READ_IMAGES: ActivityRow(
+        requests.ReadImages,
+        requests.ImagesPresent,
+        lambda asked: f"looking for {', '.join(asked.images)}",
+        _images_read,
     ),
     names.PULL_IMAGE: ActivityRow(
         requests.PullImage, requests.PulledImage, lambda asked: f"image {asked.image} ({asked.policy})", _image

@@ -26,6 +26,7 @@ from worker.node_lock import hold_node_lock, hold_node_name
 from worker.service import Service
 from worker.telemetry.process import Telemetry, open_telemetry
 from workflows.pod import PodWorkflow
+from workflows.versions import CURRENT
 
 PASSED_THROUGH: Final = ("proto", "workflows", "kubernetes", "pydantic", "pydantic_core", "yaml", "dateutil", "urllib3")
 """Read once a process instead of once a workflow (design §4.16): 6 ms and a megabyte each."""
@@ -38,6 +39,8 @@ STICKY: Final = timedelta(seconds=1)
 HEARTBEATS: Final = timedelta(seconds=2)
 """A cancel reaches an activity with its next heartbeat."""
 EAGER: Final = 16
+BUILD: Final = f"behaviour-{CURRENT}"
+"""What Temporal shows of this worker; left out, the SDK would hash the code of every module at each start."""
 LAST_MOMENT: Final = timedelta(seconds=5)
 """What running activities get on a stop; below TimeoutStopSec of the unit."""
 
@@ -81,6 +84,7 @@ def pod_worker(config: NodeConfig, client: Client, services: NodeServices, snaps
     return Worker(
         client,
         task_queue=node_task_queue(config.node_name),
+        build_id=BUILD,
         workflows=[PodWorkflow],
         activities=activities(services),
         workflow_runner=UnsandboxedWorkflowRunner(),  # with our rooms passed through, the sandbox guards nothing here

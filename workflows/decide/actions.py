@@ -13,6 +13,7 @@ from proto.temporal.requests import (
     AwaitPredecessor,
     MakePodDirectories,
     PullImage,
+    ReadImages,
     ReadPodRuntime,
     RemoveContainer,
     RemovePodDirectories,
@@ -30,6 +31,7 @@ Action = (
     | RunPodSandbox
     | StopPodSandbox
     | RemovePodSandbox
+    | ReadImages
     | PullImage
     | StartContainer
     | StopContainer
@@ -60,7 +62,7 @@ def container_key(name: str) -> str:
     return f"container/{name}"
 
 
-def key(action: Action) -> str:
+def key(action: Action) -> str:  # noqa: C901 - a table, one row a kind
     """Say what an action is about; also its activity id."""
     match action:
         case MakePodDirectories() | RemovePodDirectories():
@@ -71,6 +73,8 @@ def key(action: Action) -> str:
             return "sandbox"
         case RemovePodSandbox(sandbox_id=sandbox_id):
             return f"remove-sandbox/{sandbox_id}"
+        case ReadImages():
+            return "images"
         case PullImage(image=image, policy=policy):
             asked = image_key(image, policy)
             too_long = len(asked.encode()) > LONGEST_IMAGE
@@ -85,6 +89,6 @@ def key(action: Action) -> str:
             return "runtime"
 
 
-def mutates(action: Action) -> bool:
-    """Say whether it changes what a re-read of the runtime would see."""
+def holds_reread(action: Action) -> bool:
+    """Say whether a re-read of the runtime waits for it: it changes what that would see, or reads at once itself."""
     return not isinstance(action, (ReadPodRuntime, PullImage, MakePodDirectories, AwaitPredecessor))

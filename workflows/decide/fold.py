@@ -3,6 +3,7 @@
 What an answer says of a container is written down in `instances`, what a re-read says of everything in `reread`.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from proto.temporal.pod import (
@@ -15,11 +16,13 @@ from proto.temporal.pod import (
 )
 from proto.temporal.requests import (
     AwaitPredecessor,
+    ImagesPresent,
     MakePodDirectories,
     PodRuntime,
     PodSandbox,
     PulledImage,
     PullImage,
+    ReadImages,
     ReadPodRuntime,
     RemoveContainer,
     RemovePodDirectories,
@@ -34,9 +37,9 @@ from workflows.decide import backoff
 from workflows.decide.actions import Action, image_key, key
 from workflows.decide.instances import container_stopped, forget_image, instance_started
 from workflows.decide.reread import runtime_read
-from workflows.decide.situation import Situation
+from workflows.decide.situation import Situation, image_asked
 
-Answer = PodSandbox | PulledImage | RuntimeContainer | PodRuntime | None
+Answer = PodSandbox | ImagesPresent | PulledImage | RuntimeContainer | PodRuntime | None
 
 
 def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa: C901 - a table, one row a kind
@@ -48,6 +51,8 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
             observed.directories = True
         case AwaitPredecessor(), _:
             observed.waiting_for = ""
+        case ReadImages(), ImagesPresent(image_refs=image_refs):
+            images_read(situation, action, image_refs)
         case PullImage(image=image, policy=policy), PulledImage(image_ref=image_ref):
             observed.images[image_key(image, policy)] = ImageFacts(image_ref=image_ref, pulled=True)
         case RunPodSandbox(), PodSandbox() as made:
@@ -75,6 +80,9 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
     before = observed.failures.get(key(action))
     observed.failures[key(action)] = Failure(reason, message, now, tries=before.tries + 1 if before else 1)
     match action:
+        case ReadImages():
+            observed.failures.pop(key(action))
+            images_read(situation, action, {})  # what can't be looked for is asked for, and that tells why it can't
         case PullImage(image=image, policy=policy):
             name = image_key(image, policy)
             observed.images[name] = ImageFacts(
@@ -93,6 +101,15 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
         # what was half made when the pod was deleted must be found before it can be undone
         observed.runtime_stale = True
         observed.starts_in_doubt = observed.starts_in_doubt or isinstance(action, StartContainer)
+
+
+def images_read(situation: Situation, action: ReadImages, image_refs: Mapping[str, str]) -> None:
+    """Write down which of the asked images need no pull; of the others, that they were looked for."""
+    for container in (*situation.init_containers, *situation.containers):
+        image, policy = image_asked(container)
+        if image in action.images and policy != "Always" and not situation.image(container).pulled:
+            ref = image_refs.get(image, "")
+            situation.observed.images[image_key(image, policy)] = ImageFacts(image_ref=ref, pulled=bool(ref))
 
 
 def image_delay(situation: Situation, name: str, reason: str) -> timedelta:
@@ -114,6 +131,7 @@ def sandbox_made(observed: Observed, action: RunPodSandbox, made: PodSandbox) ->
         observed.old_sandboxes = (*observed.old_sandboxes, observed.sandbox.sandbox_id)
     observed.sandbox = SandboxFacts(made.sandbox_id, made.attempt, ready=True, ips=made.ips, created_at=made.created_at)
     observed.next_sandbox_attempt = made.attempt + 1
+    observed.directories = observed.directories or bool(action.containers)
 
 
 def sandbox_stopped(observed: Observed, sandbox_id: str) -> None:

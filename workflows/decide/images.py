@@ -1,31 +1,50 @@
 """Which images to ask for now.
 
-All that the pod's next containers need, side by side with the sandbox. A container in backoff asks when it is due, not
-before; with policy Always every start asks again (pkg/kubelet/images/image_manager.go).
+All that the pod's next containers need, side by side with the sandbox: first which of them are there, then a pull of each
+that is not. A container in backoff asks when it is due, not before; with policy Always every start asks again
+(pkg/kubelet/images/image_manager.go).
 """
 
 from collections.abc import Iterator
 
-from proto.temporal.requests import PullImage
-from workflows.decide.actions import Action, Wake, key
+from kubernetes.client.models.v1_container import V1Container
+
+from proto.temporal.requests import PullImage, ReadImages
+from workflows.decide.actions import Action, Wake, image_key, key
 from workflows.decide.containers import init_failed, is_due
-from workflows.decide.situation import Situation, image_asked
+from workflows.decide.situation import Situation, image_asked, unless_failed
+from workflows.versions import STARTS_LEAN
 
 
 def pull_images(situation: Situation) -> Iterator[Action | Wake]:
     """Ask for every image that a container which may start now still lacks."""
     if init_failed(situation):
         return
-    asked: set[str] = set()
-    for container in (*situation.init_containers, *situation.containers):
-        if not is_due(situation, container):
-            continue
-        action = PullImage(situation.key, *image_asked(container))
-        image = situation.image(container)
-        if image.pulled or key(action) in asked or key(action) in situation.busy:
-            continue
-        asked.add(key(action))
-        if image.failed_at and image.backoff and (at := image.failed_at + image.backoff) > situation.now:
-            yield Wake(at, f"{image.reason}: pull {container.image} again at {at:%H:%M:%S}")
-        else:
-            yield action
+    lacking = {
+        image_asked(one): one
+        for one in (*situation.init_containers, *situation.containers)
+        if is_due(situation, one) and not situation.image(one).pulled
+    }
+    unread = [asked for asked in lacking if is_unread(situation, *asked)]
+    if unread:
+        yield from unless_failed(situation, ReadImages(situation.key, tuple(dict.fromkeys(name for name, _ in unread))))
+    for asked, container in lacking.items():
+        if asked not in unread:
+            yield from pull_image(situation, container)
+
+
+def is_unread(situation: Situation, image: str, policy: str) -> bool:
+    """Say whether nobody has looked yet if it is there; with policy Always that makes no difference."""
+    known = image_key(image, policy) in situation.observed.images
+    return situation.behaviour >= STARTS_LEAN and policy != "Always" and not known
+
+
+def pull_image(situation: Situation, container: V1Container) -> Iterator[Action | Wake]:
+    """Pull an image, or say when it is tried again; nothing while it is under way."""
+    action, image = PullImage(situation.key, *image_asked(container)), situation.image(container)
+    if key(action) in situation.busy:
+        return
+    if image.failed_at and image.backoff and (at := image.failed_at + image.backoff) > situation.now:
+        yield Wake(at, f"{image.reason}: pull {container.image} again at {at:%H:%M:%S}")
+    else:
+        yield action

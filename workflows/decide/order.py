@@ -36,7 +36,7 @@ class Step:
 
 ORDER: Final = (
     Step("directories", make_directories, remove_directories, ("directories",)),
-    Step("images", pull_images, nothing, ("image/",)),
+    Step("images", pull_images, nothing, ("images", "image/")),
     Step("sandbox record", nothing, remove_sandboxes, ("remove-sandbox/",)),
     Step("sandbox", run_sandbox, stop_sandbox, ("sandbox",)),
     Step("containers", start_containers, stop_containers, ("container/",)),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from proto.temporal.pod import Lifecycle
 from proto.temporal.requests import ReadPodRuntime
-from workflows.decide.actions import Action, Wake, key, mutates
+from workflows.decide.actions import Action, Wake, holds_reread, key
 from workflows.decide.order import ORDER
 from workflows.decide.situation import Situation, unless_failed
 
@@ -38,7 +38,7 @@ def pod_actions(situation: Situation) -> Plan:
     """Say what to do now; while a re-read is under way nothing is begun that it could miss."""
     if situation.is_busy("runtime"):
         return Plan()
-    if situation.observed.runtime_stale and not any(mutates(action) for action in situation.busy.values()):
+    if situation.observed.runtime_stale and not any(holds_reread(action) for action in situation.busy.values()):
         return plan(unless_failed(situation, ReadPodRuntime(situation.key)))
     if situation.observed.lifecycle is Lifecycle.SYNC:
         return plan(answer for step in ORDER for answer in step.do(situation))

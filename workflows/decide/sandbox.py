@@ -14,15 +14,21 @@ from workflows.decide.grace import pod_grace
 from workflows.decide.restart import RestartPolicy, starts_again
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import sandbox_slice
+from workflows.versions import STARTS_LEAN
 
 LIVE = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)
 
 
 def make_directories(situation: Situation) -> Iterator[Action | Wake]:
-    """Make the pod's directories once; nothing but the containers needs them, so they are made beside the sandbox."""
-    if not situation.observed.directories:
-        names = tuple(one.name for one in (*situation.init_containers, *situation.containers))
-        yield from unless_failed(situation, MakePodDirectories(situation.key, names))
+    """Make the pod's directories apart: for a sandbox that was found, not made, and in behaviour 1 always."""
+    apart = situation.behaviour < STARTS_LEAN or situation.sandbox_id
+    if apart and not situation.observed.directories:
+        yield from unless_failed(situation, MakePodDirectories(situation.key, log_folders(situation)))
+
+
+def log_folders(situation: Situation) -> tuple[str, ...]:
+    """Name the containers that need a log folder."""
+    return tuple(one.name for one in (*situation.init_containers, *situation.containers))
 
 
 def live_containers(situation: Situation) -> list[str]:
@@ -66,8 +72,9 @@ def run_sandbox(situation: Situation) -> Iterator[Action | Wake]:
     elif observed.sandbox and not observed.sandbox.stopped:
         yield from unless_failed(situation, StopPodSandbox(situation.key, observed.sandbox.sandbox_id))
     else:
-        attempt = observed.next_sandbox_attempt
-        yield from unless_failed(situation, RunPodSandbox(situation.key, attempt, sandbox_slice(situation.source)))
+        folders = log_folders(situation) if situation.behaviour >= STARTS_LEAN else ()
+        attempt, spec = observed.next_sandbox_attempt, sandbox_slice(situation.source)
+        yield from unless_failed(situation, RunPodSandbox(situation.key, attempt, spec, folders))
 
 
 def stop_all(situation: Situation, names: list[str], reason: str) -> Iterator[Action | Wake]:

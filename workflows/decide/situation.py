@@ -10,6 +10,7 @@ from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.temporal.pod import ContainerFacts, Failure, ImageFacts, NodeSettings, Observed, PodJson, PodKey
 from workflows.decide.actions import Action, Wake, image_key, key
+from workflows.versions import CURRENT
 
 RETRY_AFTER: Final = timedelta(seconds=10)
 """How long a step that failed waits (pkg/kubelet/kubelet.go backOffPeriod)."""
@@ -35,6 +36,8 @@ class Situation:
     observed: Observed
     now: datetime
     settings: NodeSettings = field(default_factory=NodeSettings)
+    behaviour: int = CURRENT
+    """The numbered behaviour that the run follows (versions.py)."""
     busy: Mapping[str, Action] = field(default_factory=dict)
     """Actions under way, by key."""
     init_names: frozenset[str] = field(init=False)
