@@ -51,6 +51,7 @@ class PodWorkflow:
         self.observed = start.observed or Observed(started_at=workflow.now())
         self.arrived: deque[hints.Signal | tuple[Action, Answer | Failed]] = deque()
         self.under_way: dict[str, tuple[Action, asyncio.Task[None]]] = {}
+        self.bugs: list[Exception] = []
         self.announced = publish.announced()
 
     @workflow.run
@@ -109,6 +110,8 @@ class PodWorkflow:
             self.arrived.append((action, await carry_out(action)))
         except (asyncio.CancelledError, CancelledError):
             return
+        except Exception as bug:  # noqa: BLE001 - raised in the loop, where it fails the workflow task and is seen
+            self.bugs.append(bug)
 
     def publish_status(self) -> None:
         """Tell the node's cache, the search attributes and the UI's card where the pod stands."""
@@ -122,12 +125,16 @@ class PodWorkflow:
         timeout = max(plan.wake.at - workflow.now(), timedelta(milliseconds=1)) if plan.wake else None
         try:
             await workflow.wait_condition(
-                lambda: bool(self.arrived), timeout=timeout, timeout_summary=plan.wake.summary if plan.wake else None
+                lambda: bool(self.arrived or self.bugs),
+                timeout=timeout,
+                timeout_summary=plan.wake.summary if plan.wake else None,
             )
         except TimeoutError:
             return
         except asyncio.CancelledError:
             workflow.logger.warning("a cancel of %s is ignored: remove its manifest instead", self.pod)
+        if self.bugs:
+            raise self.bugs[0]
         while self.arrived:
             self.write_down(self.arrived.popleft())
 

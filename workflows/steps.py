@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, CancelledError
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, FailureError
 from temporalio.exceptions import TimeoutError as ActivityTimedOut
 
 from workflows.calls import CALLS, ONCE, PATIENT, Call, time_limit
@@ -61,7 +61,9 @@ async def read_at_once(call: Call, action: Action) -> Answer:
             retry_policy=ONCE,
             summary=call.summary(action),
         )
-    except ActivityError:
+    except CancelledError:
+        raise
+    except FailureError:  # a local activity's own error comes as it is, not as the cause of an ActivityError
         return None
     return answer
 

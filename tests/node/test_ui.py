@@ -12,14 +12,12 @@ import pytest
 from proto.pod_snapshot import PodSnapshot
 from tests.node.browser import Browser, browser, missing_browser
 from tests.node.shown_node import INIT, choose_columns, crash, history_url, list_url, pod_url, shop_manifest, shown_node
-from tests.node.tempolet_node import BUSYBOX, TempoletNode
+from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(missing_browser()), reason=missing_browser())]
 
 SUMMARIES: Final = (
-    "make directories",
-    f"pull {BUSYBOX} (IfNotPresent)",
     "run sandbox, attempt 0",
     *(f"start {name}" for name in INIT),
     "start main",
@@ -85,7 +83,7 @@ def test_the_timeline_is_readable(shown: Shown) -> None:
 
 def test_the_event_history_is_readable(shown: Shown) -> None:
     """Summaries and results too; nothing that is sealed is left."""
-    text = shown.tab("history", *SUMMARIES, '{"image_ref":"sha256:', f"default/{shown.pod.name} on node-ui")
+    text = shown.tab("history", *SUMMARIES, '{"sandbox_id":"', f"default/{shown.pod.name} on node-ui")
     assert "encrypted" not in text
     assert SEALED not in text
 

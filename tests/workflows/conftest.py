@@ -21,6 +21,7 @@ from worker.host.pod_cache import publishing
 from worker.host.run import sandbox_runner
 from worker.temporal_client import TemporalSettings, connect, prepare
 from workflows.pod import PodWorkflow
+from workflows.versions import CURRENT
 
 QUICK = NodeSettings(
     max_container_restart_period=timedelta(milliseconds=300),
@@ -73,7 +74,7 @@ class Node:
         attributes = [SearchAttributePair(SearchAttributeKey.for_keyword(key), value) for key, value in pairs.items()]
         return await self.client.start_workflow(
             PodWorkflow.run,
-            PodStart(self.name, pod, path="web.yaml", settings=settings),
+            PodStart(self.name, pod, path="web.yaml", behaviour=CURRENT, settings=settings),
             id=str(names.PodWorkflowId(self.name, meta["namespace"], meta["name"], meta["uid"])),
             task_queue=names.node_task_queue(self.name),
             search_attributes=TypedSearchAttributes(attributes),

@@ -261,3 +261,15 @@ async def test_a_pod_edited_under_a_uid_of_its_own_is_replaced(node: Node) -> No
     await node.until(pod, lambda one: one.ready and one.status["containerStatuses"][0]["image"] == "busybox:2")
     assert len(node.runtime.named(names.RUN_POD_SANDBOX)) == 2
     await node.delete(await fresh(node, pod))
+
+
+async def test_a_runtime_that_is_away_is_asked_again(node: Node) -> None:
+    """What could not be read within the workflow task is read by an activity, which waits for the runtime."""
+    pod = pod_json()
+    away = ApplicationError("no container runtime answers", type="RuntimeAway")
+    node.runtime.failing[names.READ_IMAGES] = [away, away]
+    node.runtime.failing[names.RUN_POD_SANDBOX] = [away]
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    assert len(node.runtime.named(names.READ_IMAGES)) == 3
+    await node.delete(handle)
