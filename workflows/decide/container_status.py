@@ -1,7 +1,6 @@
 """What a pod's status says of each container (pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses).
 
-A container that will start again is waiting, with the kubelet's reason for the wait; its last end is its lastState. Without
-probes, running means started and ready.
+A container that will start again is waiting, with the kubelet's reason for the wait; its last end is its lastState.
 """
 
 from typing import Final
@@ -17,6 +16,7 @@ from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Lifecycle
 from workflows.decide.backoff import NOT_PULLED
 from workflows.decide.containers import Standing, init_failed, is_init, standing, starts_at
 from workflows.decide.instances import UNKNOWN_EXIT, UNKNOWN_MESSAGE, UNKNOWN_REASON
+from workflows.decide.readiness import is_ready, is_started
 from workflows.decide.situation import Situation
 
 CONTAINER_CREATING: Final = "ContainerCreating"
@@ -32,15 +32,14 @@ def container_status(situation: Situation, container: V1Container) -> V1Containe
     state, last = states(situation, container, facts)
     init = is_init(situation, container.name)
     done = state.terminated is not None and state.terminated.exit_code == 0
-    running = state.running is not None
     return V1ContainerStatus(
         name=container.name,
         image=facts.image or container.image,
         image_id=facts.image_ref,
         container_id=container_uri(facts.container_id),
         restart_count=facts.attempt,
-        ready=done if init else running,
-        started=running,
+        ready=done if init else is_ready(situation, container),
+        started=is_started(situation, container),
         state=state,
         last_state=last,
     )
