@@ -9,10 +9,14 @@ from typing import Final
 from tests.bench.manifests import Pod
 from tests.bench.peers.peer import Peer
 from tests.bench.peers.tempolet import Tempolet
-from tests.bench.usage import cpu_seconds, resident_mib
+from tests.bench.usage import busy_seconds, cpu_seconds, resident_mib
 
 START_WITHIN: Final = 300.0
 END_WITHIN: Final = 600.0
+QUIET_FOR: Final = 20.0
+QUIET_WITHIN: Final = 180.0
+QUIET_BUSY: Final = 0.2
+"""Processor seconds a second, all processes together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,20 @@ class Fleet:
         )
 
     async def end(self) -> None:
-        """Remove all and wait until nothing is left to stop."""
+        """Remove all, and wait until nothing is left to stop and the tidying up afterwards is over."""
         await self.peer.delete(self.pods)
         await self.peer.cri.nothing_ready(END_WITHIN)
+        await quiet()
+
+
+async def quiet() -> None:
+    """Wait until the machine has been idle for a while.
+
+    What an agent removes after its pods have stopped (the kubelet its containers, some 12 s later) would fall on the next one.
+    """
+    until, idle_since = time.monotonic() + QUIET_WITHIN, time.monotonic()
+    while time.monotonic() < until and time.monotonic() - idle_since < QUIET_FOR:
+        before = busy_seconds()
+        await asyncio.sleep(1)
+        if busy_seconds() - before > QUIET_BUSY:
+            idle_since = time.monotonic()

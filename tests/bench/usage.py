@@ -31,6 +31,12 @@ def cpu_seconds(processes: Sequence[Process]) -> Mapping[str, float]:
     return {one.name: sum(stats[pid].cpu_seconds for pid in _family(one.pid, stats)) for one in processes}
 
 
+def busy_seconds() -> float:
+    """Give the time that all processors together have been busy so far."""
+    user, nice, system, _, _, *interrupts = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    return sum(map(int, (user, nice, system, *interrupts[:2]))) / TICKS
+
+
 def resident_mib(processes: Sequence[Process]) -> Mapping[str, float]:
     """Give the resident memory (VmRSS), by name, live children included."""
     stats = dict(_all_stats())
