@@ -12,15 +12,18 @@ from typing import Any
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 from temporalio import workflow
-from temporalio.exceptions import CancelledError
+from temporalio.exceptions import ApplicationError, CancelledError
 
 from proto.temporal import names
+from proto.temporal.operator import BackoffsSkipped, Explanation, SkipBackoff
 from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
 from proto.temporal.requests import AwaitPredecessor, PullImage
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from workflows import publish
-from workflows.decide import conditions, hints, lifecycle, status
+from workflows.calls import CALLS
+from workflows.decide import conditions, hints, lifecycle, skips, status
 from workflows.decide.actions import Action, key
+from workflows.decide.explain import explanation
 from workflows.decide.fold import Answer, fold, fold_failure
 from workflows.decide.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.situation import Situation
@@ -135,6 +138,10 @@ class PodWorkflow:
             workflow.logger.warning("a cancel of %s is ignored: remove its manifest instead", self.pod)
         if self.bugs:
             raise self.bugs[0]
+        self.write_down_all()
+
+    def write_down_all(self) -> None:
+        """Bring all that has arrived into `Observed`, in its order."""
         while self.arrived:
             self.write_down(self.arrived.popleft())
 
@@ -206,6 +213,24 @@ class PodWorkflow:
     def runtime_changed(self, signal: RuntimeChanged) -> None:
         """File it."""
         self.arrived.append(signal)
+
+    @workflow.update(name=names.SKIP_BACKOFF, description="restart or pull now what waits in a back-off")
+    def skip_backoff(self, asked: SkipBackoff) -> BackoffsSkipped:
+        """File it, and say what that skips; it awaits nothing, so none is under way when a run is continued as new."""
+        self.write_down_all()
+        self.arrived.append(asked)
+        return BackoffsSkipped(asked.operator, tuple(skips.waiting_backoffs(self.situation(), asked.container)))
+
+    @skip_backoff.validator
+    def refuse_to_skip(self, asked: SkipBackoff) -> None:
+        """Refuse what would skip nothing, before history knows of it."""
+        if refusal := skips.why_not(self.situation(), asked):
+            raise ApplicationError(refusal.message, type=refusal.reason, non_retryable=True)
+
+    @workflow.query(name=names.EXPLAIN, description="what the pod waits for, and what would happen next")
+    def explain(self) -> Explanation:
+        """Answer in sentences, from what is known and decided now."""
+        return explanation(self.situation(), lambda action: CALLS[type(action)].summary(action))
 
     @workflow.query(name=names.POD_STATUS, description="the pod's status, as the API shows it")
     def pod_status(self) -> dict[str, Any]:

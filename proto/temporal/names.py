@@ -18,6 +18,10 @@ RUNTIME_CHANGED: Final = "RuntimeChanged"
 
 # queries
 POD_STATUS: Final = "PodStatus"
+EXPLAIN: Final = "Explain"
+
+# updates (imperative: an operator wants it, and is answered)
+SKIP_BACKOFF: Final = "SkipBackoff"
 
 # activities (imperative, the CRI's verbs where it has them)
 MAKE_POD_DIRECTORIES: Final = "MakePodDirectories"

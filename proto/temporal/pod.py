@@ -89,6 +89,8 @@ class ContainerFacts:
     """The delay that the last restart earned; None before any."""
     backoff_at: datetime | None = None
     """When that restart was begun; ten minutes later it is forgotten."""
+    skipped_at: datetime | None = None
+    """When an operator ended the wait that the newest instance's end has earned."""
     failure_reason: str = ""
     """Why the newest try to start it did not come to run (CreateContainerError, RunContainerError …)."""
     failure_message: str = ""
@@ -110,6 +112,8 @@ class ImageFacts:
     message: str = ""
     backoff: timedelta | None = None
     failed_at: datetime | None = None
+    skipped_at: datetime | None = None
+    """When an operator ended the wait that this failure has earned."""
 
 
 @dataclass(slots=True)

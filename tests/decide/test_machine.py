@@ -5,6 +5,7 @@ Actions take effect, fail, succeed without an answer and are tried again; hints 
 containers and sandboxes end, vanish and are pruned; the pod is deleted and listed again at any time.
 """
 
+import copy
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,12 +14,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import ContainerState, Lifecycle
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.decide.driven_pod import DrivenPod
 from tests.decide.situations import IMAGE, pod
 from workflows.decide import hints
+from workflows.decide.explain import explanation
 from workflows.decide.fold import fold_failure
+from workflows.decide.skips import waiting_backoffs
 from workflows.versions import BEHAVIOURS
 
 
@@ -165,6 +169,18 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
             return
         hints.hear(self.situation(), PodListed("file"))
         self.step()
+
+    @precondition(lambda self: not self.over)
+    @rule()
+    def operator_skips(self) -> None:
+        """An operator ends every wait; what is foretold then is not written down."""
+        before = copy.deepcopy(self.observed)
+        explanation(self.situation(), lambda action: type(action).__name__)
+        assert self.observed == before
+        hints.hear(self.situation(), SkipBackoff("root@node-1"))
+        assert not waiting_backoffs(self.situation())
+        self.step()
+        assert self.wake is None or "BackOff" not in self.wake.summary
 
     @precondition(lambda self: not self.over and not self.under_way)
     @rule()

@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
+from proto.temporal import names
 from proto.temporal.names import NAMESPACE, RUNTIME_CHANGED
+from proto.temporal.operator import BackoffsSkipped, SkipBackoff
 from proto.temporal.signals import RuntimeChanged
 from tests.node.containerd_view import container_pid
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
@@ -140,6 +142,19 @@ def listed_again(node: TempoletNode) -> None:
     node.until_pod("pod", lambda one: one.ready and one.sandbox_id != first.sandbox_id and not one.deleting, "back")
 
 
+def skipped_backoff(node: TempoletNode) -> None:
+    """An operator restarts a crash-looping container before its time."""
+    node.apply(pod_manifest("pod", "exit 1"))
+    loops = node.until_pod("pod", lambda one: one.restarts >= 1 and one.reason == "CrashLoopBackOff", "the loop")
+
+    async def skip() -> None:
+        workflow = await node.workflow(loops)
+        await workflow.execute_update(names.SKIP_BACKOFF, SkipBackoff("root@node-1"), result_type=BackoffsSkipped)
+
+    asyncio.run(skip())
+    node.until_pod("pod", lambda one: one.restarts > loops.restarts, "the restart")
+
+
 LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "plain": plain,
     "three-init-containers": three_init_containers,
@@ -153,6 +168,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "continue-as-new": continue_as_new,
     "finished": finished,
     "listed-again": listed_again,
+    "skipped-backoff": skipped_backoff,
 }
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from worker.commands.replay import read_history
-from worker.commands.story import Line, tell
+from worker.commands.story import tell
+from worker.commands.told import Line
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
 LIVES = {
@@ -28,6 +29,10 @@ SAID = {
     "deletion-during-start": ["deletion requested by file: ManifestRemoved", "sandbox removed", "the pod is gone"],
     "sandbox-killed": ["sandbox attempt 0 is not ready any more", "sandbox attempt 1 ready", "started, restart 1"],
     "worker-restarted": ["another worker took over"],
+    "skipped-backoff": [
+        "operator root@node-1 skipped the back-off of main",
+        "restart 2 .*skipped by root@node-1 after",
+    ],
     "finished": ["container main ended: exit 0 Completed", "pod Succeeded"],
 }
 

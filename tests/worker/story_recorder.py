@@ -71,6 +71,12 @@ class Recorder:
         asked = self.ask(name, request, took, **more)
         self.event("ACTIVITY_TASK_COMPLETED", scheduled_event_id=asked, result=payloads(answer))
 
+    def update(self, name: str, answer: Any) -> None:
+        """Update it, with an answer."""
+        meta = {"update_id": "u", "identity": "someone"}
+        self.event("WORKFLOW_EXECUTION_UPDATE_ACCEPTED", accepted_request={"meta": meta, "input": {"name": name}})
+        self.event("WORKFLOW_EXECUTION_UPDATE_COMPLETED", meta=meta, outcome={"success": payloads(answer)})
+
     def texts(self) -> list[str]:
         """Tell what was recorded."""
         return [line.text for line in tell([self.events]).lines]

@@ -28,6 +28,12 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
         pytest.param(["history"], Exit.USAGE, "Missing argument 'NAMESPACE/POD'", id="history-of-nothing"),
         pytest.param(["history", "web"], Exit.USAGE, "for example default/web", id="history-without-namespace"),
         pytest.param(["history", "a/b/c"], Exit.USAGE, "write NAMESPACE/POD", id="history-of-too-much"),
+        pytest.param(["explain"], Exit.USAGE, "Missing argument 'NAMESPACE/POD'", id="explain-nothing"),
+        pytest.param(["explain", "web"], Exit.USAGE, "for example default/web", id="explain-without-namespace"),
+        pytest.param(["explain", "a/b", "-o", "wide"], Exit.USAGE, "--output wide: it is one of", id="explain-wide"),
+        pytest.param(["skip-backoff"], Exit.USAGE, "Missing argument 'NAMESPACE/POD'", id="skip-nothing"),
+        pytest.param(["skip-backoff", "web"], Exit.USAGE, "for example default/web", id="skip-without-namespace"),
+        pytest.param(["skip-backoff", "a/b", "c", "d"], Exit.USAGE, "unexpected extra argument", id="skip-too-much"),
         pytest.param(["replay"], Exit.USAGE, "give either --live or files", id="replay-of-nothing"),
         pytest.param(["replay", "--live", "f"], Exit.USAGE, "give either --live or files", id="replay-of-both"),
         pytest.param(["replay", "/nowhere"], Exit.FAILED, "/nowhere: No such file", id="replay-of-no-file"),
@@ -73,6 +79,8 @@ def test_nothing_asked_is_answered_with_what_can_be(capsys: pytest.CaptureFixtur
         "poller",
         "pods",
         "history",
+        "explain",
+        "skip-backoff",
         "replay",
         "version",
         "5 a replayed history differs",
@@ -87,8 +95,9 @@ def test_a_second_worker_is_told_who_runs(tmp_path: Path, capsys: pytest.Capture
     assert "a worker of this node is already running: pid" in capsys.readouterr().err
 
 
-def test_history_without_temporal_says_how_to_have_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, key_file: Path
+@pytest.mark.parametrize("word", ["history", "explain", "skip-backoff"])
+def test_a_question_without_temporal_says_how_to_have_it(
+    word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, key_file: Path
 ) -> None:
     """A person does not wait for ever."""
     monkeypatch.setattr("worker.commands.temporal_access.ANSWER_WITHIN", timedelta(seconds=1))
@@ -97,7 +106,7 @@ def test_history_without_temporal_says_how_to_have_it(
         "apiVersion: tempolet.dev/v1alpha1\nkind: TempoletConfiguration\n"
         f"temporal: {{address: '127.0.0.1:1', payloadKeyFile: {key_file}}}\n"
     )
-    assert run(["history", "default/web", "--tempolet-config", str(own)]) == Exit.FAILED
+    assert run([word, "default/web", "--tempolet-config", str(own)]) == Exit.FAILED
     assert "Temporal at 127.0.0.1:1" in capsys.readouterr().err
 
 

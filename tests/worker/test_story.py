@@ -12,8 +12,8 @@ from proto.temporal import names, requests
 from proto.temporal.pod import Observed, PodOutcome, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.story_recorder import POD, RUN_SANDBOX, START, START_WEB, Recorder, failure, payload, payloads, seen
-from worker.commands.sentences import seconds
-from worker.commands.story import Story, tell
+from worker.commands.story import tell
+from worker.commands.told import Story, seconds
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from proto.temporal import names, requests
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.worker.story_recorder import POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
-from worker.commands.sentences import ACTIVITIES, SIGNALS
+from worker.commands.sentences import ACTIVITIES, SIGNALS, UPDATES
 from workflows.calls import CALLS
 
 
@@ -52,17 +52,14 @@ def recorded() -> Recorder:
             names.STOP_CONTAINER,
             requests.StopContainer(POD, "web", "c1", timedelta(seconds=1), START, "ManifestRemoved"),
             seen(exit_code=137, reason="Error"),
-            [
-                "container web stopped in 1.00 s, grace 1.00 s: ManifestRemoved",
-                "container web ended: exit 137 Error",
-            ],
+            ["container web stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved"],
             id="stopped",
         ),
         pytest.param(
             names.STOP_CONTAINER,
             requests.StopContainer(POD, "web", "c1", timedelta(seconds=1), START, "ManifestRemoved"),
             None,
-            ["container web stopped in 1.00 s, grace 1.00 s: ManifestRemoved"],
+            ["container web stopped in 1.00 s, its end is not known; why: ManifestRemoved"],
             id="stopped-and-forgotten",
         ),
         pytest.param(
@@ -106,6 +103,7 @@ def test_every_activity_and_signal_has_a_row() -> None:
         name: row.asked for name, row in ACTIVITIES.items()
     }
     assert set(SIGNALS) == {names.POD_LISTED, names.DELETION_REQUESTED, names.RUNTIME_CHANGED}
+    assert set(UPDATES) == {names.SKIP_BACKOFF}
 
 
 @pytest.mark.parametrize(

@@ -114,11 +114,44 @@ def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
     output: Output = "table",
 ) -> None:
     """Tell a pod's story with times and durations, also of a pod that is gone."""
-    from worker.commands.history import Wanted, show
+    from worker.commands.history import show
+    from worker.commands.wanted import Wanted
 
     one_of(output, ("table", "wide", "json"), "--output")
     wanted = replace(Wanted.parse(pod), uid=uid, every=every, node=name)
     show(node(root_dir, own_config, name), wanted, output=output)
+
+
+@app.command(short_help="Say what a pod waits for now, and what would happen next.")
+def explain(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+    pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
+    uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there were several.")] = None,
+    root_dir: RootDir = None,
+    own_config: OwnConfig = None,
+    name: NodeName = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text",
+) -> None:
+    """Say what a pod waits for now, what is held back by what, and what would happen next; asks the pod's workflow."""
+    from worker.commands.explain import show
+    from worker.commands.wanted import Wanted
+
+    one_of(output, ("text", "json"), "--output")
+    show(node(root_dir, own_config, name), replace(Wanted.parse(pod), uid=uid, node=name), output=output)
+
+
+@app.command("skip-backoff", short_help="Restart a crash-looping container now, pull a missing image now.")
+def skip_backoff(  # noqa: PLR0917 - one parameter an option, as typer wants it
+    pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
+    container: Annotated[str, typer.Argument(metavar="[CONTAINER]", help="Only this one [all that wait].")] = "",
+    root_dir: RootDir = None,
+    own_config: OwnConfig = None,
+    name: NodeName = None,
+) -> None:
+    """End a pod's waits in CrashLoopBackOff and ImagePullBackOff; who asked stands in its history."""
+    from worker.commands.skip_backoff import run
+    from worker.commands.wanted import Wanted
+
+    run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), container)
 
 
 @app.command(short_help="Replay live or exported histories against this code.")

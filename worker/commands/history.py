@@ -7,62 +7,19 @@ histories of all their runs, opens the payloads with the node's keys and lets `s
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from temporalio.api.history.v1 import History, HistoryEvent
 from temporalio.client import Client
 
-from proto.temporal.names import PodWorkflowId
-from worker.commands.exits import CommandFailed, Exit
 from worker.commands.failures import said_failure
 from worker.commands.pods import short_age
 from worker.commands.printable import printable
-from worker.commands.sentences import seconds
-from worker.commands.story import Line, Story, tell
-from worker.commands.temporal_access import client_of, executions, open_payloads, quoted
+from worker.commands.story import tell
+from worker.commands.temporal_access import client_of, open_payloads
+from worker.commands.told import Line, seconds
+from worker.commands.wanted import Life, Wanted, lives_of
 from worker.config import NodeConfig
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which pod's story."""
-
-    namespace: str
-    name: str
-    uid: str | None = None
-    every: bool = False
-    node: str | None = None
-    """Only of this node; None: wherever it ran."""
-
-    @classmethod
-    def parse(cls, text: str) -> "Wanted":
-        """Read NAMESPACE/POD; raises CommandFailed."""
-        namespace, slash, name = text.partition("/")
-        if not slash or not namespace or not name or "/" in name:
-            raise CommandFailed(f"{text!r}: write NAMESPACE/POD, for example default/{text.strip('/')}", Exit.USAGE)
-        return cls(namespace, name)
-
-
-@dataclass(slots=True)
-class Life:
-    """One pod of that name: all runs of one workflow, oldest first.
-
-    Visibility only says which runs there are, for it comes late; whether the pod is gone is for the history to say.
-    """
-
-    workflow_id: str
-    newest: datetime
-    """When the newest run began."""
-    runs: list[str] = field(default_factory=list)
-    story: Story = field(default_factory=Story)
-    under_way: list[str] = field(default_factory=list)
-    """What has not answered yet, with its tries."""
-
-    @property
-    def pod(self) -> PodWorkflowId:
-        """Node, namespace, name and UID."""
-        return PodWorkflowId.parse(self.workflow_id)
 
 
 def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
@@ -81,41 +38,12 @@ def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
 
 async def _find(config: NodeConfig, wanted: Wanted) -> list[Life]:
     client = await client_of(config)
-    conditions = [f"PodNamespace = {quoted(wanted.namespace)}", f"PodName = {quoted(wanted.name)}"]
-    if wanted.node is not None:
-        conditions.append(f"PodNode = {quoted(config.node_name)}")
-    by_id: dict[str, Life] = {}
-    async for one in executions(client, conditions):
-        life = by_id.setdefault(one.id, Life(one.id, one.start_time))
-        life.runs.append(one.run_id)
-        life.newest = one.start_time
-    chosen = choose(list(by_id.values()), wanted)
+    chosen = await lives_of(client, config, wanted)
     for life in chosen:
         life.story = tell(await _histories(client, config, life))
         if life.story.ended_at is None:
             life.under_way = await _under_way(client, config, life)
     return chosen
-
-
-def choose(lives: Sequence[Life], wanted: Wanted) -> list[Life]:
-    """Pick the newest, the one asked for, or all; raises CommandFailed when there is none."""
-    if not lives:
-        raise CommandFailed(
-            f"no pod {wanted.namespace}/{wanted.name} is or was here (as far back as the Temporal namespace keeps "
-            "histories); `tempolet pods` lists those that are",
-            Exit.NOT_FOUND,
-        )
-    if wanted.every:
-        return list(lives)
-    if wanted.uid is None:
-        return [max(lives, key=lambda life: life.newest)]
-    found = [life for life in lives if life.pod.uid.startswith(wanted.uid)]
-    if not found:
-        known = ", ".join(life.pod.uid for life in lives)
-        raise CommandFailed(
-            f"no pod {wanted.namespace}/{wanted.name} has UID {wanted.uid}; known are {known}", Exit.NOT_FOUND
-        )
-    return found
 
 
 async def _histories(client: Client, config: NodeConfig, life: Life) -> list[Sequence[HistoryEvent]]:

@@ -5,38 +5,20 @@ by type), a name for it when it fails, and what it says when it is done.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from proto.temporal import names, requests, signals
-from proto.temporal.pod import ContainerState, PodOutcome, PodStart
+from proto.temporal.operator import BackoffsSkipped
+from proto.temporal.pod import PodOutcome, PodStart
+from worker.commands import container_sentences
+from worker.commands.told import Done, Told, seconds
 
 _IDENTITY: Final = 12  # characters of an id that tell it from others, as crictl shows it
-
-
-@dataclass(slots=True)
-class Told:
-    """What the story has said of containers and sandboxes, so that each end is told once."""
-
-    ended: set[str] = field(default_factory=set)
-    started: dict[str, str] = field(default_factory=dict)
-    """Container id -> name."""
-    ready_sandboxes: set[str] = field(default_factory=set)
-    deletion: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """An activity that was carried out."""
-
-    asked: Any
-    answer: Any
-    took: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +50,6 @@ def reading(data: bytes, kind: Any) -> Any:
 @functools.cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
-
-
-def seconds(duration: timedelta) -> str:
-    """Say a duration with as many digits as a reader can use."""
-    total = duration.total_seconds()
-    if total < 10:
-        return f"{total:.2f} s"
-    if total < 120:
-        return f"{total:.1f} s"
-    minutes, rest = divmod(round(total), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 # --- the pod itself
@@ -123,6 +93,7 @@ def attributes_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> I
 
 def _deletion(told: Told, signal: signals.DeletionRequested) -> Iterator[str]:
     told.deletion = True
+    told.deleted_by[f"{signal.reason}: {signal.message}"] = signal.source
     grace = f", grace {seconds(signal.grace)}" if signal.grace is not None else ""
     why = f": {signal.message}" if signal.message else ""
     yield f"deletion requested by {signal.source}: {signal.reason}{why}{grace}"
@@ -142,6 +113,10 @@ SIGNALS: Final[Mapping[str, SignalRow]] = {
     names.DELETION_REQUESTED: SignalRow(signals.DeletionRequested, _deletion),
     names.RUNTIME_CHANGED: SignalRow(signals.RuntimeChanged, _changed),
 }
+
+
+UPDATES: Final[Mapping[str, SignalRow]] = {names.SKIP_BACKOFF: SignalRow(BackoffsSkipped, container_sentences.skipped)}
+"""What each update's answer says; one that was refused stands in no history."""
 
 
 # --- activities
@@ -164,40 +139,13 @@ def _image(_: Told, done: Done) -> Iterator[str]:
     yield f"image {done.asked.image} pulled in {seconds(done.took)}{size}"
 
 
-def _container_started(told: Told, done: Done) -> Iterator[str]:
-    seen: requests.RuntimeContainer = done.answer
-    told.started[seen.container_id] = seen.name
-    again = f", restart {seen.attempt}" if seen.attempt else ""
-    yield f"container {seen.name} started{again} ({seconds(done.took)})"
-    yield from _ends(told, [seen])
-
-
-def _container_stopped(told: Told, done: Done) -> Iterator[str]:
-    asked: requests.StopContainer = done.asked
-    yield f"container {asked.name} stopped in {seconds(done.took)}, grace {seconds(asked.grace)}: {asked.reason}"
-    if done.answer is not None:
-        yield from _ends(told, [done.answer])
-
-
 def _runtime_read(told: Told, done: Done) -> Iterator[str]:
     seen: requests.PodRuntime = done.answer
     lost = [one for one in seen.sandboxes if not one.ready and one.sandbox_id in told.ready_sandboxes]
     for one in lost:
         told.ready_sandboxes.discard(one.sandbox_id)
         yield f"sandbox attempt {one.attempt} is not ready any more"
-    yield from _ends(told, seen.containers)
-
-
-def _ends(told: Told, containers: Iterable[requests.RuntimeContainer]) -> Iterator[str]:
-    """Tell each container's end once, in the order in which they ended."""
-    for one in sorted(containers, key=lambda seen: (seen.finished_at is None, str(seen.finished_at), seen.attempt)):
-        if one.state is not ContainerState.EXITED or one.container_id in told.ended:
-            continue
-        told.ended.add(one.container_id)
-        ran = f" after {seconds(one.finished_at - one.started_at)}" if one.finished_at and one.started_at else ""
-        why = f" {one.reason}" if one.reason else ""
-        message = f": {one.message.strip()}" if one.message.strip() else ""
-        yield f"container {one.name} ended: exit {one.exit_code}{why}{ran}{message}"
+    yield from container_sentences.ends(told, seen.containers)
 
 
 def _sandbox_stopped(told: Told, done: Done) -> Iterator[str]:
@@ -264,13 +212,13 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
         requests.StartContainer,
         requests.RuntimeContainer,
         lambda asked: f"starting container {asked.container.get('name', '')}, attempt {asked.attempt}",
-        _container_started,
+        container_sentences.started,
     ),
     names.STOP_CONTAINER: ActivityRow(
         requests.StopContainer,
         requests.RuntimeContainer | None,
         lambda asked: f"stopping container {asked.name}",
-        _container_stopped,
+        container_sentences.stopped,
     ),
     names.REMOVE_CONTAINER: ActivityRow(
         requests.RemoveContainer,

@@ -16,40 +16,10 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from activities.errors import PREDECESSOR_PRESENT
 from proto.temporal.pod import PodOutcome, PodStart
-from worker.commands import sentences
+from worker.commands import container_sentences, sentences
 from worker.commands.failures import failure_message, said_failure
-from worker.commands.sentences import Told, reading
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a story."""
-
-    at: datetime
-    since_start: timedelta
-    text: str
-    event_id: int = 0
-    run: int = 1
-    """Counted from 1; continue-as-new begins the next."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnderWay:
-    """An activity that has not answered yet; its tries are no part of a history, Temporal tells them apart."""
-
-    activity_id: str
-    what: str
-    since: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """What happened, and what is happening."""
-
-    lines: tuple[Line, ...] = ()
-    under_way: tuple[UnderWay, ...] = ()
-    ended_at: datetime | None = None
-    """When the workflow ended, for good."""
+from worker.commands.sentences import reading
+from worker.commands.told import Done, Line, Story, Told, UnderWay, seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +42,8 @@ class _Teller:
     asked: dict[int, _Asked] = field(default_factory=dict)
     identity: str = ""
     attributes: dict[str, Any] = field(default_factory=dict)
+    updates: dict[str, str] = field(default_factory=dict)
+    """Update id -> name."""
     wait: str = ""
     """The summary of the newest timer: each decision arms it anew, the story tells it once."""
 
@@ -100,12 +72,16 @@ def _say(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
         yield from teller_of_kind(teller, event, at)
 
 
-def _started(_: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
+def _started(teller: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
     attributes = event.workflow_execution_started_event_attributes
     start = _read(attributes.input, PodStart)
     if start is None:
         yield "the pod's start cannot be read: is this node's key file the one that sealed it?"
-    elif not attributes.continued_execution_run_id:
+        return
+    teller.told.settings = start.settings
+    if start.observed:
+        container_sentences.continued(teller.told, start.observed)
+    if not attributes.continued_execution_run_id:
         yield sentences.pod_listed(start)
     elif start.observed is None:
         yield "its source lists the pod again: it begins anew"
@@ -124,6 +100,23 @@ def _signaled(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str
         yield f"signal {attributes.signal_name} from {attributes.identity}, which cannot be read and is ignored"
     else:
         yield from row.say(teller.told, signal)
+
+
+def _update_accepted(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
+    asked = event.workflow_execution_update_accepted_event_attributes.accepted_request
+    teller.updates[asked.meta.update_id] = asked.input.name
+    yield from ()
+
+
+def _update_completed(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
+    attributes = event.workflow_execution_update_completed_event_attributes
+    name = teller.updates.get(attributes.meta.update_id, "")
+    row = sentences.UPDATES.get(name)
+    answer = _read(attributes.outcome.success, row.kind) if row else None
+    if row is None or answer is None:
+        yield f"update {name}, which this release does not know or cannot read"
+    else:
+        yield from row.say(teller.told, answer)
 
 
 def _scheduled(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
@@ -152,7 +145,7 @@ def _activity_completed(teller: _Teller, event: HistoryEvent, at: datetime) -> I
         yield f"{asked.activity if asked else 'an activity'} done"
         return
     answer = _read(attributes.result, row.answer) if row.answer is not None else None
-    for number, text in enumerate(row.say(teller.told, sentences.Done(asked.request, answer, at - asked.at))):
+    for number, text in enumerate(row.say(teller.told, Done(asked.request, answer, asked.at, at - asked.at))):
         yield text + (_tries(asked) if number == 0 else "")
 
 
@@ -164,7 +157,7 @@ def _activity_failed(teller: _Teller, event: HistoryEvent, at: datetime) -> Iter
     if attributes.failure.application_failure_info.type == PREDECESSOR_PRESENT:
         yield f"{_what(asked)} waits: {failure_message(attributes.failure)}"
     else:
-        took = sentences.seconds(at - asked.at)
+        took = seconds(at - asked.at)
         yield f"{_what(asked)} failed after {took}: {said_failure(attributes.failure)}{_tries(asked)}"
 
 
@@ -174,7 +167,7 @@ def _activity_timed_out(teller: _Teller, event: HistoryEvent, at: datetime) -> I
     if asked is not None:
         kind = TimeoutType.Name(attributes.failure.timeout_failure_info.timeout_type)
         why = kind.removeprefix("TIMEOUT_TYPE_").lower().replace("_", " ")
-        yield f"{_what(asked)} gave no answer in {sentences.seconds(at - asked.at)} ({why}){_tries(asked)}"
+        yield f"{_what(asked)} gave no answer in {seconds(at - asked.at)} ({why}){_tries(asked)}"
 
 
 def _activity_canceled(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
@@ -183,18 +176,18 @@ def _activity_canceled(teller: _Teller, event: HistoryEvent, _: datetime) -> Ite
         yield f"{_what(asked)} was given up"
 
 
-def _read_at_once(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
+def _read_at_once(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
     """Tell a local activity that answered; one that did not is asked again as an activity, and told then."""
     details = event.marker_recorded_event_attributes.details
     about = _read(details["data"], dict[str, Any]) if "data" in details else None
     row = sentences.ACTIVITIES.get(str(about.get("activity_type"))) if about else None
     answer = _read(details["result"], row.answer) if row and "result" in details else None
     if row is not None and answer is not None:
-        yield from row.say(teller.told, sentences.Done(None, answer, timedelta()))
+        yield from row.say(teller.told, Done(None, answer, at, timedelta()))
 
 
 def _timer_started(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
-    wait = sentences.seconds(event.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta())
+    wait = seconds(event.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta())
     summary = _text(event.user_metadata.summary)
     if summary != teller.wait:
         yield f"waits {wait}: {summary}" if summary else f"waits {wait}"
@@ -248,6 +241,8 @@ def _ended_from_outside(_: _Teller, event: HistoryEvent, __: datetime) -> Iterat
 EVENTS: Final[Mapping[int, Callable[[_Teller, HistoryEvent, datetime], Iterator[str]]]] = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED: _started,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED: _signaled,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED: _update_accepted,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED: _update_completed,
     EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED: _scheduled,
     EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED: _activity_started,
     EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED: _activity_completed,

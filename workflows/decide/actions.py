@@ -50,6 +50,8 @@ class Wake:
 
     at: datetime
     summary: str
+    about: str = ""
+    """The key of what is due then, where there is one."""
 
 
 def image_key(image: str, policy: str) -> str:

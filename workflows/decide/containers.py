@@ -14,7 +14,7 @@ from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.pod import ContainerFacts, ContainerState
 from proto.temporal.requests import RemoveContainer, RemovePodSandbox, StartContainer, StopContainer
-from workflows.decide.actions import Action, Wake
+from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.backoff import Backoff, due
 from workflows.decide.restart import RestartPolicy, init_starts_again, starts_again
 from workflows.decide.situation import Situation, unless_failed
@@ -71,10 +71,11 @@ def standing(situation: Situation, container: V1Container) -> Standing:
 
 
 def starts_at(facts: ContainerFacts) -> datetime | None:
-    """Say when a container that is wanted may start again; None when it never ended."""
+    """Say when a container that is wanted may start again, an operator's skip included; None when it never ended."""
     if facts.exit is None or facts.exit.finished_at is None:
         return None
-    return due(Backoff(facts.backoff, facts.backoff_at), facts.exit.finished_at)
+    at = due(Backoff(facts.backoff, facts.backoff_at), facts.exit.finished_at)
+    return at if facts.skipped_at is None else min(at, facts.skipped_at)
 
 
 def is_due(situation: Situation, container: V1Container) -> bool:
@@ -144,7 +145,8 @@ def start_when_due(situation: Situation, container: V1Container, *, starting: bo
     facts = situation.facts(container.name)
     at = starts_at(facts)
     if at and at > situation.now:
-        yield Wake(at, f"CrashLoopBackOff: restart {next_attempt(facts)} of {container.name} at {at:%H:%M:%S}")
+        summary = f"CrashLoopBackOff: restart {next_attempt(facts)} of {container.name} at {at:%H:%M:%S}"
+        yield Wake(at, summary, container_key(container.name))
     elif situation.image(container).pulled and not starting:
         yield from unless_failed(situation, start(situation, container))
 

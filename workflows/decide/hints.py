@@ -1,13 +1,15 @@
 """What a signal changes: signals are hints and wishes, so none of them decides anything here (design §4.3)."""
 
+from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import Deletion, Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from workflows.decide.grace import pod_grace, shorter
 from workflows.decide.listing import lasting
 from workflows.decide.situation import Situation
+from workflows.decide.skips import skip
 
-Signal = PodListed | DeletionRequested | RuntimeChanged
+Signal = PodListed | DeletionRequested | RuntimeChanged | SkipBackoff
 
 
 def hear(situation: Situation, signal: Signal) -> None:
@@ -26,6 +28,8 @@ def hear(situation: Situation, signal: Signal) -> None:
             if tells_news(situation, signal):
                 observed.runtime_stale = True
                 observed.runtime_stale_again = situation.is_busy("runtime")
+        case SkipBackoff():
+            skip(situation, signal)
 
 
 def is_late(observed: Observed, signal: PodListed | DeletionRequested) -> bool:

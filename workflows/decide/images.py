@@ -6,9 +6,11 @@ that is not. A container in backoff asks when it is due, not before; with policy
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from kubernetes.client.models.v1_container import V1Container
 
+from proto.temporal.pod import ImageFacts
 from proto.temporal.requests import PullImage, ReadImages
 from workflows.decide.actions import Action, Wake, image_key, key
 from workflows.decide.containers import init_failed, is_due
@@ -44,7 +46,20 @@ def pull_image(situation: Situation, container: V1Container) -> Iterator[Action 
     action, image = PullImage(situation.key, *image_asked(container)), situation.image(container)
     if key(action) in situation.busy:
         return
-    if image.failed_at and image.backoff and (at := image.failed_at + image.backoff) > situation.now:
-        yield Wake(at, f"{image.reason}: pull {container.image} again at {at:%H:%M:%S}")
+    if (at := pulls_at(image)) and at > situation.now:
+        yield Wake(at, f"{image.reason}: pull {container.image} again at {at:%H:%M:%S}", key(action))
     else:
         yield action
+
+
+def pulls_at(image: ImageFacts) -> datetime | None:
+    """Say when an image that could not be pulled is tried again, an operator's skip included; None when none failed."""
+    if image.failed_at is None or not image.backoff:
+        return None
+    at = image.failed_at + image.backoff
+    return at if image.skipped_at is None else min(at, image.skipped_at)
+
+
+def image_action_key(situation: Situation, container: V1Container) -> str:
+    """Say the key of the pull of a container's image."""
+    return key(PullImage(situation.key, *image_asked(container)))

@@ -22,11 +22,11 @@ class Plan:
     wake: Wake | None = None
 
 
-def plan(answers: Iterable[Action | Wake]) -> Plan:
+def plan(found: Iterable[Action | Wake]) -> Plan:
     """Gather answers; of two actions of one key the first counts."""
     begin: dict[str, Action] = {}
     wake: Wake | None = None
-    for answer in answers:
+    for answer in found:
         if isinstance(answer, Wake):
             wake = answer if wake is None or answer.at < wake.at else wake
         else:
@@ -35,23 +35,28 @@ def plan(answers: Iterable[Action | Wake]) -> Plan:
 
 
 def pod_actions(situation: Situation) -> Plan:
-    """Say what to do now; while a re-read is under way nothing is begun that it could miss."""
+    """Say what to do now, and when to look again."""
+    return plan(answers(situation))
+
+
+def answers(situation: Situation) -> list[Action | Wake]:
+    """Ask every step what it would do now or later; while a re-read is under way nothing is begun that it could miss."""
     if situation.is_busy("runtime"):
-        return Plan()
+        return []
     if situation.observed.runtime_stale and not any(holds_reread(action) for action in situation.busy.values()):
-        return plan(unless_failed(situation, ReadPodRuntime(situation.key)))
+        return unless_failed(situation, ReadPodRuntime(situation.key))
     if situation.observed.lifecycle is Lifecycle.SYNC:
-        return plan(answer for step in ORDER for answer in step.do(situation))
+        return [answer for step in ORDER for answer in step.do(situation)]
     return undo(situation)
 
 
-def undo(situation: Situation) -> Plan:
+def undo(situation: Situation) -> list[Action | Wake]:
     """Say the next thing to undo: the lowest step that still has something, or is still at it."""
     for step in reversed(ORDER):
-        answers = list(step.undo(situation))
-        if answers or situation.is_busy(*step.keys):
-            return plan(answers)
-    return Plan()
+        found = list(step.undo(situation))
+        if found or situation.is_busy(*step.keys):
+            return found
+    return []
 
 
 def is_over(situation: Situation) -> bool:

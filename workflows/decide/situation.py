@@ -95,4 +95,4 @@ def unless_failed(situation: Situation, action: Action) -> list[Action | Wake]:
     at = failure.at + pause_after(failure)
     if at <= situation.now:
         return [action]
-    return [Wake(at, f"{failure.reason}: try {subject} again at {at:%H:%M:%S}")]
+    return [Wake(at, f"{failure.reason}: try {subject} again at {at:%H:%M:%S}", subject)]

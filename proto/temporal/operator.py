@@ -1,0 +1,91 @@
+"""What an operator asks a pod's workflow, and what it answers: an Update, which history keeps, and a query, which it does not.
+
+Sent by the commands of `worker/commands/`. Texts are ours and end without a full stop; a time stands beside its text, so
+that the reader says it in his own zone and as a distance from his own now.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class SkipBackoff:
+    """Wait no longer: restart a container that is in CrashLoopBackOff, pull an image that is in ImagePullBackOff."""
+
+    operator: str
+    """Who asks: user@host."""
+    container: str = ""
+    """Only this one; empty means every one that waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedBackoff:
+    """One wait that is over before its time."""
+
+    container: str
+    reason: str
+    """CrashLoopBackOff, or why the image was not to be had."""
+    left: timedelta
+    """What it would have waited for still."""
+    image: str = ""
+    """Set where it is the image that is waited for."""
+    attempt: int = 0
+    """The restart that was waited for, where it is a container."""
+    about: str = ""
+    """The key of what waited, as actions have it."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.reason}: "
+            + (f"pull {self.image} for" if self.image else f"restart {self.attempt} of")
+            + (f" {self.container}")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffsSkipped:
+    """What came of it."""
+
+    operator: str
+    skipped: tuple[SkippedBackoff, ...] = ()
+    """None when all were over by the time that it was heard."""
+
+
+class SentenceKind(StrEnum):
+    """What a sentence of an explanation is about."""
+
+    STANDS = "stands"
+    """Where the pod stands."""
+    UNDER_WAY = "underWay"
+    """What has begun and not answered yet."""
+    WAITS = "waits"
+    """What is due at a known time."""
+    HELD = "held"
+    """What can't begin before something else has come."""
+    NEXT = "next"
+    """What would happen next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One thing that is to be said of a pod."""
+
+    kind: SentenceKind
+    text: str
+    about: str = ""
+    """The key of the action that it is about, which is also its activity's id."""
+    at: datetime | None = None
+    """When that is due."""
+    because: str = ""
+    remedy: str = ""
+    """What an operator may do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Where a pod stands, what it waits for, and what would happen next."""
+
+    lifecycle: str
+    phase: str
+    sentences: tuple[Sentence, ...] = ()

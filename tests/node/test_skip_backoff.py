@@ -1,0 +1,80 @@
+"""Is a crash-looping container on real containerd restarted at once by `tempolet skip-backoff`, and told of by the others?"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.node.containerd_view import containers_of
+from tests.node.tempolet_node import ROOT, TempoletNode, pod_manifest
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+
+@pytest.fixture(scope="module")
+def node(
+    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
+) -> Iterator[TempoletNode]:
+    """Run a node with the kubelet's own back-offs: nobody waits for them here."""
+    with TempoletNode(tmp_path_factory.mktemp("skips"), containerd, temporal) as made:
+        yield made
+
+
+def tempolet(node: TempoletNode, *words: str) -> tuple[int, str]:
+    """Run a command as an operator of this node does; gives exit code and all that it said."""
+    options = ["--tempolet-config", str(node.directory / "tempolet.json"), "--root-dir", str(node.root_dir)]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("TEMPORAL_")} | {"TZ": "UTC"}
+    command = [sys.executable, "-m", "worker.cli", *words, *options, "--hostname-override", node.name]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_crash_loop_is_restarted_at_once(node: TempoletNode) -> None:
+    """Its restart count goes on, its next back-off is as long as if it had waited, and the history says who asked."""
+    node.apply(pod_manifest("loops", "echo no luck > /dev/termination-log; exit 3"))
+    pod = f"default/loops-{node.name}"
+    first = node.until_pod("loops", lambda one: one.restarts == 2 and one.reason == "CrashLoopBackOff")
+    assert "back-off 20s restarting" in first.message
+    code, said = tempolet(node, "explain", pod)
+    assert code == 0
+    assert "waits for: CrashLoopBackOff: restart 3 of main at " in said
+    assert f"because it ended with exit 3 Error (no luck), and has ended 3 times; `tempolet skip-backoff {pod}`" in said
+    asked = time.monotonic()
+    code, said = tempolet(node, "skip-backoff", pod, "main")
+    assert (code, "restart 3 of main begins now" in said) == (0, True)
+    second = node.until_pod("loops", lambda one: one.restarts == 3 and one.reason == "CrashLoopBackOff")
+    assert time.monotonic() - asked < 15
+    assert "back-off 40s restarting" in second.message
+    attempts = sorted(
+        one.annotations["io.kubernetes.container.restartCount"] for one in containers_of(node.containerd, second.uid)
+    )
+    assert attempts[-1] == "3"
+    code, said = tempolet(node, "history", pod)
+    assert code == 0
+    assert "skipped the back-off of main (" in said
+    assert "container main started, restart 3 (" in said
+    assert "policy Always after exit 3 Error, back-off of 20.0 s skipped by " in said
+    node.remove("loops")
+    node.until(lambda: node.pod("loops") is None, "gone")
+
+
+def test_a_stop_tells_grace_and_sigkill(node: TempoletNode) -> None:
+    """A container that ignores SIGTERM is killed when its grace is over, and the history says so in its line."""
+    node.apply(pod_manifest("deaf", "trap '' TERM; sleep 3600 & wait; sleep 3600"))
+    pod = f"default/deaf-{node.name}"
+    node.until_running("deaf")
+    code, said = tempolet(node, "explain", pod)
+    assert (code, "stands: Running and ready, main runs" in said) == (0, True)
+    assert "next: if main ended now, it would start again at once (restart 1)" in said
+    code, said = tempolet(node, "skip-backoff", pod)
+    assert (code, "waits in a back-off" in said) == (1, True)
+    node.remove("deaf")
+    node.until(lambda: node.pod("deaf") is None, "gone")
+    code, said = tempolet(node, "history", pod)
+    assert "container main stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved" in said
+    assert "(asked by the file source)" in said
+    code, said = tempolet(node, "explain", pod)
+    assert (code, "the pod is gone: " in said) == (0, True)

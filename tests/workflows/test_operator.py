@@ -1,0 +1,150 @@
+"""Is an operator heard by a pod's workflow: does a skipped back-off end at once, and does it say what it waits for?"""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+
+from proto.temporal import names
+from proto.temporal.operator import BackoffsSkipped, Explanation, SentenceKind, SkipBackoff
+from proto.temporal.pod import NodeSettings, PodJson, PodOutcome
+from proto.temporal.signals import DeletionRequested, RuntimeChanged
+from tests.workflows.conftest import Node, container, pod_json
+
+SLOW = NodeSettings(image_backoff_initial=timedelta(minutes=5), host_ips=("192.0.2.1",))
+"""Back-offs that no test can await."""
+Handle = WorkflowHandle[Any, PodOutcome]
+
+
+async def skip(handle: Handle, name: str = "") -> BackoffsSkipped:
+    """Skip, as the command does."""
+    asked = SkipBackoff("root@node-1", name)
+    answer: BackoffsSkipped = await handle.execute_update(names.SKIP_BACKOFF, asked, result_type=BackoffsSkipped)
+    return answer
+
+
+async def refusal(handle: Handle, name: str = "") -> tuple[str, str]:
+    """Skip what can't be skipped; give reason and message."""
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await skip(handle, name)
+    assert isinstance(refused.value.cause, ApplicationError)
+    return refused.value.cause.type or "", refused.value.cause.message
+
+
+async def loops(node: Node, pod: PodJson) -> Handle:
+    """Start a pod and crash its container twice."""
+    handle = await node.start(pod, SLOW)
+    for restarts in (0, 1):
+        await node.until(pod, lambda one, wanted=restarts: one.ready and one.restarts == wanted)  # type: ignore[misc]
+        await node.exits(handle, "web", 1)
+    await node.until(pod, lambda one: one.reason == "CrashLoopBackOff")
+    return handle
+
+
+async def explained(handle: Handle, kind: SentenceKind) -> list[str]:
+    """Ask for an explanation; give its sentences of one kind."""
+    answer = await handle.query(names.EXPLAIN, result_type=Explanation)
+    return [one.text for one in answer.sentences if one.kind is kind]
+
+
+async def test_a_crash_loop_is_skipped_at_once(node: Node) -> None:
+    """It runs again without its ten seconds, and the next wait is twenty."""
+    pod = pod_json()
+    handle = await loops(node, pod)
+    answer = await skip(handle)
+    (one,) = answer.skipped
+    assert (answer.operator, str(one)) == ("root@node-1", "CrashLoopBackOff: restart 2 of web")
+    assert timedelta(seconds=5) < one.left <= timedelta(seconds=10)
+    await node.until(pod, lambda one: one.ready and one.restarts == 2)
+    assert (await refusal(handle))[0] == "NoBackoff"
+    await node.exits(handle, "web", 1)
+    waiting = await node.until(pod, lambda one: one.reason == "CrashLoopBackOff")
+    assert "back-off 20s restarting failed container=web" in waiting.message
+    await node.delete(handle)
+
+
+async def test_an_image_is_pulled_at_once(node: Node) -> None:
+    """Without the minutes that its failure had earned."""
+    pod = pod_json()
+    error = ApplicationError("busybox:1: not found", type="ErrImagePull", non_retryable=True)
+    node.runtime.failing[names.PULL_IMAGE] = [error]
+    handle = await node.start(pod, SLOW)
+    await node.until(pod, lambda one: one.reason == "ErrImagePull" and one.sandbox_ready)
+    assert [str(one) for one in (await skip(handle, "web")).skipped] == ["ErrImagePull: pull busybox:1 for web"]
+    await node.until(pod, lambda one: one.ready)
+    await node.delete(handle)
+
+
+async def test_a_refused_skip_leaves_no_trace(node: Node) -> None:
+    """Who asks for nothing, or for a container that is not there, is told so; the history does not grow by it."""
+    pod = pod_json(containers=[container("web"), container("log")])
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    assert await refusal(handle, "api") == (
+        "NoSuchContainer",
+        "default/web has no container 'api': it has web, log",
+    )
+    before = len((await handle.fetch_history()).events)
+    assert (await refusal(handle, "log"))[1].startswith("container log of default/web waits in no back-off")
+    assert len((await handle.fetch_history()).events) == before
+    await node.delete(handle)
+
+
+async def test_a_skip_and_a_deletion_at_once(node: Node) -> None:
+    """Whichever comes first, both are answered and the pod goes."""
+    pod = pod_json()
+    handle = await loops(node, pod)
+    wish = handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
+    answer, _ = await asyncio.gather(skip(handle), wish, return_exceptions=True)
+    assert isinstance(answer, BackoffsSkipped | WorkflowUpdateFailedError)
+    async with asyncio.timeout(20):
+        await handle.result()
+    assert not node.runtime.sandboxes
+
+
+async def test_a_skip_is_not_lost_in_a_continued_run(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is about to be continued answers it, and the next one starts the container."""
+    pod = pod_json()
+    handle = await loops(node, pod)
+    first = (await handle.describe()).run_id
+    monkeypatch.setattr("workflows.pod.SIGNALS_A_RUN", 8)
+    newest: Handle = node.client.get_workflow_handle(handle.id, result_type=PodOutcome)
+    known = RuntimeChanged("event", exited=tuple(node.runtime.containers))
+    signals = [newest.signal(names.RUNTIME_CHANGED, known) for _ in range(30)]
+    answer, _ = await asyncio.gather(skip(newest), asyncio.gather(*signals))
+    assert [one.attempt for one in answer.skipped] == [2]
+    await node.until(pod, lambda one: one.ready and one.restarts == 2)
+    assert (await newest.describe()).run_id != first
+    await node.delete(newest)
+
+
+async def test_a_pod_says_what_it_waits_for(node: Node) -> None:
+    """While an image is pulled, in a crash loop, and when it runs."""
+    pod = pod_json()
+    gate = node.runtime.held[names.PULL_IMAGE] = asyncio.Event()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.sandbox_ready)
+    assert await explained(handle, SentenceKind.UNDER_WAY) == ["pull busybox:1 (IfNotPresent)"]
+    assert await explained(handle, SentenceKind.HELD) == ["web waits for its image busybox:1, which is being pulled"]
+    assert await explained(handle, SentenceKind.NEXT) == ["if all goes well: start web"]
+    gate.set()
+    await node.until(pod, lambda one: one.ready)
+    assert await explained(handle, SentenceKind.STANDS) == ["Running and ready, web runs"]
+    assert await explained(handle, SentenceKind.NEXT) == ["if web ended now, it would start again at once (restart 1)"]
+    await node.delete(handle)
+
+
+async def test_a_crash_loop_says_when_and_what_can_be_done(node: Node) -> None:
+    """The timer's own time, the end that earned it, and the command."""
+    pod = pod_json()
+    handle = await loops(node, pod)
+    answer = await handle.query(names.EXPLAIN, result_type=Explanation)
+    (wait,) = [one for one in answer.sentences if one.kind is SentenceKind.WAITS]
+    assert (wait.text, wait.about) == ("CrashLoopBackOff: restart 2 of web", "container/web")
+    assert wait.because == "it ended with exit 1 Error, and has ended twice"
+    assert wait.remedy == "`tempolet skip-backoff default/web` ends this wait"
+    assert wait.at is not None
+    await node.delete(handle)

@@ -1,0 +1,152 @@
+"""Why each container was stopped or started again, one line each: who or what asked, how it ended, what it had to wait for.
+
+Asked by `sentences` for what starts, stops and ends containers. Everything stands in the history: a stop's request carries
+its reason, grace and since when that counts, its answer the end; a restart's back-off is the core's own rule
+(`decide/backoff.py`), asked about the ends that were told.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from proto.temporal.operator import BackoffsSkipped
+from proto.temporal.pod import ContainerState, Observed
+from proto.temporal.requests import RuntimeContainer, StartContainer, StopContainer
+from worker.commands.told import Done, Instances, Told, seconds
+from workflows.decide.backoff import Backoff, after_restart, due
+
+SIGKILLED: Final = 137
+EARLY: Final = timedelta(milliseconds=100)
+"""How far before its grace was over a SIGKILL may seem to have come: two clocks tell of it."""
+
+
+def started(told: Told, done: Done) -> Iterator[str]:
+    """Tell a start, and of a restart why it came and when."""
+    asked: StartContainer = done.asked
+    seen: RuntimeContainer = done.answer
+    known = told.of(seen.name)
+    again = f", restart {seen.attempt}" if seen.attempt else ""
+    why = restart_words(known, asked, done.at) if seen.attempt and seen.container_id != known.container_id else ""
+    new_instance(told, known, seen)
+    known.sandbox_id = asked.sandbox_id
+    yield f"container {seen.name} started{again} ({seconds(done.took)}){why}"
+    yield from ends(told, [seen])
+
+
+def new_instance(told: Told, known: Instances, seen: RuntimeContainer) -> None:
+    """Take an instance as the newest; the end of the one before it earns a back-off, as in `decide/instances.py`."""
+    if known.container_id == seen.container_id:
+        return
+    if known.container_id:
+        begun_at = seen.created_at or seen.started_at or seen.finished_at
+        ended_at = known.end.finished_at if known.end else begun_at
+        if begun_at and ended_at:
+            maximum = told.settings.max_container_restart_period
+            known.backoff = after_restart(known.backoff, ended_at, begun_at, maximum)
+    known.container_id, known.end, known.stopped_because, known.skipped_by = seen.container_id, None, "", ""
+
+
+def continued(told: Told, observed: Observed) -> None:
+    """Take over what a run begins with: the story of the run before it may be kept no longer."""
+    for name, facts in observed.containers.items():
+        known = told.of(name)
+        known.container_id, known.sandbox_id = facts.container_id, facts.sandbox_id
+        known.backoff = Backoff(facts.backoff, facts.backoff_at)
+
+
+def restart_words(known: Instances, asked: StartContainer, at: datetime) -> str:
+    """Say why a container starts again: its policy or ours, and which back-off came before."""
+    if known.end is None:
+        return ": the one before it was lost" if known.container_id else ""
+    after = f"after {end_words(known.end)}"
+    if known.stopped_because:
+        after += f" by our stop ({known.stopped_because})"
+    new = known.sandbox_id not in ("", asked.sandbox_id)
+    return f": {'in a new sandbox' if new else f'policy {policy_of(asked)}'} {after}, {backoff_words(known, at)}"
+
+
+def policy_of(asked: StartContainer) -> str:
+    """Say which restart policy holds: the container's own, else the pod's."""
+    return str(
+        asked.container.get("restartPolicy") or asked.sandbox_spec.get("spec", {}).get("restartPolicy", "Always")
+    )
+
+
+def backoff_words(known: Instances, at: datetime) -> str:
+    """Say which back-off the restart had to wait for, and who cut it short."""
+    ended_at = known.end.finished_at if known.end else None
+    delay = due(known.backoff, ended_at) - ended_at if ended_at else timedelta()
+    if ended_at is None or not delay:
+        return "without back-off"
+    if known.skipped_by:
+        return f"back-off of {seconds(delay)} skipped by {known.skipped_by} after {seconds(at - ended_at)}"
+    return f"back-off {seconds(delay)}"
+
+
+def stopped(told: Told, done: Done) -> Iterator[str]:
+    """Tell a stop in one line: how it ended, how much of its grace that took, who asked, and its last words."""
+    asked: StopContainer = done.asked
+    end: RuntimeContainer | None = done.answer
+    known = told.of(asked.name)
+    source = told.deleted_by.get(asked.reason)
+    why = f"why: {asked.reason}" + (f" (asked by the {source} source)" if source else "")
+    if end is None or end.state is not ContainerState.EXITED:
+        yield f"container {asked.name} stopped in {seconds(done.took)}, its end is not known; {why}"
+        return
+    if end.container_id in told.ended:
+        yield f"container {asked.name} had ended before it was stopped; {why}"
+        return
+    if end.finished_at and end.finished_at < asked.asked_at:
+        yield from ends(told, [end])
+        return
+    remember(told, known, end)
+    known.stopped_because = asked.reason
+    yield f"container {asked.name} stopped: {end_words(end)}, {grace_words(asked, end, done.took)}; {why}{last_words(end)}"
+
+
+def grace_words(asked: StopContainer, end: RuntimeContainer, took: timedelta) -> str:
+    """Say how much of the grace was used, and whether SIGKILL was needed."""
+    used = end.finished_at - asked.asked_at if end.finished_at else took
+    if end.exit_code == SIGKILLED and used >= asked.grace - EARLY:
+        return f"by SIGKILL after its grace of {seconds(asked.grace)}"
+    return f"after {seconds(max(used, timedelta()))} of {seconds(asked.grace)} grace"
+
+
+def ends(told: Told, containers: Iterable[RuntimeContainer]) -> Iterator[str]:
+    """Tell each container's end once, in the order in which they ended."""
+    for one in sorted(containers, key=lambda seen: (seen.finished_at is None, str(seen.finished_at), seen.attempt)):
+        if one.state is not ContainerState.EXITED or one.container_id in told.ended:
+            continue
+        remember(told, told.of(one.name), one)
+        lasted = max(one.finished_at - one.started_at, timedelta()) if one.finished_at and one.started_at else None
+        ran = f" after {seconds(lasted)}" if lasted is not None else ""
+        foreign = " (a SIGKILL that was not ours)" if one.exit_code == SIGKILLED and one.reason == "Error" else ""
+        yield f"container {one.name} ended: {end_words(one)}{foreign}{ran}{last_words(one, ': ')}"
+
+
+def remember(told: Told, known: Instances, end: RuntimeContainer) -> None:
+    """Write down that an end is told, for what starts next."""
+    told.ended.add(end.container_id)
+    new_instance(told, known, end)
+    known.end = end
+
+
+def end_words(end: RuntimeContainer) -> str:
+    """Say how it ended."""
+    return f"exit {end.exit_code}" + (f" {end.reason}" if end.reason else "")
+
+
+def last_words(end: RuntimeContainer, before: str = "; it said: ") -> str:
+    """Say its termination message."""
+    return f"{before}{end.message.strip()}" if end.message.strip() else ""
+
+
+def skipped(told: Told, answer: BackoffsSkipped) -> Iterator[str]:
+    """Tell who ended which back-offs before their time."""
+    for one in answer.skipped:
+        what = f"{one.image} ({one.reason})" if one.image else one.container
+        if not one.image:
+            told.of(one.container).skipped_by = answer.operator
+        yield f"operator {answer.operator} skipped the back-off of {what} ({seconds(one.left)} left)"
+    if not answer.skipped:
+        yield f"operator {answer.operator} asked to skip a back-off that was over already"

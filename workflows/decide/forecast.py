@@ -1,0 +1,161 @@
+"""What would happen next: the pure core, asked about a copy of the pod in which things have gone on.
+
+Asked by `explain`. Nothing is judged here a second time: an action under way is taken to have gone well and is folded as its
+answer would be, time goes on to the next wake, and `pod_actions` says what that leads to. So a rule that is new in the core
+is foretold without a word here; an action of which nobody can foretell the answer simply stays under way.
+"""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from kubernetes.client.models.v1_container import V1Container
+
+from proto.temporal.pod import ContainerState
+from proto.temporal.requests import (
+    AwaitPredecessor,
+    ImagesPresent,
+    MakePodDirectories,
+    PodSandbox,
+    PulledImage,
+    PullImage,
+    ReadImages,
+    RemoveContainer,
+    RemovePodDirectories,
+    RemovePodSandbox,
+    RunPodSandbox,
+    RuntimeContainer,
+    StartContainer,
+    StopContainer,
+    StopPodSandbox,
+)
+from workflows.decide import lifecycle
+from workflows.decide.actions import Action, key
+from workflows.decide.containers import Standing, next_attempt, standing, starts_at
+from workflows.decide.fold import Answer, fold
+from workflows.decide.instances import instance_seen, reason_of
+from workflows.decide.lifecycle import Event
+from workflows.decide.pod_actions import pod_actions
+from workflows.decide.situation import Situation
+from workflows.decide.status import pod_status
+
+LOOKS: Final = 40
+"""How often the core is asked at most; a pod of 20 containers comes up in fewer."""
+TERMINATED_BY_SIGTERM: Final = 143
+
+
+@dataclass(frozen=True, slots=True)
+class AfterEnd:
+    """What would follow if a container ended now."""
+
+    comes_back_after: timedelta | None = None
+    """None: it stays down."""
+    attempt: int = 0
+    begins: tuple[Action, ...] = ()
+    """What its end would set off besides."""
+    phase: str = ""
+    """The pod's phase for good, where the pod would be over."""
+
+
+def apart(situation: Situation) -> Situation:
+    """Copy a situation, so that what is foretold is not written down."""
+    return replace(situation, observed=copy.deepcopy(situation.observed))
+
+
+def if_all_goes_well(situation: Situation) -> Iterator[Action]:
+    """Say what would begin one after the other, until nothing is due and only a container's own end can lead on."""
+    ahead = apart(situation)
+    for _ in range(LOOKS):
+        ahead = gone_well(ahead)
+        plan = pod_actions(ahead)
+        if not plan.begin and plan.wake:
+            ahead = replace(ahead, now=max(plan.wake.at, ahead.now))
+            plan = pod_actions(ahead)
+        if not plan.begin:
+            return
+        yield from plan.begin
+        ahead = replace(ahead, busy={**ahead.busy, **{key(action): action for action in plan.begin}})
+
+
+def gone_well(ahead: Situation) -> Situation:
+    """Let what is under way go well, as far as that can be foretold, and the lifecycle follow."""
+    foreseen = [action for action in ahead.busy.values() if is_foreseeable(action)]
+    for action in foreseen:
+        fold(ahead, action, answer(ahead, action))
+    ahead = replace(ahead, busy={name: action for name, action in ahead.busy.items() if not is_foreseeable(action)})
+    while event := lifecycle.next_event(ahead):
+        ahead.observed.lifecycle = lifecycle.after(ahead.observed.lifecycle, event)
+    return ahead
+
+
+def is_foreseeable(action: Action) -> bool:
+    """Say whether all that matters of an action's answer is known if it goes well; what a re-read finds is not."""
+    return isinstance(
+        action,
+        (
+            AwaitPredecessor,
+            MakePodDirectories,
+            PullImage,
+            ReadImages,
+            RemoveContainer,
+            RemovePodDirectories,
+            RemovePodSandbox,
+            RunPodSandbox,
+            StartContainer,
+            StopContainer,
+            StopPodSandbox,
+        ),
+    )
+
+
+def answer(ahead: Situation, action: Action) -> Answer:
+    """Write the answer of an action that goes well."""
+    match action:
+        case RunPodSandbox(attempt=attempt):
+            return PodSandbox(f"next-{attempt}", attempt, ("",), ahead.now)
+        case ReadImages(images=images):
+            return ImagesPresent(dict.fromkeys(images, "next"))
+        case PullImage():
+            return PulledImage("next")
+        case StartContainer(container=container, attempt=attempt, sandbox_id=sandbox_id):
+            name, running = container["name"], ContainerState.RUNNING
+            return RuntimeContainer(
+                name, f"next-{name}-{attempt}", sandbox_id, attempt, running, created_at=ahead.now, started_at=ahead.now
+            )
+        case StopContainer(name=name, container_id=container_id):
+            return ended(ahead, name, container_id, TERMINATED_BY_SIGTERM)
+        case _:
+            return None
+
+
+def ended(ahead: Situation, name: str, container_id: str, exit_code: int) -> RuntimeContainer:
+    """Write what the runtime would tell of a container that ends now."""
+    facts = ahead.facts(name)
+    return RuntimeContainer(
+        name,
+        container_id,
+        facts.sandbox_id,
+        facts.attempt,
+        ContainerState.EXITED,
+        created_at=facts.created_at,
+        started_at=facts.started_at,
+        finished_at=ahead.now,
+        exit_code=exit_code,
+        reason=reason_of(exit_code),
+    )
+
+
+def if_it_ended(situation: Situation, container: V1Container, exit_code: int) -> AfterEnd:
+    """Say what would follow if a container that runs ended now with this code."""
+    ahead = apart(situation)
+    facts = ahead.observed.containers[container.name]
+    instance_seen(ahead, facts, ended(ahead, container.name, facts.container_id, exit_code))
+    if lifecycle.next_event(ahead) is Event.POD_FINISHED:
+        return AfterEnd(phase=pod_status(ahead).phase or "")
+    begins = tuple(one for one in pod_actions(ahead).begin if isinstance(one, StartContainer | StopContainer))
+    if standing(ahead, container) is not Standing.WANTED:
+        return AfterEnd(begins=begins)
+    at = starts_at(facts) or ahead.now
+    return AfterEnd(max(at - ahead.now, timedelta()), next_attempt(facts))
