@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from proto.refusals import read_refusals
 from tests.node.containerd_view import containers_of
 from tests.node.tempolet_node import ROOT, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
@@ -78,3 +79,41 @@ def test_a_stop_tells_grace_and_sigkill(node: TempoletNode) -> None:
     assert "(asked by the file source)" in said
     code, said = tempolet(node, "explain", pod)
     assert (code, "the pod is gone: " in said) == (0, True)
+
+
+def test_a_refused_manifest_and_a_worker_that_is_away_are_told(node: TempoletNode) -> None:
+    """Each with what to do; and when the worker is back, it answers as before."""
+    node.apply(pod_manifest("told", hostPID="maybe"))
+    pod = f"default/told-{node.name}"
+    node.until(lambda: read_refusals(node.root_dir), "the refusal")
+    code, said = tempolet(node, "explain", pod)
+    assert (code, "spec.hostPID" in said) == (0, True)
+    node.apply(pod_manifest("told"))
+    node.until_running("told")
+    node.stop("worker")
+    code, said = tempolet(node, "explain", pod)
+    assert (code, f"no worker of node {node.name} answers" in said) == (1, True)
+    node.start("worker")
+    node.until(lambda: "stands: Running and ready, main runs" in tempolet(node, "explain", pod)[1], "its answer")
+    node.remove("told")
+    node.until(lambda: node.pod("told") is None, "gone")
+
+
+def test_an_image_is_pulled_again_at_once(node: TempoletNode) -> None:
+    """Its next failure waits as long as if the first wait had been waited."""
+    manifest = pod_manifest("no-image")
+    manifest["spec"]["containers"][0]["image"] = "127.0.0.1:1/nothing:1"
+    node.apply(manifest)
+    pod = f"default/no-image-{node.name}"
+    node.until_pod("no-image", lambda one: one.reason == "ErrImagePull" and one.sandbox_ready)
+    code, said = tempolet(node, "skip-backoff", pod)
+    assert (code, "ErrImagePull: pull 127.0.0.1:1/nothing:1 for main begins now" in said) == (0, True)
+    node.until_pod("no-image", lambda one: one.reason == "ImagePullBackOff")
+    code, said = tempolet(node, "explain", pod)
+    assert "waits for: ErrImagePull: pull 127.0.0.1:1/nothing:1 again at " in said
+    assert "held back: main waits for its image 127.0.0.1:1/nothing:1, which could not be had: ErrImagePull" in said
+    code, said = tempolet(node, "history", pod)
+    assert "skipped the back-off of 127.0.0.1:1/nothing:1 (ErrImagePull) (" in said
+    assert "waits 19." in said or "waits 20." in said
+    node.remove("no-image")
+    node.until(lambda: node.pod("no-image") is None, "gone")

@@ -7,6 +7,7 @@ node, validate; before that comes what this version does not run yet, so that no
 
 import codecs
 import json
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,14 @@ from proto.temporal.pod import PodJson
 from worker.poller.manifest_json import read_json
 from worker.poller.manifest_refusal import LARGEST_FILE, LARGEST_POD, ManifestUnreadable
 from worker.poller.manifest_yaml import read_yaml
-from worker.poller.static_pod import Refused, StaticPod, api_references, place_static_pod
+from worker.poller.static_pod import (
+    DEFAULT_NAMESPACE,
+    Refused,
+    StaticPod,
+    api_references,
+    place_static_pod,
+    static_pod_name,
+)
 from workflows.decide.defaults import default_pod
 from workflows.decide.supported import POD
 from workflows.decide.validation.field_errors import invalid, required
@@ -24,6 +32,7 @@ from workflows.decide.validation.structure import read_structure
 
 _MOST_MESSAGES: Final = 20
 _CHUNK: Final = 64 * 1024
+_LONGEST_NAME: Final = 253  # characters; what is longer is no name of a pod
 
 
 def read_manifest(path: Path, data: bytes, node_name: str, now: datetime) -> StaticPod | Refused:
@@ -34,6 +43,11 @@ def read_manifest(path: Path, data: bytes, node_name: str, now: datetime) -> Sta
         return Refused(path, error.reason, (str(error),))
     if wrong := _not_a_pod(document):
         return Refused(path, "NotAPod", wrong)
+    found = _judge(path, document, node_name, now)
+    return replace(found, pod=_pod_named(document, node_name)) if isinstance(found, Refused) else found
+
+
+def _judge(path: Path, document: dict[str, Any], node_name: str, now: datetime) -> StaticPod | Refused:
     structure = read_structure(document, POD)
     if structure.faults:
         return _refused(path, "InvalidPod", (*structure.faults, *structure.not_yet))
@@ -89,6 +103,19 @@ def _not_a_pod(document: Any) -> tuple[str, ...]:
         for field, value in expected.items()
         if document.get(field) != value
     )
+
+
+def _pod_named(document: dict[str, Any], node_name: str) -> str:
+    """Say which pod a refused manifest is about, so that who asks for it finds the refusal; empty where it says no name."""
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        return ""
+    namespace = metadata.get("namespace") or DEFAULT_NAMESPACE
+    match metadata.get("name"):
+        case str(name) if isinstance(namespace, str) and 0 < len(name) <= _LONGEST_NAME >= len(namespace):
+            return f"{namespace}/{static_pod_name(name, node_name)}"
+        case _:
+            return ""
 
 
 def _refused(path: Path, reason: str, messages: tuple[str, ...]) -> Refused:

@@ -137,8 +137,8 @@ class ManifestFolder:
             entry.objection = Objection("ManifestNotJudged", f"{type(error).__name__}: {error}"[:500])
             return
         match found:
-            case Refused(reason=reason, message=message):
-                entry.objection = Objection(reason, message)
+            case Refused(reason=reason, message=message, pod=name):
+                entry.objection = Objection(reason, message, name)
             case StaticPod() as pod:
                 entry.pod, entry.objection = pod, None
 
@@ -167,7 +167,7 @@ class ManifestFolder:
         for (path, objection), since in sorted(self._since.items(), key=lambda item: item[0][0]):
             entry = self._entries.get(path)
             kept = entry.pod if entry and entry.objection else None
-            pod = objection.pod or (f"{kept.namespace}/{kept.name}" if kept else "")
+            pod = f"{kept.namespace}/{kept.name}" if kept else objection.pod
             found.append(Refusal(path, objection.reason, objection.message, since, pod, pod_kept=kept is not None))
         return tuple(found)
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from proto.temporal.pod import PodJson
 
 SOURCE: Final = "file"
+DEFAULT_NAMESPACE: Final = "default"
 CONFIG_HASH: Final = "kubernetes.io/config.hash"
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 CONFIG_SEEN: Final = "kubernetes.io/config.seen"
@@ -43,6 +44,8 @@ class Refused:
     path: Path
     reason: str
     messages: tuple[str, ...]
+    pod: str = ""
+    """The namespace/name that it would have had, where the manifest says a name."""
 
     @property
     def message(self) -> str:
@@ -58,8 +61,8 @@ def place_static_pod(path: Path, pod: PodJson, node_name: str, now: datetime) ->
     metadata, spec = dict(pod["metadata"]), dict(pod["spec"])
     uid = metadata.get("uid") or static_pod_uid(pod, node_name, path)
     metadata["uid"] = uid
-    metadata["name"] = f"{metadata['name']}-{node_name.lower()}"
-    metadata["namespace"] = metadata.get("namespace") or "default"
+    metadata["name"] = static_pod_name(metadata["name"], node_name)
+    metadata["namespace"] = metadata.get("namespace") or DEFAULT_NAMESPACE
     metadata["annotations"] = dict(metadata.get("annotations") or {}) | {
         CONFIG_HASH: uid,
         CONFIG_SOURCE: SOURCE,
@@ -69,6 +72,11 @@ def place_static_pod(path: Path, pod: PodJson, node_name: str, now: datetime) ->
     spec["tolerations"] = _with_no_execute(spec.get("tolerations") or [])
     placed = pod | {"metadata": metadata, "spec": spec}
     return StaticPod(path, placed, uid, metadata["namespace"], metadata["name"])
+
+
+def static_pod_name(name: str, node_name: str) -> str:
+    """Name a manifest's pod: the node's name makes it one of many."""
+    return f"{name}-{node_name.lower()}"
 
 
 def static_pod_uid(pod: Mapping[str, Any], node_name: str, path: Path) -> str:

@@ -270,3 +270,21 @@ def test_any_bytes_are_answered(data: bytes) -> None:
         assert answer.messages
         assert answer.message.isprintable()
         assert answer.message.encode()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "pod"),
+    [
+        pytest.param(b"{name: web}", "default/web-n1", id="its-name-on-this-node"),
+        pytest.param(b"{name: web, namespace: shop}", "shop/web-n1", id="in-its-namespace"),
+        pytest.param(b"{namespace: shop}", "", id="no-name"),
+        pytest.param(b"{name: 7}", "", id="a-name-that-is-none"),
+        pytest.param(b"[web]", "", id="no-metadata"),
+        pytest.param(b"{name: " + b"x" * 254 + b"}", "", id="longer-than-any-name"),
+    ],
+)
+def test_a_refusal_says_which_pod_it_is_about(metadata: bytes, pod: str) -> None:
+    """So that who asks for the pod finds out why it is not there."""
+    refused = read(POD.replace(b"{name: web}", metadata) + b"  hostPID: maybe\n")
+    assert isinstance(refused, Refused)
+    assert refused.pod == pod
