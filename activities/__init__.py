@@ -36,6 +36,7 @@ def activities(services: NodeServices) -> list[Callable[..., Any]]:
         images.pull_image,
         containers.start_container,
         containers.stop_container,
+        containers.shorten_stop,
         containers.remove_container,
         RuntimeFactsActivities(services).read_pod_runtime,
     ]

@@ -91,6 +91,12 @@ CALLS: Final[dict[type, Call]] = {
         timedelta(minutes=5),
         lambda asked: f"stop {asked.name}, grace {asked.grace.total_seconds():g} s: {asked.reason}",
     ),
+    requests.ShortenStop: Call(
+        names.SHORTEN_STOP,
+        requests.RuntimeContainer,
+        timedelta(minutes=5),
+        lambda asked: f"stop {asked.name} sooner, grace {asked.grace.total_seconds():g} s: {asked.reason}",
+    ),
     requests.RemoveContainer: Call(
         names.REMOVE_CONTAINER, None, timedelta(minutes=5), lambda asked: f"remove dead {asked.name}"
     ),
@@ -107,4 +113,4 @@ CALLS: Final[dict[type, Call]] = {
 def time_limit(action: Action) -> timedelta:
     """Say how long one try may take; a stop has its grace on top."""
     limit = CALLS[type(action)].within
-    return limit + action.grace if isinstance(action, requests.StopContainer) else limit
+    return limit + action.grace if isinstance(action, requests.StopContainer | requests.ShortenStop) else limit

@@ -89,9 +89,8 @@ class PodWorkflow:
     def advance_lifecycle(self) -> None:
         """Move through sync, terminating, terminated as far as the facts go."""
         while event := lifecycle.next_event(self.situation()):
-            self.observed.lifecycle = lifecycle.after(self.observed.lifecycle, event)
+            lifecycle.happened(self.situation(), event)
             self.give_up_waiting()
-            self.observed.waiting_for = ""
 
     def give_up_waiting(self) -> None:
         """Wait no longer for images and predecessors: a pod that goes needs none, a new run asks for them again."""
@@ -193,9 +192,8 @@ class PodWorkflow:
         """What is left to say of the pod."""
         situation = self.situation()
         line = status.headline(situation, last := status.pod_status(situation))
-        deletion = self.observed.deletion
-        reason = deletion.reason if deletion else line.reason
-        return PodOutcome(last.phase or "", reason, line.restarts, deletion.message if deletion else line.message)
+        why = self.observed.eviction or self.observed.deletion or line
+        return PodOutcome(last.phase or "", why.reason, line.restarts, why.message)
 
     # --- what it is told and asked
 

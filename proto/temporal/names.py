@@ -34,6 +34,7 @@ READ_IMAGES: Final = "ReadImages"
 PULL_IMAGE: Final = "PullImage"
 START_CONTAINER: Final = "StartContainer"
 STOP_CONTAINER: Final = "StopContainer"
+SHORTEN_STOP: Final = "ShortenStop"
 REMOVE_CONTAINER: Final = "RemoveContainer"
 READ_POD_RUNTIME: Final = "ReadPodRuntime"
 

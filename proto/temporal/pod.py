@@ -147,6 +147,17 @@ class Deletion:
     grace: timedelta
     reason: str
     message: str = ""
+    grace_asked_at: datetime | None = None
+    """When that grace was asked for; None: with the deletion itself."""
+
+
+@dataclass(slots=True)
+class Eviction:
+    """This node ends the pod though its source wants it: what status.reason and status.message say once it has ended."""
+
+    at: datetime
+    reason: str
+    message: str
 
 
 @dataclass(slots=True)
@@ -170,6 +181,7 @@ class Observed:
     failures: dict[str, Failure] = field(default_factory=dict)
     """By action key."""
     deletion: Deletion | None = None
+    eviction: Eviction | None = None
     cleaned: bool = False
     """Nothing of the pod is left on the node."""
     heard: dict[str, int] = field(default_factory=dict)

@@ -163,6 +163,19 @@ class StopContainer:
 
 
 @dataclass(frozen=True, slots=True)
+class ShortenStop:
+    """Let a stop that is under way end sooner, by a second one with a shorter grace; answers as StopContainer."""
+
+    pod: PodKey
+    name: str
+    container_id: str
+    grace: timedelta
+    asked_at: datetime
+    """The shorter grace counts from here."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveContainer:
     """Remove a dead container; its log files stay until the pod goes."""
 

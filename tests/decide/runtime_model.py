@@ -24,6 +24,7 @@ from proto.temporal.requests import (
     RunPodSandbox,
     RuntimeContainer,
     RuntimeSandbox,
+    ShortenStop,
     StartContainer,
     StopContainer,
     StopPodSandbox,
@@ -101,7 +102,7 @@ class RuntimeModel:
                 self.remove_sandbox(sandbox_id)
             case StartContainer():
                 return self.start(action)
-            case StopContainer():
+            case StopContainer() | ShortenStop():
                 return self.stop(action)
             case RemoveContainer(container_id=container_id):
                 self.containers.pop(container_id, None)
@@ -163,7 +164,7 @@ class RuntimeModel:
         self.containers[made.container_id] = made
         return made
 
-    def stop(self, action: StopContainer) -> RuntimeContainer:
+    def stop(self, action: StopContainer | ShortenStop) -> RuntimeContainer:
         """Stop a container; one that is gone has ended, nobody can say how."""
         found = self.containers.get(action.container_id)
         if found is None:

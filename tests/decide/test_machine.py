@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import ContainerState, Lifecycle
-from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from proto.temporal.signals import PodListed, RuntimeChanged
 from tests.decide.driven_pod import DrivenPod
 from tests.decide.situations import IMAGE, pod
 from workflows.decide import hints
@@ -37,14 +37,23 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         head_start=st.sampled_from([0, 0, 1, 2, 3, 4, 5, 8, 13, 25]),
         behaviour=st.sampled_from(sorted(BEHAVIOURS, reverse=True)),
         present=st.booleans(),
+        deadline=st.sampled_from([None, None, None, 1, 20, 400]),
     )
     def listed(
-        self, policy: str, init: int, regular: int, pull: str, head_start: int, behaviour: int, present: bool
+        self,
+        policy: str,
+        init: int,
+        regular: int,
+        pull: str,
+        head_start: int,
+        behaviour: int,
+        present: bool,
+        deadline: int | None,
     ) -> None:
         """A source lists the pod."""
         first = [f"init{number}" for number in range(init)]
         names = [f"main{number}" for number in range(regular)]
-        source = pod(*names, init=first, restartPolicy=policy)
+        source = pod(*names, init=first, restartPolicy=policy, activeDeadlineSeconds=deadline)
         for one in (*source["spec"].get("initContainers", ()), *source["spec"]["containers"]):
             one["imagePullPolicy"] = pull
         self.is_listed(source, tuple(first), behaviour)
@@ -157,9 +166,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         """The pod shall go."""
         if not really:
             return
-        asked = None if grace is None else timedelta(seconds=grace)
-        hints.hear(self.situation(), DeletionRequested("file", "ManifestRemoved", grace=asked))
-        self.step()
+        self.is_deleted(None if grace is None else timedelta(seconds=grace))
 
     @rule()
     def listed_again(self) -> None:
@@ -212,8 +219,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         """Whatever happened, a deleted pod goes and leaves nothing."""
         if not hasattr(self, "over") or self.over:
             return
-        hints.hear(self.situation(), DeletionRequested("file", "ManifestRemoved"))
-        self.step()
+        self.is_deleted()
         self.settle()
         assert self.over
 

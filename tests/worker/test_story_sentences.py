@@ -56,6 +56,16 @@ def recorded() -> Recorder:
             id="stopped",
         ),
         pytest.param(
+            names.SHORTEN_STOP,
+            requests.ShortenStop(POD, "web", "c1", timedelta(seconds=1), START, "ManifestRemoved"),
+            seen(exit_code=137, reason="Error"),
+            [
+                "the stop of container web was shortened to 1.00 s of grace",
+                "container web stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved",
+            ],
+            id="shortened",
+        ),
+        pytest.param(
             names.STOP_CONTAINER,
             requests.StopContainer(POD, "web", "c1", timedelta(seconds=1), START, "ManifestRemoved"),
             None,

@@ -220,6 +220,12 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
         lambda asked: f"stopping container {asked.name}",
         container_sentences.stopped,
     ),
+    names.SHORTEN_STOP: ActivityRow(
+        requests.ShortenStop,
+        requests.RuntimeContainer | None,
+        lambda asked: f"shortening the stop of container {asked.name}",
+        container_sentences.shortened,
+    ),
     names.REMOVE_CONTAINER: ActivityRow(
         requests.RemoveContainer,
         None,

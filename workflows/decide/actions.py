@@ -19,6 +19,7 @@ from proto.temporal.requests import (
     RemovePodDirectories,
     RemovePodSandbox,
     RunPodSandbox,
+    ShortenStop,
     StartContainer,
     StopContainer,
     StopPodSandbox,
@@ -35,6 +36,7 @@ Action = (
     | PullImage
     | StartContainer
     | StopContainer
+    | ShortenStop
     | RemoveContainer
     | ReadPodRuntime
 )
@@ -85,6 +87,8 @@ def key(action: Action) -> str:  # noqa: C901 - a table, one row a kind
             return container_key(container["name"])
         case StopContainer(name=name):
             return container_key(name)
+        case ShortenStop(name=name, grace=grace, asked_at=asked_at):
+            return f"{container_key(name)}/by-{asked_at + grace:%H:%M:%S}"  # one after the other may shorten it further
         case RemoveContainer(container_id=container_id):
             return f"remove-container/{container_id}"
         case ReadPodRuntime():

@@ -60,12 +60,18 @@ def stands(situation: Situation) -> str:
         return f"it is going, {said_running(situation)}: {why} (grace {span(deletion.grace)})"
     if observed.lifecycle is Lifecycle.TERMINATED:
         gone = "every container is down, and what is left of it is being removed"
-        return f"{status.phase}: {gone if deletion else 'it has finished, and its source still lists it'}"
+        return f"{status.phase}: {gone if deletion else why_done(situation) + ', and its source still lists it'}"
     if observed.lifecycle is Lifecycle.TERMINATING:
-        return f"{status.phase}: it has finished and is being stopped"
+        return f"{status.phase}: {why_done(situation)}, and it is being stopped"
     line = headline(situation, status)
     reason = f", {'last reason ' if line.ready else ''}{line.reason}" if line.reason else ""
     return f"{status.phase} and {'ready' if line.ready else 'not ready'}, {said_running(situation)}{reason}"
+
+
+def why_done(situation: Situation) -> str:
+    """Say why nothing of the pod will run again though its source lists it."""
+    eviction = situation.observed.eviction
+    return f"{eviction.reason} ({eviction.message})" if eviction else "it has finished"
 
 
 def said_running(situation: Situation) -> str:

@@ -29,6 +29,7 @@ from proto.temporal.requests import (
     RemovePodSandbox,
     RunPodSandbox,
     RuntimeContainer,
+    ShortenStop,
     StartContainer,
     StopContainer,
     StopPodSandbox,
@@ -51,6 +52,7 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
             observed.directories = True
         case AwaitPredecessor(), _:
             observed.waiting_for = ""
+            observed.started_at = situation.now  # until now it was not active, and no deadline counts that
         case ReadImages(), ImagesPresent(image_refs=image_refs):
             images_read(situation, action, image_refs)
         case PullImage(image=image, policy=policy), PulledImage(image_ref=image_ref):
@@ -63,7 +65,7 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
             sandbox_removed(observed, sandbox_id)
         case StartContainer(), RuntimeContainer() as seen:
             instance_started(situation, action, seen)
-        case StopContainer(name=name, reason=reason), _:
+        case StopContainer(name=name, reason=reason) | ShortenStop(name=name, reason=reason), _:
             container_stopped(situation, name, reason, answer if isinstance(answer, RuntimeContainer) else None)
         case RemoveContainer(name=name, container_id=container_id), _:
             left = tuple(one for one in observed.dead_containers.get(name, ()) if one != container_id)

@@ -27,6 +27,7 @@ from proto.temporal.requests import (
     RemovePodSandbox,
     RunPodSandbox,
     RuntimeContainer,
+    ShortenStop,
     StartContainer,
     StopContainer,
     StopPodSandbox,
@@ -86,7 +87,7 @@ def gone_well(ahead: Situation) -> Situation:
         fold(ahead, action, answer(ahead, action))
     ahead = replace(ahead, busy={name: action for name, action in ahead.busy.items() if not is_foreseeable(action)})
     while event := lifecycle.next_event(ahead):
-        ahead.observed.lifecycle = lifecycle.after(ahead.observed.lifecycle, event)
+        lifecycle.happened(ahead, event)
     return ahead
 
 
@@ -103,6 +104,7 @@ def is_foreseeable(action: Action) -> bool:
             RemovePodDirectories,
             RemovePodSandbox,
             RunPodSandbox,
+            ShortenStop,
             StartContainer,
             StopContainer,
             StopPodSandbox,
@@ -124,7 +126,7 @@ def answer(ahead: Situation, action: Action) -> Answer:
             return RuntimeContainer(
                 name, f"next-{name}-{attempt}", sandbox_id, attempt, running, created_at=ahead.now, started_at=ahead.now
             )
-        case StopContainer(name=name, container_id=container_id):
+        case StopContainer(name=name, container_id=container_id) | ShortenStop(name=name, container_id=container_id):
             return ended(ahead, name, container_id, TERMINATED_BY_SIGTERM)
         case _:
             return None
