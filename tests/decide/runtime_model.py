@@ -10,6 +10,7 @@ from datetime import datetime
 
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
+    HookEnded,
     ImagesPresent,
     MakePodDirectories,
     PodRuntime,
@@ -21,10 +22,10 @@ from proto.temporal.requests import (
     RemoveContainer,
     RemovePodDirectories,
     RemovePodSandbox,
+    RunHook,
     RunPodSandbox,
     RuntimeContainer,
     RuntimeSandbox,
-    ShortenStop,
     StartContainer,
     StopContainer,
     StopPodSandbox,
@@ -53,6 +54,8 @@ class RuntimeModel:
     """(sandbox, init container) that truly ended well."""
     exit_codes: dict[str, int] = field(default_factory=dict)
     """How each container truly ended, for ever."""
+    hooks_fail: set[str] = field(default_factory=set)
+    """Containers whose hooks fail."""
     forgotten: bool = False
     """Whether the core may not know of all this: its history is lost, and it has not read the runtime yet."""
     ids: "itertools.count[int]" = field(default_factory=itertools.count)
@@ -102,7 +105,9 @@ class RuntimeModel:
                 self.remove_sandbox(sandbox_id)
             case StartContainer():
                 return self.start(action)
-            case StopContainer() | ShortenStop():
+            case RunHook(container_id=container_id):
+                return self.run_hook(container_id)
+            case StopContainer():
                 return self.stop(action)
             case RemoveContainer(container_id=container_id):
                 self.containers.pop(container_id, None)
@@ -164,7 +169,14 @@ class RuntimeModel:
         self.containers[made.container_id] = made
         return made
 
-    def stop(self, action: StopContainer | ShortenStop) -> RuntimeContainer:
+    def run_hook(self, container_id: str) -> HookEnded:
+        """Run a hook, perhaps for the second time; one whose container does not run fails."""
+        found = self.containers.get(container_id)
+        if found is None or found.state is not ContainerState.RUNNING:
+            return HookEnded(succeeded=False, message="container is not running")
+        return HookEnded(succeeded=container_id not in self.hooks_fail)
+
+    def stop(self, action: StopContainer) -> RuntimeContainer:
         """Stop a container; one that is gone has ended, nobody can say how."""
         found = self.containers.get(action.container_id)
         if found is None:

@@ -36,7 +36,6 @@ def conditions(
     return [
         V1PodCondition(
             type=name,
-            observed_generation=situation.generation,
             status="True" if verdict.holds else "False",
             reason=verdict.reason,
             message=verdict.message,
