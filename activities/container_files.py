@@ -9,6 +9,7 @@ from typing import Final
 
 from activities.network import hosts_file, on_host_network
 from activities.node_services import NodeServices
+from activities.termination_messages import message_mount
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.requests import StartContainer
 
@@ -35,7 +36,7 @@ def container_mounts(services: NodeServices, request: StartContainer, attempt: i
         paths.container(name).mkdir(mode=0o750, parents=True, exist_ok=True)
         message = paths.termination_message(name, attempt)
         _write(message, "", _MESSAGE_MODE)
-        mounts.append(cri.Mount(container_path=message_path, host_path=str(message)))
+        mounts.append(cri.Mount(container_path=message_mount(message_path), host_path=str(message)))
     return mounts
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
+from activities.going_pods import GoingPods
 from activities.image_pulls import ImagePulls
 from activities.pod_locks import PodLocks
 from activities.pod_paths import PodPaths
@@ -45,6 +46,7 @@ class NodeServices:
     cgroups: Cgroups
     pulls: ImagePulls
     locks: PodLocks = field(default_factory=PodLocks)
+    going: GoingPods = field(default_factory=GoingPods)
 
     @property
     def endpoint(self) -> str:

@@ -15,6 +15,7 @@ from temporalio.exceptions import ApplicationError
 from activities.container_config import POD_UID, SandboxInputs, sandbox_config
 from activities.directories import make_directories
 from activities.errors import PREDECESSOR_PRESENT, CriError, Remedy, failed, translated
+from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
 from activities.network import NodeDns, network_failure, on_host_network, pod_resolver, read_node_file
 from activities.node_services import NodeServices
@@ -45,15 +46,21 @@ class SandboxActivities:
     async def run_pod_sandbox(self, request: RunPodSandbox) -> PodSandbox:
         """Find the pod's ready sandbox of this attempt or a later one, or make one.
 
-        Raises FailedToMakePodDataDirectories, PredecessorPresent, NetworkNotReady or FailedCreatePodSandBox. The answer
-        names the attempt used.
+        Raises FailedToMakePodDataDirectories, PredecessorPresent, NetworkNotReady or FailedCreatePodSandBox, this also when
+        the pod begins to go while the runtime hangs. The answer names the attempt used.
         """
         pod = request.pod
         async with heartbeating(f"run the sandbox of {pod}"), self._services.locks.hold(f"{pod.namespace}/{pod.name}"):
             if request.containers:
                 await make_directories(self._services, pod, request.containers)
             try:
-                return await self._find_or_run(request)
+                return await self._services.going.unless_it_goes(pod.uid, self._find_or_run(request))
+            except GivenUpError:
+                waited = self._services.going.given_up_after.total_seconds()
+                message = (
+                    f"the runtime had not made the sandbox of {pod} {waited:g} s after the pod began to go: given up"
+                )
+                raise failed(_NOT_MADE, message) from None
             except CriError as error:
                 raise await self._not_made(request, error) from error
             except (OSError, ValueError) as error:  # the cgroup, resolv.conf, a quantity

@@ -5,7 +5,7 @@ a thread.
 """
 
 import os
-from collections import deque
+import posixpath
 from pathlib import Path
 from typing import Final
 
@@ -18,9 +18,14 @@ MAX_LOG_LINES: Final = 80
 _LOG_TAIL: Final = 64 * 1024
 
 
+def message_mount(path: str) -> str:
+    """Say where in the container the file lies: a path that is not absolute counts from the root."""
+    return "/" + posixpath.normpath(f"/{path}").lstrip("/") if path else ""
+
+
 def termination_message(status: cri.ContainerStatus) -> str:
     """Join the runtime's own message and what the container left."""
-    path = status.annotations.get(TERMINATION_MESSAGE_PATH, "")
+    path = message_mount(status.annotations.get(TERMINATION_MESSAGE_PATH, ""))
     policy = status.annotations.get(TERMINATION_MESSAGE_POLICY, "")
     said = "".join(_left_in(Path(mount.host_path)) for mount in status.mounts if path and mount.container_path == path)
     from_logs = policy == "FallbackToLogsOnError" and status.exit_code != 0 and status.reason != "ContainerCannotRun"
@@ -39,17 +44,20 @@ def _left_in(path: Path) -> str:
 
 
 def _log_tail(path: Path) -> str:
-    """Read the last lines of a CRI log, without time, stream and tag; a line tagged P goes on in the next."""
+    """Read the last lines of a CRI log, without time, stream and tags; a line tagged P goes on in the next."""
     try:
-        lines = deque(_tail(path, _LOG_TAIL).splitlines(), maxlen=MAX_LOG_LINES)
+        tail = _tail(path, _LOG_TAIL)
     except OSError as error:
         return f"Error on reading termination message from logs: {error.strerror}"
+    lines = tail.removesuffix(b"\n").split(b"\n")  # at nothing else: what a program prints may hold carriage returns
+    if len(tail) == _LOG_TAIL:
+        del lines[0]  # cut off in its middle
     text = b""
-    for line in lines:
+    for line in lines[-MAX_LOG_LINES:]:
         match line.split(b" ", 3):
-            case [_, _, tag, said]:
-                text += said if tag == b"P" else said + b"\n"
-            case _:  # cut off in its middle
+            case [_, _, tags, said]:
+                text += said if tags.split(b":")[0] == b"P" else said + b"\n"
+            case _:  # nobody's words: the runtime died while it wrote them
                 continue
     return text[-MAX_LOG_BYTES:].decode(errors="replace")
 

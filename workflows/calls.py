@@ -85,17 +85,17 @@ CALLS: Final[dict[type, Call]] = {
         timedelta(minutes=5),
         lambda asked: f"start {asked.container['name']}" + (f", restart {asked.attempt}" if asked.attempt else ""),
     ),
-    requests.RunHook: Call(
-        names.RUN_HOOK,
-        requests.HookEnded,
-        timedelta(days=365),  # Kubernetes sets a postStart hook no time; a preStop hook ends itself with its grace
-        lambda asked: f"{asked.hook} of {asked.name}" + (f": {asked.reason}" if asked.reason else ""),
-    ),
     requests.StopContainer: Call(
         names.STOP_CONTAINER,
         requests.RuntimeContainer,
         timedelta(minutes=5),
         lambda asked: f"stop {asked.name}, grace {asked.grace.total_seconds():g} s: {asked.reason}",
+    ),
+    requests.ShortenStop: Call(
+        names.SHORTEN_STOP,
+        requests.RuntimeContainer,
+        timedelta(minutes=5),
+        lambda asked: f"stop {asked.name} sooner, grace {asked.grace.total_seconds():g} s: {asked.reason}",
     ),
     requests.RemoveContainer: Call(
         names.REMOVE_CONTAINER, None, timedelta(minutes=5), lambda asked: f"remove dead {asked.name}"
@@ -113,4 +113,4 @@ CALLS: Final[dict[type, Call]] = {
 def time_limit(action: Action) -> timedelta:
     """Say how long one try may take; a stop has its grace on top."""
     limit = CALLS[type(action)].within
-    return limit + action.grace if isinstance(action, requests.StopContainer) else limit
+    return limit + action.grace if isinstance(action, requests.StopContainer | requests.ShortenStop) else limit

@@ -21,7 +21,7 @@ from proto.temporal.requests import AwaitPredecessor, PullImage
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from workflows import publish
 from workflows.calls import CALLS
-from workflows.decide import conditions, hints, hooks, lifecycle, skips, status
+from workflows.decide import conditions, hints, lifecycle, skips, status
 from workflows.decide.actions import Action, key
 from workflows.decide.explain import explanation
 from workflows.decide.fold import Answer, fold, fold_failure
@@ -89,23 +89,15 @@ class PodWorkflow:
     def advance_lifecycle(self) -> None:
         """Move through sync, terminating, terminated as far as the facts go."""
         while event := lifecycle.next_event(self.situation()):
-            self.observed.lifecycle = lifecycle.after(self.observed.lifecycle, event)
+            lifecycle.happened(self.situation(), event)
             self.give_up_waiting()
-            self.observed.waiting_for = ""
-        self.give_up(hooks.given_up(self.situation()))
 
     def give_up_waiting(self) -> None:
         """Wait no longer for images and predecessors: a pod that goes needs none, a new run asks for them again."""
-        waits = [
-            name for name, (action, _) in self.under_way.items() if isinstance(action, PullImage | AwaitPredecessor)
-        ]
-        self.give_up(waits)
-
-    def give_up(self, names: list[str]) -> None:
-        """Cancel what is under way by these keys."""
-        for name in names:
-            _, task = self.under_way.pop(name)
-            task.cancel()
+        for name, (action, task) in list(self.under_way.items()):
+            if isinstance(action, PullImage | AwaitPredecessor):
+                task.cancel()
+                del self.under_way[name]
 
     def begin_what_is_due(self) -> Plan:
         """Begin every action that is decided; a run that is about to be continued begins nothing more."""
@@ -200,9 +192,8 @@ class PodWorkflow:
         """What is left to say of the pod."""
         situation = self.situation()
         line = status.headline(situation, last := status.pod_status(situation))
-        deletion = self.observed.deletion
-        reason = deletion.reason if deletion else line.reason
-        return PodOutcome(last.phase or "", reason, line.restarts, deletion.message if deletion else line.message)
+        why = self.observed.eviction or self.observed.deletion or line
+        return PodOutcome(last.phase or "", why.reason, line.restarts, why.message)
 
     # --- what it is told and asked
 

@@ -139,14 +139,6 @@ class RuntimeClient:
         status: cri.ContainerStatus = answer.status
         return status
 
-    async def exec_sync(self, container_id: str, command: Sequence[str], seconds: int = 0) -> cri.ExecSyncResponse:
-        """Run a command in a container and answer its exit code and output; 0 seconds: however long it takes."""
-        request = cri.ExecSyncRequest(container_id=container_id, cmd=command, timeout=seconds)
-        answer: cri.ExecSyncResponse = await self._ask(
-            self._runtime.ExecSync, request, seconds + REQUEST_SECONDS if seconds else None
-        )
-        return answer
-
     async def container_events(self) -> AsyncIterator[cri.ContainerEventResponse]:
         """Follow the runtime's events until it goes away (CriError); containerd before 2.0 shares one stream."""
         try:
@@ -168,7 +160,7 @@ class RuntimeClient:
         answer = await self._ask(self._images.PullImage, request, PULL_SECONDS)
         return str(answer.image_ref)
 
-    async def _ask(self, method: Any, request: Any, deadline: float | None = READ_SECONDS) -> Any:
+    async def _ask(self, method: Any, request: Any, deadline: float = READ_SECONDS) -> Any:
         call = type(request).__name__.removesuffix("Request")
         try:
             return await method(request, timeout=deadline)

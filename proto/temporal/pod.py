@@ -66,25 +66,6 @@ class Exit:
     finished_at: datetime | None = None
 
 
-class Hook(StrEnum):
-    """A container's lifecycle hooks, the API's words."""
-
-    POST_START = "postStart"
-    PRE_STOP = "preStop"
-
-
-@dataclass(frozen=True, slots=True)
-class HookOutcome:
-    """How a hook of one instance ended; once it is known, the hook is not run again for that instance."""
-
-    container_id: str
-    succeeded: bool
-    message: str = ""
-    asked_at: datetime | None = None
-    """Of a preStop hook: when the stop was asked for, from where its grace counts."""
-    ended_at: datetime | None = None
-
-
 @dataclass(slots=True)
 class ContainerFacts:
     """What is known of one container of the pod, by its name in the spec."""
@@ -118,8 +99,6 @@ class ContainerFacts:
     """Init containers: the sandbox in which it succeeded; never inferred from what CRI still remembers."""
     stop_reason: str = ""
     """Who stopped it and why, when we did."""
-    post_start: HookOutcome | None = None
-    pre_stop: HookOutcome | None = None
 
 
 @dataclass(slots=True)
@@ -168,6 +147,17 @@ class Deletion:
     grace: timedelta
     reason: str
     message: str = ""
+    grace_asked_at: datetime | None = None
+    """When that grace was asked for; None: with the deletion itself."""
+
+
+@dataclass(slots=True)
+class Eviction:
+    """This node ends the pod though its source wants it: what status.reason and status.message say once it has ended."""
+
+    at: datetime
+    reason: str
+    message: str
 
 
 @dataclass(slots=True)
@@ -191,6 +181,7 @@ class Observed:
     failures: dict[str, Failure] = field(default_factory=dict)
     """By action key."""
     deletion: Deletion | None = None
+    eviction: Eviction | None = None
     cleaned: bool = False
     """Nothing of the pod is left on the node."""
     heard: dict[str, int] = field(default_factory=dict)

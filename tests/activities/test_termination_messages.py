@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.termination_messages import MAX_BYTES, MAX_LOG_BYTES, MAX_LOG_LINES, termination_message
+from activities.termination_messages import MAX_BYTES, MAX_LOG_BYTES, MAX_LOG_LINES, message_mount, termination_message
 from proto.cri.v1 import api_pb2 as cri
 
 LOG = "2026-11-21T12:00:00Z stdout F first\n2026-11-21T12:00:01Z stderr P half \n2026-11-21T12:00:01Z stderr F line\n"
@@ -68,6 +68,47 @@ def test_both_are_bounded(tmp_path: Path) -> None:
     )
     assert told.splitlines() == [f"{number:04}" for number in range(200 - MAX_LOG_LINES, 200)]
     assert len(told) < MAX_LOG_BYTES
+
+
+def log_message(tmp_path: Path, log: str) -> str:
+    """Answer the message of a failure that left only a log."""
+    (tmp_path / "0.log").write_text(log, newline="")
+    policy = {"io.kubernetes.container.terminationMessagePolicy": LOGS}
+    return termination_message(cri.ContainerStatus(exit_code=1, log_path=str(tmp_path / "0.log"), annotations=policy))
+
+
+@pytest.mark.parametrize(
+    ("log", "message"),
+    [
+        pytest.param("", "", id="empty"),
+        pytest.param("T stdout F 10%\rT stdout F 20%\n", "10%\rT stdout F 20%\n", id="a-carriage-return-ends-no-line"),
+        pytest.param("T stdout P:x half\nT stdout F:x  line\n", "half line\n", id="more-tags-than-one"),
+        pytest.param("T stdout F first\nT std", "first\n", id="the-runtime-died-while-it-wrote"),
+        pytest.param(
+            "".join(f"T stdout F {n} {'x' * 15_000}\n" for n in range(9)), f"{'x' * 2047}\n", id="the-end-of-long-lines"
+        ),
+        pytest.param(
+            f"T stdout F a {'b c ' * 16_384}\nT stdout F end\n", "end\n", id="a-line-that-was-cut-off-is-nobody-s-words"
+        ),
+    ],
+)
+def test_the_end_of_a_log(tmp_path: Path, log: str, message: str) -> None:
+    """80 lines and 2 KiB at the most, without what the runtime wrote around them."""
+    assert log_message(tmp_path, log) == message
+
+
+@pytest.mark.parametrize(
+    ("path", "inside"),
+    [
+        pytest.param("/dev/termination-log", "/dev/termination-log", id="absolute"),
+        pytest.param("tmp/../last-words", "/last-words", id="relative"),
+        pytest.param("//last-words/", "/last-words", id="untidy"),
+        pytest.param("", "", id="none"),
+    ],
+)
+def test_where_the_file_lies(path: str, inside: str) -> None:
+    """A path that is not absolute counts from the container's root."""
+    assert message_mount(path) == inside
 
 
 def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path) -> None:

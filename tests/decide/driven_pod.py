@@ -4,32 +4,35 @@
 """
 
 import copy
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
-from proto.temporal.pod import ContainerState, Hook, Observed, PodJson
+from proto.temporal.pod import Lifecycle, Observed, PodJson
 from proto.temporal.requests import (
     AwaitPredecessor,
     PullImage,
     ReadImages,
-    RunHook,
     RunPodSandbox,
+    ShortenStop,
     StartContainer,
     StopContainer,
 )
-from proto.temporal.signals import RuntimeChanged
+from proto.temporal.signals import DeletionRequested, RuntimeChanged
 from tests.decide.runtime_model import Refused, RuntimeModel
 from tests.decide.situations import KEY, NOW
-from workflows.decide import conditions, hints, hooks, lifecycle
+from workflows.decide import conditions, hints, lifecycle
 from workflows.decide.actions import Action, Wake, key
 from workflows.decide.fold import Answer, fold, fold_failure
+from workflows.decide.grace import SHORTEST
 from workflows.decide.instances import UNKNOWN_REASON
 from workflows.decide.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.situation import Situation
 from workflows.decide.status import pod_status
 
 STEPS_TO_SETTLE = 400
+OWN_GRACE = timedelta(seconds=30)
+"""What `situations.pod` asks for."""
 TERMINAL = ("Succeeded", "Failed")
 
 
@@ -54,8 +57,8 @@ class DrivenPod:
         self.wake: Wake | None = None
         self.restarts: dict[str, int] = {}
         self.known_exits: dict[str, int] = {}
-        self.hooks_known: set[str] = set()
         self.final_phase = ""
+        self.wishes: set[tuple[datetime, timedelta]] = set()
         self.over = False
         self.step()
 
@@ -78,30 +81,38 @@ class DrivenPod:
         if self.over:
             return
         while event := lifecycle.next_event(self.situation()):
-            self.observed.lifecycle = lifecycle.after(self.observed.lifecycle, event)
+            lifecycle.happened(self.situation(), event)
             for name, action in list(self.under_way.items()):
                 if isinstance(action, PullImage | AwaitPredecessor):
                     del self.under_way[name]
                     self.answers.pop(name, None)
-            self.observed.waiting_for = ""
-        for name in hooks.given_up(self.situation()):
-            del self.under_way[name]
-            self.answers.pop(name, None)
         if is_over(self.situation()):
             self.end_of_life()
             return
         plan = self.decide()
         for action in plan.begin:
             assert key(action) not in self.under_way, "two actions of one key"
-            if self.observed.deletion:
+            if self.observed.lifecycle is not Lifecycle.SYNC:
                 assert not isinstance(action, StartContainer | RunPodSandbox | ReadImages | PullImage), (
-                    "nothing begins after deletion"
+                    "nothing begins in a pod that goes"
                 )
-            self.look_at_hooks(action)
+                if isinstance(action, StopContainer | ShortenStop):
+                    assert (action.asked_at, action.grace) in self.graces(), "a grace that somebody asked for"
             self.under_way[key(action)] = action
         assert sum(isinstance(one, StartContainer) for one in self.under_way.values()) <= 1, "one start at a time"
         self.wake = plan.wake
         self.look_at_status()
+
+    def graces(self) -> set[tuple[datetime, timedelta]]:
+        """Say which graces were asked for: by a deletion, or by the pod itself when it was evicted."""
+        eviction = self.observed.eviction
+        return self.wishes | ({(eviction.at, OWN_GRACE)} if eviction else set())
+
+    def is_deleted(self, grace: timedelta | None = None) -> None:
+        """Let its source want it gone."""
+        self.wishes.add((self.now, OWN_GRACE if grace is None else max(grace, SHORTEST)))
+        hints.hear(self.situation(), DeletionRequested("file", "ManifestRemoved", grace=grace))
+        self.step()
 
     def decide(self) -> Plan:
         """Ask twice: the answer is the same, and nothing is written down by asking."""
@@ -121,23 +132,6 @@ class DrivenPod:
         self.hints.clear()
         if again:
             self.born()
-
-    def look_at_hooks(self, action: Action) -> None:
-        """No hook begins once its outcome is known, nothing starts beside one, and none is skipped by a stop."""
-        here = self.situation()
-        containers = {one.name: one for one in here.containers}
-        match action:
-            case RunHook():
-                assert key(action) not in self.hooks_known, "a hook whose outcome is known runs again"
-            case StartContainer():
-                for name, one in containers.items():
-                    facts = here.facts(name)
-                    runs = facts.state is ContainerState.RUNNING and facts.sandbox_id == here.sandbox_id
-                    assert not runs or hooks.is_past_post_start(here, one), "nothing starts beside a hook"
-            case StopContainer(name=name, asked_at=asked_at, grace=grace):
-                if here.facts(name).state is ContainerState.RUNNING and hooks.has_pre_stop(here, name):
-                    known = hooks.outcome(here, name, Hook.PRE_STOP)
-                    assert known or asked_at + grace <= self.now, "a preStop hook is skipped"
 
     def look_at_status(self) -> None:
         """Counts only grow, known exits stay, a terminal phase is final."""
@@ -170,8 +164,6 @@ class DrivenPod:
     def answer(self, name: str) -> None:
         """Let an answer arrive."""
         action, answer = self.under_way.pop(name), self.answers.pop(name)
-        if isinstance(action, RunHook):
-            self.hooks_known.add(name)
         fold(self.situation(), action, answer)
         self.step()
 

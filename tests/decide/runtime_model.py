@@ -10,7 +10,6 @@ from datetime import datetime
 
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
-    HookEnded,
     ImagesPresent,
     MakePodDirectories,
     PodRuntime,
@@ -22,10 +21,10 @@ from proto.temporal.requests import (
     RemoveContainer,
     RemovePodDirectories,
     RemovePodSandbox,
-    RunHook,
     RunPodSandbox,
     RuntimeContainer,
     RuntimeSandbox,
+    ShortenStop,
     StartContainer,
     StopContainer,
     StopPodSandbox,
@@ -54,8 +53,6 @@ class RuntimeModel:
     """(sandbox, init container) that truly ended well."""
     exit_codes: dict[str, int] = field(default_factory=dict)
     """How each container truly ended, for ever."""
-    hooks_fail: set[str] = field(default_factory=set)
-    """Containers whose hooks fail."""
     forgotten: bool = False
     """Whether the core may not know of all this: its history is lost, and it has not read the runtime yet."""
     ids: "itertools.count[int]" = field(default_factory=itertools.count)
@@ -105,9 +102,7 @@ class RuntimeModel:
                 self.remove_sandbox(sandbox_id)
             case StartContainer():
                 return self.start(action)
-            case RunHook(container_id=container_id):
-                return self.run_hook(container_id)
-            case StopContainer():
+            case StopContainer() | ShortenStop():
                 return self.stop(action)
             case RemoveContainer(container_id=container_id):
                 self.containers.pop(container_id, None)
@@ -169,14 +164,7 @@ class RuntimeModel:
         self.containers[made.container_id] = made
         return made
 
-    def run_hook(self, container_id: str) -> HookEnded:
-        """Run a hook, perhaps for the second time; one whose container does not run fails."""
-        found = self.containers.get(container_id)
-        if found is None or found.state is not ContainerState.RUNNING:
-            return HookEnded(succeeded=False, message="container is not running")
-        return HookEnded(succeeded=container_id not in self.hooks_fail)
-
-    def stop(self, action: StopContainer) -> RuntimeContainer:
+    def stop(self, action: StopContainer | ShortenStop) -> RuntimeContainer:
         """Stop a container; one that is gone has ended, nobody can say how."""
         found = self.containers.get(action.container_id)
         if found is None:

@@ -88,9 +88,10 @@ def done(name: str, *, sandbox_id: str = "s0") -> ContainerFacts:
     return down(0, name, sandbox_id=sandbox_id, done_in_sandbox=sandbox_id)
 
 
-def deletion(*, grace: float = 30, asked: float = 0) -> Deletion:
-    """Say that the pod shall go."""
-    return Deletion(at(asked), timedelta(seconds=grace), "ManifestRemoved", "web.yaml is gone")
+def deletion(*, grace: float = 30, asked: float = 0, again: float | None = None) -> Deletion:
+    """Say that the pod shall go; `again` is when that grace was asked for, where that was later."""
+    since = None if again is None else at(again)
+    return Deletion(at(asked), timedelta(seconds=grace), "ManifestRemoved", "web.yaml is gone", since)
 
 
 @dataclass(frozen=True)

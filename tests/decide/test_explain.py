@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proto.temporal.operator import SentenceKind
-from proto.temporal.pod import Failure, ImageFacts, Lifecycle
+from proto.temporal.pod import Eviction, Failure, ImageFacts, Lifecycle
 from proto.temporal.requests import PullImage, RunPodSandbox, StartContainer
 from tests.decide.situations import (
     HERE,
@@ -40,6 +40,7 @@ FORTY: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)
 LOOPS = down(1, attempt=3, **FORTY)
 NEW: dict[str, Any] = {"sandbox": None, "directories": False}
 GONE = sandbox(ready=False, stopped=True)
+TOO_LONG = Eviction(at(-5), "DeadlineExceeded", "too long")
 NOT_READY = Failure("NetworkNotReady", "cni is away", at(-1), tries=3)
 
 
@@ -79,8 +80,22 @@ def said(kind: SentenceKind, source: dict[str, Any] | None, around: Around, know
             pod(restartPolicy="Never"),
             HERE,
             {"containers": {"web": down(0)}, "lifecycle": Lifecycle.TERMINATING},
-            "Succeeded: it has finished and is being stopped",
+            "Succeeded: it has finished, and it is being stopped",
             id="just-finished",
+        ),
+        pytest.param(
+            pod(),
+            HERE,
+            {"containers": {"web": up()}, "lifecycle": Lifecycle.TERMINATING, "eviction": TOO_LONG},
+            "Running: DeadlineExceeded (too long), and it is being stopped",
+            id="active-for-too-long",
+        ),
+        pytest.param(
+            pod(),
+            HERE,
+            {"containers": {"web": down(0)}, "lifecycle": Lifecycle.TERMINATED, "eviction": TOO_LONG, "sandbox": GONE},
+            "Failed: DeadlineExceeded (too long), and its source still lists it",
+            id="was-active-for-too-long",
         ),
         pytest.param(
             pod(restartPolicy="Never"),
@@ -398,3 +413,13 @@ def test_a_pod_of_many_containers_is_explained_at_once() -> None:
     texts = said(SentenceKind.NEXT, source, HERE, {})
     assert texts[0].endswith(", and so on")
     assert texts[0].count("StartContainer") == 8
+
+
+def test_a_deadline_is_a_wait() -> None:
+    """Which no operator can skip."""
+    (wait,) = [
+        one
+        for one in explanation(situation(pod(activeDeadlineSeconds=100), containers={"web": up()}), words).sentences
+        if one.kind is SentenceKind.WAITS
+    ]
+    assert (wait.text, wait.at, wait.remedy) == ("activeDeadlineSeconds: the pod is stopped", at(40), "")

@@ -43,6 +43,7 @@ MADE = PodSandbox("s1", 1, ("10.88.0.6",), at(0))
 SIMPLE: list[tuple[str, Action, Answer, Callable[[Observed], Any], Any]] = [
     ("directories-are-made", MakePodDirectories(KEY, ()), None, lambda known: known.directories, True),
     ("the-predecessor-is-gone", AwaitPredecessor(KEY), None, lambda known: known.waiting_for, ""),
+    ("only-then-the-pod-is-active", AwaitPredecessor(KEY), None, lambda known: known.started_at, at(0)),
     (
         "a-sandbox-is-made",
         RunPodSandbox(KEY, 1, {}),

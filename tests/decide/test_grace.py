@@ -1,11 +1,13 @@
 """How long does a container have between SIGTERM and SIGKILL?"""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from tests.decide.situations import pod, situation
-from workflows.decide.grace import pod_grace, shorter
+from proto.temporal.pod import Eviction
+from tests.decide.situations import at, deletion, pod, situation
+from workflows.decide.grace import grace_of, pod_grace
 
 
 @pytest.mark.parametrize(
@@ -27,10 +29,23 @@ def test_pod_grace(own: int | None, asked: float | None, grace: float) -> None:
     assert pod_grace(spec, wish) == timedelta(seconds=grace)
 
 
+EVICTED = Eviction(at(-10), "DeadlineExceeded", "too long")
+
+
 @pytest.mark.parametrize(
-    ("first", "second", "counts"),
-    [pytest.param(30, 5, 5, id="a-later-wish-shortens"), pytest.param(5, 30, 5, id="and-never-lengthens")],
+    ("known", "over_at"),
+    [
+        pytest.param({}, 30, id="the-pod-s-own-from-now"),
+        pytest.param({"deletion": deletion(grace=5, asked=-3)}, 2, id="the-deletion-s-from-when-it-was-asked"),
+        pytest.param({"deletion": deletion(grace=0)}, 1, id="never-below-a-second"),
+        pytest.param({"deletion": deletion(grace=5, asked=-20, again=-1)}, 4, id="a-second-wish-s-from-when-it-came"),
+        pytest.param({"eviction": EVICTED}, 20, id="an-evicted-pod-s-own-from-the-eviction"),
+        pytest.param(
+            {"eviction": EVICTED, "deletion": deletion(asked=-2)}, 20, id="deleted-later-it-is-not-lengthened"
+        ),
+        pytest.param({"eviction": EVICTED, "deletion": deletion(grace=2)}, 2, id="deleted-sooner-it-is-shortened"),
+    ],
 )
-def test_shorter(first: float, second: float, counts: float) -> None:
-    """Of two deletions."""
-    assert shorter(timedelta(seconds=first), timedelta(seconds=second)) == timedelta(seconds=counts)
+def test_which_grace_counts(known: dict[str, Any], over_at: float) -> None:
+    """Seconds from now until the kill is due."""
+    assert grace_of(situation(**known)).over_at == at(over_at)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import Exit, Failure
+from proto.temporal.pod import Deletion, Exit, Failure
 from proto.temporal.requests import ReadPodRuntime, RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.decide.situations import HERE, KEY, Around, at, deletion, down, sandbox, situation, up
@@ -72,21 +72,24 @@ def test_news_during_a_read(busy: tuple[Any, ...], again: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "known", "grace"),
+    ("asked", "known", "then"),
     [
-        pytest.param(None, None, 30, id="the-pod-s-own-grace"),
-        pytest.param(5, None, 5, id="what-is-asked-for"),
-        pytest.param(0, None, 1, id="never-below-a-second"),
-        pytest.param(5, deletion(grace=30), 5, id="a-second-wish-shortens"),
-        pytest.param(90, deletion(grace=30), 30, id="and-never-lengthens"),
+        pytest.param(None, None, deletion(grace=30, asked=9), id="the-pod-s-own-grace"),
+        pytest.param(5, None, deletion(grace=5, asked=9), id="what-is-asked-for"),
+        pytest.param(0, None, deletion(grace=1, asked=9), id="never-below-a-second"),
+        pytest.param(5, deletion(grace=30), deletion(grace=5, again=9), id="a-second-wish-shortens-from-when-it-comes"),
+        pytest.param(0, deletion(grace=30), deletion(grace=1, again=9), id="by-force-leaves-a-second"),
+        pytest.param(90, deletion(grace=30), deletion(grace=30), id="and-never-lengthens"),
+        pytest.param(25, deletion(grace=30), deletion(grace=30), id="shorter-but-over-later-changes-nothing"),
+        pytest.param(None, deletion(grace=30), deletion(grace=30), id="the-same-once-more-changes-nothing"),
     ],
 )
-def test_deletion(asked: float | None, known: Any, grace: float) -> None:
-    """The pod shall go, with this grace, counted from the first wish."""
+def test_deletion(asked: float | None, known: Any, then: Deletion) -> None:
+    """The pod shall go, with this grace, nine seconds after a first wish if there was one."""
     here = situation(around=Around(now=at(9)), deletion=known)
     wish = None if asked is None else timedelta(seconds=asked)
     hear(here, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone", wish))
-    assert here.observed.deletion == deletion(grace=grace, asked=0 if known else 9)
+    assert here.observed.deletion == then
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import Lifecycle
+from proto.temporal.pod import Eviction, Failure, Lifecycle
 from proto.temporal.requests import RunPodSandbox, StopContainer
 from tests.decide.situations import HERE, KEY, Around, at, deletion, done, down, pod, sandbox, situation, up
 from workflows.decide.grace import DEFAULT
-from workflows.decide.lifecycle import TRANSITIONS, Event, after, next_event
+from workflows.decide.lifecycle import TRANSITIONS, Event, after, happened, next_event
 
 SYNC, TERMINATING, TERMINATED = Lifecycle.SYNC, Lifecycle.TERMINATING, Lifecycle.TERMINATED
 STOPPED = sandbox(ready=False, stopped=True)
 STOPPING = Around(busy=(StopContainer(KEY, "web", "web-0", DEFAULT, at(0), "ManifestRemoved"),))
 MAKING = Around(busy=(RunPodSandbox(KEY, 0, {}),))
+LIMITED = pod(restartPolicy="Never", activeDeadlineSeconds=60)
+"""Active for exactly that long."""
 NEVER, ON_FAILURE = pod(restartPolicy="Never"), pod(restartPolicy="OnFailure")
 
 
@@ -24,6 +26,7 @@ NEVER, ON_FAILURE = pod(restartPolicy="Never"), pod(restartPolicy="OnFailure")
     [
         pytest.param(SYNC, Event.DELETION_REQUESTED, TERMINATING, id="a-deleted-pod-goes"),
         pytest.param(SYNC, Event.POD_FINISHED, TERMINATING, id="a-finished-pod-goes"),
+        pytest.param(SYNC, Event.DEADLINE_EXCEEDED, TERMINATING, id="a-pod-that-was-active-too-long-goes"),
         pytest.param(TERMINATING, Event.LAST_CONTAINER_EXITED, TERMINATED, id="and-has-gone-when-nothing-runs"),
     ],
 )
@@ -35,7 +38,7 @@ def test_table(state: Lifecycle, event: Event, then: Lifecycle) -> None:
 def test_every_other_pair_is_an_error_that_names_both() -> None:
     """No state is ever left by an event that it does not know."""
     absent = [pair for pair in product(Lifecycle, Event) if pair not in TRANSITIONS]
-    assert len(absent) == len(Lifecycle) * len(Event) - 3
+    assert len(absent) == len(Lifecycle) * len(Event) - len(TRANSITIONS)
     for state, event in absent:
         with pytest.raises(LookupError, match=re.escape(f"a pod in state {state} knows no {event}")):
             after(state, event)
@@ -90,6 +93,16 @@ def test_every_other_pair_is_an_error_that_names_both() -> None:
             Event.POD_FINISHED,
             id="never-and-its-sandbox-is-lost-for-good",
         ),
+        pytest.param(LIMITED, HERE, {"containers": {"web": up()}}, Event.DEADLINE_EXCEEDED, id="active-for-too-long"),
+        pytest.param(LIMITED, MAKING, {"sandbox": None}, Event.DEADLINE_EXCEEDED, id="too-long-without-a-sandbox"),
+        pytest.param(
+            LIMITED,
+            HERE,
+            {"containers": {"web": up()}, "deletion": deletion()},
+            Event.DELETION_REQUESTED,
+            id="deleted-before-anything-else",
+        ),
+        pytest.param(LIMITED, HERE, {"containers": {"web": down(0)}}, Event.POD_FINISHED, id="finished-before-late"),
         pytest.param(NEVER, MAKING, {"containers": {"web": down(0)}}, None, id="not-while-a-sandbox-is-being-made"),
     ],
 )
@@ -118,6 +131,25 @@ GOING: dict[str, Any] = {"lifecycle": TERMINATING, "deletion": deletion()}
 def test_events_in_terminating(around: Around, known: dict[str, Any], event: Event | None) -> None:
     """When a pod that goes has gone."""
     assert next_event(situation(around=around, **GOING, **known)) is event
+
+
+@pytest.mark.parametrize(
+    ("known", "doubt"),
+    [
+        pytest.param({"containers": {"web": up()}}, False, id="everything-went-well"),
+        pytest.param({"failures": {"container/web": Failure("X", "y", at(-1))}}, True, id="something-failed"),
+        pytest.param({"sandbox": None}, True, id="no-sandbox-is-known"),
+    ],
+)
+def test_a_deadline_is_written_down(known: dict[str, Any], doubt: bool) -> None:
+    """With the kubelet's words; what failed may be half made and is looked for."""
+    here = situation(LIMITED, waiting_for="", **known)
+    happened(here, Event.DEADLINE_EXCEEDED)
+    observed = here.observed
+    said = "Pod was active on the node longer than the specified deadline"
+    assert observed.eviction == Eviction(at(0), "DeadlineExceeded", said)
+    assert (observed.lifecycle, observed.deletion, observed.failures) == (TERMINATING, None, {})
+    assert (observed.starts_in_doubt, observed.runtime_stale) == (doubt, doubt)
 
 
 def test_a_terminated_pod_knows_no_event() -> None:

@@ -16,14 +16,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import ContainerState, Lifecycle
-from proto.temporal.requests import RunHook
-from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from proto.temporal.signals import PodListed, RuntimeChanged
 from tests.decide.driven_pod import DrivenPod
 from tests.decide.situations import IMAGE, pod
 from workflows.decide import hints
 from workflows.decide.explain import explanation
 from workflows.decide.fold import fold_failure
-from workflows.decide.hooks import is_past_post_start
 from workflows.decide.skips import waiting_backoffs
 from workflows.versions import BEHAVIOURS
 
@@ -39,7 +37,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         head_start=st.sampled_from([0, 0, 1, 2, 3, 4, 5, 8, 13, 25]),
         behaviour=st.sampled_from(sorted(BEHAVIOURS, reverse=True)),
         present=st.booleans(),
-        hooked=st.sampled_from([(), (), ("postStart",), ("preStop",), ("postStart", "preStop")]),
+        deadline=st.sampled_from([None, None, None, 1, 20, 400]),
     )
     def listed(
         self,
@@ -50,16 +48,14 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         head_start: int,
         behaviour: int,
         present: bool,
-        hooked: tuple[str, ...],
+        deadline: int | None,
     ) -> None:
         """A source lists the pod."""
         first = [f"init{number}" for number in range(init)]
         names = [f"main{number}" for number in range(regular)]
-        source = pod(*names, init=first, restartPolicy=policy)
+        source = pod(*names, init=first, restartPolicy=policy, activeDeadlineSeconds=deadline)
         for one in (*source["spec"].get("initContainers", ()), *source["spec"]["containers"]):
             one["imagePullPolicy"] = pull
-        for one in source["spec"]["containers"] if hooked else ():
-            one["lifecycle"] = {hook: {"sleep": {"seconds": 1}} for hook in hooked}
         self.is_listed(source, tuple(first), behaviour)
         if present:
             self.runtime.images.add(IMAGE)
@@ -104,16 +100,8 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         self.answers.pop(name, None)
         if name not in self.under_way:
             return
-        if isinstance(self.under_way[name], RunHook):
-            self.hooks_known.add(name)
         fold_failure(self.situation(), self.under_way.pop(name), "DeadlineExceeded", "no answer")
         self.step()
-
-    @precondition(lambda self: self.runtime.live())
-    @rule(data=st.data())
-    def hook_will_fail(self, data: st.DataObject) -> None:
-        """What a container's hooks are to do cannot be done."""
-        self.runtime.hooks_fail.add(self.pick(data, [one.container_id for one in self.runtime.live()]))
 
     @precondition(lambda self: self.runtime.live())
     @rule(data=st.data(), code=st.sampled_from([0, 0, 1, 137]))
@@ -178,9 +166,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         """The pod shall go."""
         if not really:
             return
-        asked = None if grace is None else timedelta(seconds=grace)
-        hints.hear(self.situation(), DeletionRequested("file", "ManifestRemoved", grace=asked))
-        self.step()
+        self.is_deleted(None if grace is None else timedelta(seconds=grace))
 
     @rule()
     def listed_again(self) -> None:
@@ -220,10 +206,6 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         assert self.wake is None, "with no news a pod at rest looks at nothing again"
         if self.observed.lifecycle is Lifecycle.SYNC:
             assert self.runtime.ready()
-            for one in self.runtime.live():
-                assert one.name in self.runtime.init or is_past_post_start(
-                    self.situation(), next(each for each in self.spec.containers if each.name == one.name)
-                ), "a hook was skipped"
             self.hear_resync()
             assert list(self.under_way) == ["runtime"]
             self.effect("runtime")
@@ -237,8 +219,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         """Whatever happened, a deleted pod goes and leaves nothing."""
         if not hasattr(self, "over") or self.over:
             return
-        hints.hear(self.situation(), DeletionRequested("file", "ManifestRemoved"))
-        self.step()
+        self.is_deleted()
         self.settle()
         assert self.over
 

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Lifecycle
+from proto.temporal.pod import ContainerFacts, ContainerState, Eviction, Exit, Lifecycle
 from proto.temporal.requests import StartContainer
-from tests.decide.situations import HERE, KEY, Around, at, deletion, done, down, pod, situation, up
+from tests.decide.situations import HERE, KEY, Around, at, deletion, done, down, pod, situation, stopping, up
 from workflows.decide.phase import Phase
 from workflows.decide.status import pod_status
 
 LOOPING: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}
 A, B = up("a"), up("b")
 UNSEEN = up("a", 1, state=ContainerState.UNKNOWN, last_exit=Exit("a-0", 0, "Completed"))
+STOPPING_A = Around(busy=(stopping("a"),))
 RESTART = StartContainer(KEY, "s0", 1, "", {"name": "a"}, {})
 Facts = dict[str, ContainerFacts]
 
@@ -85,6 +86,43 @@ def test_init_containers(containers: Facts, always: str, never: str) -> None:
 def test_a_deleted_pod_starts_nothing_again(containers: Facts, expected: str) -> None:
     """So its ends are final, whatever its policy."""
     assert phase(pod("a", "b"), containers, deletion=deletion()) == expected
+
+
+EVICTED: dict[str, Any] = {
+    "eviction": Eviction(at(-5), "DeadlineExceeded", "too long"),
+    "lifecycle": Lifecycle.TERMINATING,
+}
+
+
+@pytest.mark.parametrize(
+    ("around", "containers", "known", "expected"),
+    [
+        pytest.param(HERE, {"a": up("a")}, {}, "Running", id="it-still-runs"),
+        pytest.param(HERE, {"a": down(0, "a")}, {}, "Failed", id="whatever-it-ended-with"),
+        pytest.param(STOPPING_A, {"a": down(0, "a")}, {}, "Running", id="its-end-is-not-the-last-word"),
+        pytest.param(HERE, {}, {"starts_in_doubt": True, "sandbox": None}, "Pending", id="it-may-have-started-unseen"),
+        pytest.param(HERE, {}, {"sandbox": None}, "Failed", id="it-never-ran"),
+        pytest.param(HERE, {"a": down(0, "a")}, {"deletion": deletion()}, "Failed", id="deleted-after-that"),
+    ],
+)
+def test_an_evicted_pod_has_failed(around: Around, containers: Facts, known: dict[str, Any], expected: str) -> None:
+    """When nothing of it runs any more, and not before; then it says why."""
+    status = pod_status(situation(pod("a", restartPolicy="Never"), around, containers=containers, **EVICTED, **known))
+    said = ("DeadlineExceeded", "too long") if expected == "Failed" else (None, None)
+    assert (status.phase, status.reason, status.message) == (expected, *said)
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        pytest.param(up("i"), "Pending", id="it-runs"),
+        pytest.param(down(143, "i"), "Failed", id="it-was-stopped"),
+    ],
+)
+def test_an_init_container_of_an_evicted_pod(facts: ContainerFacts, expected: str) -> None:
+    """Nothing else ever ran."""
+    here = situation(pod("a", init=["i"], restartPolicy="Never"), containers={"i": facts}, **EVICTED)
+    assert pod_status(here).phase == expected
 
 
 @pytest.mark.parametrize(

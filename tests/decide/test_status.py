@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import ContainerFacts, Exit, Failure, ImageFacts, Lifecycle
+from proto.temporal.pod import ContainerFacts, Eviction, Exit, Failure, ImageFacts, Lifecycle
 from tests.decide.situations import IMAGE, at, deletion, done, down, pod, sandbox, situation, up
 from workflows.decide.situation import Situation
 from workflows.decide.status import Headline, headline, pod_status
 
 FORTY: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}
 NO_IMAGE = ImageFacts(reason="ErrImagePull", message="not found", backoff=timedelta(seconds=10), failed_at=at(-1))
+EVICTED = Eviction(at(-5), "DeadlineExceeded", "too long")
+GONE: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATED, "sandbox": sandbox(ready=False, stopped=True)}
 NO_SANDBOX = Failure("FailedCreatePodSandBox", "no CNI", at(-1))
 
 
@@ -76,6 +78,18 @@ def line(here: Situation) -> Headline:
             id="it-goes",
         ),
         pytest.param(
+            pod(),
+            {"containers": {"web": up()}, "eviction": EVICTED, "lifecycle": Lifecycle.TERMINATING},
+            Headline(True, 0, "DeadlineExceeded", "too long"),
+            id="it-is-evicted",
+        ),
+        pytest.param(
+            pod(),
+            {"containers": {"web": down(0)}, "eviction": EVICTED, "deletion": deletion(), **GONE},
+            Headline(False, 0, "DeadlineExceeded", "too long"),
+            id="it-was-evicted-and-then-deleted",
+        ),
+        pytest.param(
             pod(init=["i"], restartPolicy="Never"),
             {"containers": {"i": done("i"), "web": down(0)}},
             Headline(False, 0, "Completed", ""),
@@ -120,6 +134,19 @@ def test_a_pod_on_the_host_s_network_has_the_host_s_addresses() -> None:
     source = pod(hostNetwork=True)
     assert pod_status(situation(source)).pod_ip == "192.0.2.1"
     assert pod_status(situation(source, sandbox=None)).pod_ip is None
+
+
+@pytest.mark.parametrize(
+    ("generation", "observed"),
+    [pytest.param(3, 3, id="its-own"), pytest.param(0, None, id="zero-is-none"), pytest.param(None, None, id="none")],
+)
+def test_the_generation_that_was_observed(generation: int | None, observed: int | None) -> None:
+    """By the status, and by each of its conditions."""
+    source = pod()
+    source["metadata"]["generation"] = generation
+    status = pod_status(situation(source, containers={"web": up()}))
+    assert status.observed_generation == observed
+    assert {one.observed_generation for one in status.conditions or []} == {observed}
 
 
 def test_containers_in_the_spec_s_order() -> None:

@@ -26,7 +26,7 @@ STOPPED = sandbox(ready=False, stopped=True)
         ),
         pytest.param(HERE, {"a": up("a", state=ContainerState.UNKNOWN)}, ["StopContainer a"], id="also-the-unknown"),
         pytest.param(
-            Around(busy=(StopContainer(KEY, "a", "a-0", DEFAULT, at(0), ""),)), {"a": up("a")}, [], id="nobody-twice"
+            Around(busy=(StopContainer(KEY, "a", "a-0", DEFAULT, at(-29), ""),)), {"a": up("a")}, [], id="nobody-twice"
         ),
     ],
 )

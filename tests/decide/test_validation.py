@@ -29,6 +29,12 @@ METADATA_ROWS = [
     pytest.param(
         pod({"namespace": "-"}), [f'metadata.namespace: Invalid value: "-": {LABEL_RULE}'], id="namespace-of-a-dash"
     ),
+    pytest.param(pod({"generation": 7}), [], id="a-generation"),
+    pytest.param(
+        pod({"generation": -1}),
+        ["metadata.generation: Invalid value: -1: must be greater than or equal to 0"],
+        id="a-generation-below-zero",
+    ),
     pytest.param(pod({"namespace": ""}), ["metadata.namespace: Required value"], id="no-namespace"),
     pytest.param(
         pod({"uid": "../../etc"}),
@@ -114,6 +120,16 @@ SPEC_ROWS = [
         id="endless-grace",
     ),
     pytest.param(pod(terminationGracePeriodSeconds=0), [], id="no-grace"),
+    pytest.param(pod(activeDeadlineSeconds=1), [], id="the-shortest-deadline"),
+    pytest.param(pod(activeDeadlineSeconds=2**31 - 1), [], id="the-longest-deadline"),
+    *(
+        pytest.param(
+            pod(activeDeadlineSeconds=seconds),
+            [f"spec.activeDeadlineSeconds: Invalid value: {seconds}: must be between 1 and 2147483647, inclusive"],
+            id=f"a-deadline-of-{seconds}",
+        )
+        for seconds in (0, -1, 2**31)
+    ),
     pytest.param(pod(hostname="a.b"), ['spec.hostname: Invalid value: "a.b": must not contain dots'], id="hostname"),
     pytest.param(pod(nodeName="N"), [f'spec.nodeName: Invalid value: "N": {SUBDOMAIN_RULE}'], id="node-name"),
     pytest.param(

@@ -6,20 +6,22 @@ old one: pods out there still follow it.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
 from proto.temporal import names
-from proto.temporal.names import NAMESPACE, RUNTIME_CHANGED
+from proto.temporal.names import DELETION_REQUESTED, NAMESPACE, RUNTIME_CHANGED
 from proto.temporal.operator import BackoffsSkipped, SkipBackoff
-from proto.temporal.signals import RuntimeChanged
+from proto.temporal.signals import DeletionRequested, RuntimeChanged
 from tests.node.containerd_view import container_pid
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.codec import Seal
@@ -155,29 +157,25 @@ def skipped_backoff(node: TempoletNode) -> None:
     node.until_pod("pod", lambda one: one.restarts > loops.restarts, "the restart")
 
 
-def hooked(**hooks: list[str]) -> dict[str, object]:
-    """Write a manifest whose container has hooks that run these commands."""
-    manifest = pod_manifest("pod", terminationGracePeriodSeconds=10)
-    lifecycle = {hook: {"exec": {"command": command}} for hook, command in hooks.items()}
-    manifest["spec"]["containers"][0]["lifecycle"] = lifecycle
-    return manifest
+def deadline(node: TempoletNode) -> None:
+    """Stopped when its time was over, and kept until its manifest goes."""
+    node.apply(pod_manifest("pod", activeDeadlineSeconds=2))
+    node.until_pod("pod", lambda one: one.lifecycle == "terminated", "ended")
 
 
-def both_hooks(node: TempoletNode) -> None:
-    """PostStart goes well; the worker dies during preStop, which runs again."""
-    node.apply(hooked(postStart=["true"], preStop=["sleep", "3"]))
-    node.until_running("pod")
+def stop_shortened(node: TempoletNode) -> None:
+    """Deleted twice: the second time with a grace of a second."""
+    node.apply(pod_manifest("pod", "trap '' TERM; sleep 3600 & wait; sleep 3600", terminationGracePeriodSeconds=30))
+    snapshot = node.until_running("pod")
     node.remove("pod")
     node.until_pod("pod", lambda one: one.deleting, "going")
-    node.stop("worker", signal.SIGKILL)
-    node.start("worker")
+
+    async def ask() -> None:
+        wish = DeletionRequested("operator", "Deleted", "at once", timedelta(seconds=1))
+        await (await node.workflow(snapshot)).signal(DELETION_REQUESTED, wish)
+
+    asyncio.run(ask())
     node.until(lambda: node.pod("pod") is None, "gone")
-
-
-def failing_post_start(node: TempoletNode) -> None:
-    """It stops the container, which starts again."""
-    node.apply(hooked(postStart=["false"], preStop=["true"]))
-    node.until_pod("pod", lambda one: one.restarts >= 2, "the second restart")
 
 
 LIVES: dict[str, Callable[[TempoletNode], None]] = {
@@ -194,8 +192,8 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "finished": finished,
     "listed-again": listed_again,
     "skipped-backoff": skipped_backoff,
-    "both-hooks": both_hooks,
-    "failing-post-start": failing_post_start,
+    "deadline": deadline,
+    "stop-shortened": stop_shortened,
 }
 
 
@@ -206,7 +204,9 @@ def place(request: pytest.FixtureRequest) -> Iterator[Path]:
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     yield path
-    shutil.rmtree(PLACE, ignore_errors=True)
+    shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):  # another session records another life there
+        PLACE.rmdir()
 
 
 @pytest.mark.parametrize("life", LIVES.values(), ids=LIVES)

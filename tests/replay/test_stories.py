@@ -33,12 +33,11 @@ SAID = {
         "operator root@node-1 skipped the back-off of main",
         "restart 2 .*skipped by root@node-1 after",
     ],
-    "both-hooks": ["postStart of main done", "pod Running, ready", "preStop of main done .* run again", "main stopped"],
-    "failing-post-start": [
-        "postStart of main failed after .*FailedPostStartHook: exit code 1",
-        "preStop of main done",
-        "main stopped.*FailedPostStartHook",
-        "started, restart 1",
+    "deadline": ["waits .*activeDeadlineSeconds: the pod is stopped at", "DeadlineExceeded: Pod was", "pod Failed"],
+    "stop-shortened": [
+        "deletion requested by operator",
+        "stop of container main was shortened to 1.00 s of grace",
+        "main stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved",
     ],
     "finished": ["container main ended: exit 0 Completed", "pod Succeeded"],
 }

@@ -223,3 +223,21 @@ def test_a_story_that_begins_with_a_later_run_knows_what_was_earned() -> None:
     recorded.after(80)
     start(recorded, 5)
     assert recorded.texts()[-1].endswith("policy Always after exit 1 Error, back-off 80.0 s")
+
+
+@pytest.mark.parametrize("first", ["the-stop", "the-shortening"])
+def test_two_stops_with_one_end_are_told_once(recorded: Recorder, first: str) -> None:
+    """Whichever of both comes back first."""
+    recorded.do(names.START_CONTAINER, requests.StartContainer(POD, "s1", 0, "", {"name": "web"}, {}), seen("c0"))
+    ended = seen("c0", exit_code=137, reason="Error", finished_at=recorded.now + timedelta(seconds=1))
+    shorter = requests.ShortenStop(POD, "web", "c0", timedelta(seconds=1), recorded.now, WHY)
+    if first == "the-stop":
+        stop(recorded, ended)
+        recorded.do(names.SHORTEN_STOP, shorter, ended)
+        told = f"container web stopped: exit 137 Error, after 1.00 s of 30.0 s grace; why: {WHY}"
+        assert recorded.texts()[2:] == [told, "the stop of container web was shortened to 1.00 s of grace"]
+    else:
+        recorded.do(names.SHORTEN_STOP, shorter, ended)
+        stop(recorded, ended)
+        told = f"container web stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: {WHY}"
+        assert recorded.texts()[2:] == ["the stop of container web was shortened to 1.00 s of grace", told]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from proto.temporal import names, requests
-from proto.temporal.pod import Hook
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.worker.story_recorder import POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
 from worker.commands.sentences import ACTIVITIES, SIGNALS, UPDATES
@@ -57,37 +56,21 @@ def recorded() -> Recorder:
             id="stopped",
         ),
         pytest.param(
+            names.SHORTEN_STOP,
+            requests.ShortenStop(POD, "web", "c1", timedelta(seconds=1), START, "ManifestRemoved"),
+            seen(exit_code=137, reason="Error"),
+            [
+                "the stop of container web was shortened to 1.00 s of grace",
+                "container web stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved",
+            ],
+            id="shortened",
+        ),
+        pytest.param(
             names.STOP_CONTAINER,
             requests.StopContainer(POD, "web", "c1", timedelta(seconds=1), START, "ManifestRemoved"),
             None,
             ["container web stopped in 1.00 s, its end is not known; why: ManifestRemoved"],
             id="stopped-and-forgotten",
-        ),
-        pytest.param(
-            names.RUN_HOOK,
-            requests.RunHook(POD, "web", "c1", Hook.POST_START, {}),
-            requests.HookEnded(succeeded=True),
-            ["postStart of web done in 1.00 s"],
-            id="post-start",
-        ),
-        pytest.param(
-            names.RUN_HOOK,
-            requests.RunHook(POD, "web", "c1", Hook.POST_START, {}),
-            requests.HookEnded(succeeded=False, message="exit code 3"),
-            ["postStart of web failed after 1.00 s: FailedPostStartHook: exit code 3"],
-            id="post-start-failed",
-        ),
-        pytest.param(
-            names.RUN_HOOK,
-            requests.RunHook(POD, "web", "c1", Hook.PRE_STOP, {}, reason="ManifestRemoved"),
-            requests.HookEnded(succeeded=False, message="exit code 3", again=True),
-            [
-                (
-                    "preStop of web failed after 1.00 s: FailedPreStopHook: exit code 3, run again, for nobody knows how an"
-                    " earlier try ended"
-                )
-            ],
-            id="pre-stop-failed-again",
         ),
         pytest.param(
             names.AWAIT_PREDECESSOR,

@@ -19,7 +19,6 @@ from proto.temporal import names
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
     AwaitPredecessor,
-    HookEnded,
     ImagesPresent,
     MakePodDirectories,
     PodRuntime,
@@ -31,10 +30,10 @@ from proto.temporal.requests import (
     RemoveContainer,
     RemovePodDirectories,
     RemovePodSandbox,
-    RunHook,
     RunPodSandbox,
     RuntimeContainer,
     RuntimeSandbox,
+    ShortenStop,
     StartContainer,
     StopContainer,
     StopPodSandbox,
@@ -52,8 +51,6 @@ class ModelRuntime:
     """Those that are on the node."""
     exits_at_once: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """By container: exit codes that its next instances end with as soon as they are started."""
-    hooks_fail: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """By container: how its next hooks fail."""
     failing: dict[str, list[ApplicationError]] = field(default_factory=lambda: defaultdict(list))
     """By activity: errors that its next calls raise."""
     held: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -75,8 +72,8 @@ class ModelRuntime:
             self.read_images,
             self.pull_image,
             self.start_container,
-            self.run_hook,
             self.stop_container,
+            self.shorten_stop,
             self.remove_container,
             self.read_pod_runtime,
         ]
@@ -192,19 +189,22 @@ class ModelRuntime:
             self.end(made.container_id, self.exits_at_once[name].pop(0))
         return self.containers[made.container_id]
 
-    @activity.defn(name=names.RUN_HOOK)
-    async def run_hook(self, request: RunHook) -> HookEnded:
-        """Run it; it fails as often as it is told to."""
-        await self._called(names.RUN_HOOK, request)
-        failures = self.hooks_fail[request.name]
-        return HookEnded(succeeded=False, message=failures.pop(0)) if failures else HookEnded(succeeded=True)
-
     @activity.defn(name=names.STOP_CONTAINER)
     async def stop_container(self, request: StopContainer) -> RuntimeContainer:
         """Stop it."""
         await self._called(names.STOP_CONTAINER, request)
         if self.containers[request.container_id].state is not ContainerState.EXITED:
             self.end(request.container_id, 143)
+        return self.containers[request.container_id]
+
+    @activity.defn(name=names.SHORTEN_STOP)
+    async def shorten_stop(self, request: ShortenStop) -> RuntimeContainer:
+        """Stop it at once: the stop that is held comes back with the same end."""
+        await self._called(names.SHORTEN_STOP, request)
+        if self.containers[request.container_id].state is not ContainerState.EXITED:
+            self.end(request.container_id, 137)
+        if names.STOP_CONTAINER in self.held:
+            self.held[names.STOP_CONTAINER].set()
         return self.containers[request.container_id]
 
     @activity.defn(name=names.REMOVE_CONTAINER)

@@ -10,11 +10,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from proto.temporal.operator import BackoffsSkipped
-from proto.temporal.pod import ContainerState, Hook, Observed
-from proto.temporal.requests import RuntimeContainer, StartContainer, StopContainer
+from proto.temporal.pod import ContainerState, Observed
+from proto.temporal.requests import RuntimeContainer, ShortenStop, StartContainer, StopContainer
 from worker.commands.told import Done, Instances, Told, seconds
 from workflows.decide.backoff import Backoff, after_restart, due
-from workflows.decide.hooks import FAILED_POST_START, FAILED_PRE_STOP
 
 SIGKILLED: Final = 137
 EARLY: Final = timedelta(milliseconds=100)
@@ -84,20 +83,9 @@ def backoff_words(known: Instances, at: datetime) -> str:
     return f"back-off {seconds(delay)}"
 
 
-def hook_ended(_: Told, done: Done) -> Iterator[str]:
-    """Tell how a lifecycle hook ended, and that it ran again where nobody knows how it had ended before."""
-    asked, end = done.asked, done.answer
-    again = ", run again, for nobody knows how an earlier try ended" if end.again else ""
-    if end.succeeded:
-        yield f"{asked.hook} of {asked.name} done in {seconds(done.took)}{again}"
-    else:
-        reason = FAILED_POST_START if asked.hook is Hook.POST_START else FAILED_PRE_STOP
-        yield f"{asked.hook} of {asked.name} failed after {seconds(done.took)}: {reason}: {end.message}{again}"
-
-
 def stopped(told: Told, done: Done) -> Iterator[str]:
     """Tell a stop in one line: how it ended, how much of its grace that took, who asked, and its last words."""
-    asked: StopContainer = done.asked
+    asked: StopContainer | ShortenStop = done.asked
     end: RuntimeContainer | None = done.answer
     known = told.of(asked.name)
     source = told.deleted_by.get(asked.reason)
@@ -105,6 +93,8 @@ def stopped(told: Told, done: Done) -> Iterator[str]:
     if end is None or end.state is not ContainerState.EXITED:
         yield f"container {asked.name} stopped in {seconds(done.took)}, its end is not known; {why}"
         return
+    if known.stopped_because and end.container_id == known.container_id:
+        return  # told by the other of two stops: they come back with one end
     if end.container_id in told.ended:
         yield f"container {asked.name} had ended before it was stopped; {why}"
         return
@@ -116,7 +106,13 @@ def stopped(told: Told, done: Done) -> Iterator[str]:
     yield f"container {asked.name} stopped: {end_words(end)}, {grace_words(asked, end, done.took)}; {why}{last_words(end)}"
 
 
-def grace_words(asked: StopContainer, end: RuntimeContainer, took: timedelta) -> str:
+def shortened(told: Told, done: Done) -> Iterator[str]:
+    """Tell that a stop under way was given less time, and then its end."""
+    yield f"the stop of container {done.asked.name} was shortened to {seconds(done.asked.grace)} of grace"
+    yield from stopped(told, done)
+
+
+def grace_words(asked: StopContainer | ShortenStop, end: RuntimeContainer, took: timedelta) -> str:
     """Say how much of the grace was used, and whether SIGKILL was needed."""
     used = end.finished_at - asked.asked_at if end.finished_at else took
     if end.exit_code == SIGKILLED and used >= asked.grace - EARLY:

@@ -214,17 +214,17 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
         lambda asked: f"starting container {asked.container.get('name', '')}, attempt {asked.attempt}",
         container_sentences.started,
     ),
-    names.RUN_HOOK: ActivityRow(
-        requests.RunHook,
-        requests.HookEnded,
-        lambda asked: f"{asked.hook} of {asked.name}",
-        container_sentences.hook_ended,
-    ),
     names.STOP_CONTAINER: ActivityRow(
         requests.StopContainer,
         requests.RuntimeContainer | None,
         lambda asked: f"stopping container {asked.name}",
         container_sentences.stopped,
+    ),
+    names.SHORTEN_STOP: ActivityRow(
+        requests.ShortenStop,
+        requests.RuntimeContainer | None,
+        lambda asked: f"shortening the stop of container {asked.name}",
+        container_sentences.shortened,
     ),
     names.REMOVE_CONTAINER: ActivityRow(
         requests.RemoveContainer,

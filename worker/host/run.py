@@ -17,6 +17,7 @@ from activities import NodeServices, activities
 from activities.unexpected import UnexpectedErrors
 from proto.temporal.names import node_task_queue
 from worker.config import NodeConfig
+from worker.host.departures import Departures
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_numbers import PodNumbers
 from worker.host.services import node_services
@@ -69,7 +70,8 @@ async def work(config: NodeConfig, client: Client, service: Service, telemetry: 
     services = node_services(config, telemetry.calls)
     await asyncio.to_thread(services.cgroups.make_tiers)
     with PodCache(config.root_dir) as cache:
-        worker = pod_worker(config, client, services, PodNumbers(cache, telemetry.metrics))
+        snapshots = Departures(services.going, cache, PodNumbers(cache, telemetry.metrics))
+        worker = pod_worker(config, client, services, snapshots)
         async with worker:
             known = [one.workflow_id for one in cache.snapshots()]
             freed = await take_over(client, config.node_name, client.identity, known)
@@ -79,7 +81,7 @@ async def work(config: NodeConfig, client: Client, service: Service, telemetry: 
     await services.runtime.close()
 
 
-def pod_worker(config: NodeConfig, client: Client, services: NodeServices, snapshots: PodCache | PodNumbers) -> Worker:
+def pod_worker(config: NodeConfig, client: Client, services: NodeServices, snapshots: Departures) -> Worker:
     """Make the Temporal worker of this node."""
     return Worker(
         client,

@@ -18,8 +18,8 @@ from proto.temporal.requests import (
     RemoveContainer,
     RemovePodDirectories,
     RemovePodSandbox,
-    RunHook,
     RunPodSandbox,
+    ShortenStop,
     StartContainer,
     StopContainer,
     StopPodSandbox,
@@ -35,8 +35,8 @@ Action = (
     | ReadImages
     | PullImage
     | StartContainer
-    | RunHook
     | StopContainer
+    | ShortenStop
     | RemoveContainer
     | ReadPodRuntime
 )
@@ -66,11 +66,6 @@ def container_key(name: str) -> str:
     return f"container/{name}"
 
 
-def hook_key(name: str, hook: str) -> str:
-    """Name a hook of a container, whichever instance it is for."""
-    return f"hook/{name}/{hook}"
-
-
 def key(action: Action) -> str:  # noqa: C901 - a table, one row a kind
     """Say what an action is about; also its activity id."""
     match action:
@@ -90,10 +85,10 @@ def key(action: Action) -> str:  # noqa: C901 - a table, one row a kind
             return f"image/{sha256(asked.encode()).hexdigest() if too_long else asked}"
         case StartContainer(container=container):
             return container_key(container["name"])
-        case RunHook(name=name, hook=hook, container_id=container_id):
-            return f"{hook_key(name, hook)}/{container_id}"  # one that was given up may still be ending: never its id
         case StopContainer(name=name):
             return container_key(name)
+        case ShortenStop(name=name, grace=grace, asked_at=asked_at):
+            return f"{container_key(name)}/by-{asked_at + grace:%H:%M:%S}"  # one after the other may shorten it further
         case RemoveContainer(container_id=container_id):
             return f"remove-container/{container_id}"
         case ReadPodRuntime():
@@ -102,4 +97,4 @@ def key(action: Action) -> str:  # noqa: C901 - a table, one row a kind
 
 def holds_reread(action: Action) -> bool:
     """Say whether a re-read of the runtime waits for it: it changes what that would see, or reads at once itself."""
-    return not isinstance(action, (ReadPodRuntime, PullImage, MakePodDirectories, AwaitPredecessor, RunHook))
+    return not isinstance(action, (ReadPodRuntime, PullImage, MakePodDirectories, AwaitPredecessor))

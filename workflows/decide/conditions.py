@@ -36,6 +36,7 @@ def conditions(
     return [
         V1PodCondition(
             type=name,
+            observed_generation=situation.generation,
             status="True" if verdict.holds else "False",
             reason=verdict.reason,
             message=verdict.message,

@@ -15,8 +15,8 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Lifecycle
 from workflows.decide.backoff import NOT_PULLED
 from workflows.decide.containers import Standing, init_failed, is_init, standing, starts_at
-from workflows.decide.hooks import is_starting
 from workflows.decide.instances import UNKNOWN_EXIT, UNKNOWN_MESSAGE, UNKNOWN_REASON
+from workflows.decide.messages import shown
 from workflows.decide.readiness import is_ready, is_started
 from workflows.decide.situation import Situation
 
@@ -55,10 +55,12 @@ def states(
     situation: Situation, container: V1Container, facts: ContainerFacts
 ) -> tuple[V1ContainerState, V1ContainerState]:
     """Say the present state and the one before it."""
-    before = V1ContainerState(terminated=terminated(facts.last_exit)) if facts.last_exit else V1ContainerState()
+    before = (
+        V1ContainerState(terminated=terminated(situation, facts.last_exit)) if facts.last_exit else V1ContainerState()
+    )
     if facts.exit is None:
         return not_ended(situation, container, facts), before
-    ended = V1ContainerState(terminated=terminated(facts.exit))
+    ended = V1ContainerState(terminated=terminated(situation, facts.exit))
     comes_back = standing(situation, container) is Standing.WANTED and not init_failed(situation)
     if comes_back and situation.observed.lifecycle is Lifecycle.SYNC:
         reason = waiting(situation, container, facts)
@@ -69,7 +71,7 @@ def states(
 
 def not_ended(situation: Situation, container: V1Container, facts: ContainerFacts) -> V1ContainerState:
     """Say the state of a container whose newest instance has not ended, as far as we know, or that never had one."""
-    if facts.state is ContainerState.RUNNING and not is_starting(situation, container):
+    if facts.state is ContainerState.RUNNING:
         return V1ContainerState(running=V1ContainerStateRunning(started_at=facts.started_at))
     if facts.done_in_sandbox and not facts.container_id:
         return V1ContainerState(
@@ -124,12 +126,12 @@ def back_off_words(situation: Situation, container: V1Container, facts: Containe
     return f"back-off {delay} restarting failed container={container.name} pod={pod.name}_{pod.namespace}({pod.uid})"
 
 
-def terminated(end: Exit) -> V1ContainerStateTerminated:
+def terminated(situation: Situation, end: Exit) -> V1ContainerStateTerminated:
     """Write an end as a terminated state."""
     return V1ContainerStateTerminated(
         exit_code=end.exit_code,
         reason=end.reason,
-        message=end.message or None,
+        message=shown(situation, end.message) or None,
         started_at=end.started_at,
         finished_at=end.finished_at,
         container_id=container_uri(end.container_id),

@@ -17,7 +17,6 @@ from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.backoff import Backoff, after_restart
 from workflows.decide.containers import Standing, init_failed, next_in_line, standing, starts_at
 from workflows.decide.forecast import AfterEnd, if_all_goes_well, if_it_ended
-from workflows.decide.hooks import is_starting
 from workflows.decide.images import image_action_key, is_unread, pulls_at
 from workflows.decide.pod_actions import answers
 from workflows.decide.sandbox import live_containers
@@ -61,12 +60,18 @@ def stands(situation: Situation) -> str:
         return f"it is going, {said_running(situation)}: {why} (grace {span(deletion.grace)})"
     if observed.lifecycle is Lifecycle.TERMINATED:
         gone = "every container is down, and what is left of it is being removed"
-        return f"{status.phase}: {gone if deletion else 'it has finished, and its source still lists it'}"
+        return f"{status.phase}: {gone if deletion else why_done(situation) + ', and its source still lists it'}"
     if observed.lifecycle is Lifecycle.TERMINATING:
-        return f"{status.phase}: it has finished and is being stopped"
+        return f"{status.phase}: {why_done(situation)}, and it is being stopped"
     line = headline(situation, status)
     reason = f", {'last reason ' if line.ready else ''}{line.reason}" if line.reason else ""
     return f"{status.phase} and {'ready' if line.ready else 'not ready'}, {said_running(situation)}{reason}"
+
+
+def why_done(situation: Situation) -> str:
+    """Say why nothing of the pod will run again though its source lists it."""
+    eviction = situation.observed.eviction
+    return f"{eviction.reason} ({eviction.message})" if eviction else "it has finished"
 
 
 def said_running(situation: Situation) -> str:
@@ -169,7 +174,6 @@ def holds_back(situation: Situation, container: V1Container) -> str:
     if not situation.image(container).pulled:
         return f"its image {container.image}, which {said_image(situation, container)}"
     starting = [one.container["name"] for one in situation.busy.values() if isinstance(one, StartContainer)]
-    starting += [f"postStart of {one.name}" for one in everyone(situation) if is_starting(situation, one)]
     return f"{', '.join(starting)}: containers start one at a time" if starting else ""
 
 

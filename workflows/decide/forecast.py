@@ -16,7 +16,6 @@ from kubernetes.client.models.v1_container import V1Container
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
     AwaitPredecessor,
-    HookEnded,
     ImagesPresent,
     MakePodDirectories,
     PodSandbox,
@@ -26,9 +25,9 @@ from proto.temporal.requests import (
     RemoveContainer,
     RemovePodDirectories,
     RemovePodSandbox,
-    RunHook,
     RunPodSandbox,
     RuntimeContainer,
+    ShortenStop,
     StartContainer,
     StopContainer,
     StopPodSandbox,
@@ -88,7 +87,7 @@ def gone_well(ahead: Situation) -> Situation:
         fold(ahead, action, answer(ahead, action))
     ahead = replace(ahead, busy={name: action for name, action in ahead.busy.items() if not is_foreseeable(action)})
     while event := lifecycle.next_event(ahead):
-        ahead.observed.lifecycle = lifecycle.after(ahead.observed.lifecycle, event)
+        lifecycle.happened(ahead, event)
     return ahead
 
 
@@ -104,8 +103,8 @@ def is_foreseeable(action: Action) -> bool:
             RemoveContainer,
             RemovePodDirectories,
             RemovePodSandbox,
-            RunHook,
             RunPodSandbox,
+            ShortenStop,
             StartContainer,
             StopContainer,
             StopPodSandbox,
@@ -127,9 +126,7 @@ def answer(ahead: Situation, action: Action) -> Answer:
             return RuntimeContainer(
                 name, f"next-{name}-{attempt}", sandbox_id, attempt, running, created_at=ahead.now, started_at=ahead.now
             )
-        case RunHook():
-            return HookEnded(succeeded=True)
-        case StopContainer(name=name, container_id=container_id):
+        case StopContainer(name=name, container_id=container_id) | ShortenStop(name=name, container_id=container_id):
             return ended(ahead, name, container_id, TERMINATED_BY_SIGTERM)
         case _:
             return None

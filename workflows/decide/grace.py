@@ -1,9 +1,13 @@
 """How long a container has between SIGTERM and SIGKILL (pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod)."""
 
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
+
+from proto.temporal.pod import Deletion
+from workflows.decide.situation import Situation
 
 DEFAULT: Final = timedelta(seconds=30)
 SHORTEST: Final = timedelta(seconds=1)
@@ -17,6 +21,28 @@ def pod_grace(spec: V1PodSpec, asked: timedelta | None) -> timedelta:
     return max(grace, SHORTEST)
 
 
-def shorter(first: timedelta, second: timedelta) -> timedelta:
-    """Say which grace counts when two deletions ask: a later one may shorten, never lengthen."""
-    return min(first, second)
+@dataclass(frozen=True, slots=True)
+class Grace:
+    """So much time, and from when it counts."""
+
+    length: timedelta
+    since: datetime
+
+    @property
+    def over_at(self) -> datetime:
+        """When SIGKILL is due."""
+        return self.since + self.length
+
+
+def asked_by(deletion: Deletion) -> Grace:
+    """Say the grace that a deletion leaves; a later wish counts from when it was heard."""
+    return Grace(max(deletion.grace, SHORTEST), deletion.grace_asked_at or deletion.requested_at)
+
+
+def grace_of(situation: Situation) -> Grace:
+    """Say the grace of a stop that is asked for now: of several that count, the one that is over first."""
+    observed, own = situation.observed, pod_grace(situation.spec, None)
+    asked = [asked_by(observed.deletion)] if observed.deletion else []
+    if observed.eviction:
+        asked.append(Grace(own, observed.eviction.at))
+    return min(asked, key=lambda one: one.over_at, default=Grace(own, situation.now))

@@ -4,10 +4,11 @@ from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import Deletion, Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
-from workflows.decide.grace import pod_grace, shorter
+from workflows.decide.grace import Grace, asked_by, pod_grace
 from workflows.decide.listing import lasting
 from workflows.decide.situation import Situation
 from workflows.decide.skips import skip
+from workflows.decide.termination import doubt_what_failed
 
 Signal = PodListed | DeletionRequested | RuntimeChanged | SkipBackoff
 
@@ -58,12 +59,9 @@ def request_deletion(situation: Situation, signal: DeletionRequested) -> None:
     grace = pod_grace(situation.spec, signal.grace)
     if observed.deletion is None:
         observed.deletion = Deletion(situation.now, grace, signal.reason, signal.message)
-        # what failed may be half made and must be found; how often it failed delays no undoing
-        observed.starts_in_doubt = bool(observed.failures) or observed.sandbox is None
-        observed.runtime_stale = observed.runtime_stale or observed.starts_in_doubt
-        observed.failures.clear()
-    else:
-        observed.deletion.grace = shorter(observed.deletion.grace, grace)
+        doubt_what_failed(observed)
+    elif (wish := Grace(grace, situation.now)).over_at < asked_by(observed.deletion).over_at:
+        observed.deletion.grace, observed.deletion.grace_asked_at = wish.length, wish.since
 
 
 def tells_news(situation: Situation, signal: RuntimeChanged) -> bool:

@@ -3,10 +3,12 @@
 from enum import StrEnum
 from typing import Final
 
-from proto.temporal.pod import Lifecycle
+from proto.temporal.pod import Eviction, Lifecycle
+from workflows.decide import deadline
 from workflows.decide.containers import Standing, init_failed, standing
 from workflows.decide.sandbox import live_containers, may_have_sandbox
 from workflows.decide.situation import Situation
+from workflows.decide.termination import doubt_what_failed
 
 
 class Event(StrEnum):
@@ -14,12 +16,14 @@ class Event(StrEnum):
 
     DELETION_REQUESTED = "DeletionRequested"
     POD_FINISHED = "PodFinished"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
     LAST_CONTAINER_EXITED = "LastContainerExited"
 
 
 TRANSITIONS: Final = {
     (Lifecycle.SYNC, Event.DELETION_REQUESTED): Lifecycle.TERMINATING,
     (Lifecycle.SYNC, Event.POD_FINISHED): Lifecycle.TERMINATING,
+    (Lifecycle.SYNC, Event.DEADLINE_EXCEEDED): Lifecycle.TERMINATING,
     (Lifecycle.TERMINATING, Event.LAST_CONTAINER_EXITED): Lifecycle.TERMINATED,
 }
 
@@ -32,6 +36,16 @@ def after(state: Lifecycle, event: Event) -> Lifecycle:
         raise LookupError(f"a pod in state {state} knows no {event}") from None
 
 
+def happened(situation: Situation, event: Event) -> None:
+    """Write down what an event makes of the pod."""
+    observed = situation.observed
+    observed.lifecycle = after(observed.lifecycle, event)
+    observed.waiting_for = ""
+    if event is Event.DEADLINE_EXCEEDED:
+        doubt_what_failed(observed)
+        observed.eviction = Eviction(situation.now, deadline.REASON, deadline.MESSAGE)
+
+
 def next_event(situation: Situation) -> Event | None:
     """Say what has happened to the pod, if anything."""
     observed = situation.observed
@@ -40,6 +54,8 @@ def next_event(situation: Situation) -> Event | None:
             return Event.DELETION_REQUESTED
         case Lifecycle.SYNC if pod_finished(situation):
             return Event.POD_FINISHED
+        case Lifecycle.SYNC if deadline.deadline_exceeded(situation):
+            return Event.DEADLINE_EXCEEDED
         case Lifecycle.TERMINATING if stopped(situation):
             return Event.LAST_CONTAINER_EXITED
         case _:

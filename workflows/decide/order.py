@@ -39,6 +39,6 @@ ORDER: Final = (
     Step("images", pull_images, nothing, ("images", "image/")),
     Step("sandbox record", nothing, remove_sandboxes, ("remove-sandbox/",)),
     Step("sandbox", run_sandbox, stop_sandbox, ("sandbox",)),
-    Step("containers", start_containers, stop_containers, ("container/", "hook/")),
+    Step("containers", start_containers, stop_containers, ("container/",)),
     Step("tidy", tidy, nothing, ("remove-container/",)),
 )

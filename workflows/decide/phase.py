@@ -32,7 +32,23 @@ def ending(status: V1ContainerStatus) -> V1ContainerStateTerminated | None:
 
 
 def pod_phase(situation: Situation, init: list[V1ContainerStatus], regular: list[V1ContainerStatus]) -> Phase:
-    """Say the phase; a pod that is deleted keeps the phase that its containers give it."""
+    """Say the phase; a pod that is deleted keeps the phase that its containers give it, one that is evicted has failed.
+
+    It fails when nothing of it runs any more, and whatever its containers end with meanwhile is not the last word
+    (pkg/kubelet/status/status_manager.go mergePodStatus).
+    """
+    phase = phase_of_containers(situation, init, regular)
+    if situation.observed.eviction is None:
+        return phase
+    if will_start_nothing(situation):
+        return Phase.FAILED
+    if phase in TERMINAL:
+        return Phase.PENDING if init_failed(situation) else Phase.RUNNING
+    return phase
+
+
+def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], regular: list[V1ContainerStatus]) -> Phase:
+    """Say the phase that the containers alone give."""
     if init_failed(situation):
         return Phase.FAILED
     if any(ending(one) is None for one in init):
@@ -47,9 +63,9 @@ def pod_phase(situation: Situation, init: list[V1ContainerStatus], regular: list
 
 
 def will_start_nothing(situation: Situation) -> bool:
-    """Say whether a deleted pod's ends are its last: nothing lives, and no start is out or in doubt."""
+    """Say whether the ends of a pod that goes are its last: nothing lives, and no start is out or in doubt."""
     observed = situation.observed
-    if observed.deletion is None or observed.starts_in_doubt or situation.is_busy("container/"):
+    if not (observed.deletion or observed.eviction) or observed.starts_in_doubt or situation.is_busy("container/"):
         return False
     return not live_containers(situation)
 

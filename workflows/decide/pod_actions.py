@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from proto.temporal.pod import Lifecycle
 from proto.temporal.requests import ReadPodRuntime
 from workflows.decide.actions import Action, Wake, holds_reread, key
+from workflows.decide.deadline import await_deadline
 from workflows.decide.order import ORDER
 from workflows.decide.situation import Situation, unless_failed
 
@@ -46,7 +47,7 @@ def answers(situation: Situation) -> list[Action | Wake]:
     if situation.observed.runtime_stale and not any(holds_reread(action) for action in situation.busy.values()):
         return unless_failed(situation, ReadPodRuntime(situation.key))
     if situation.observed.lifecycle is Lifecycle.SYNC:
-        return [answer for step in ORDER for answer in step.do(situation)]
+        return [*(answer for step in ORDER for answer in step.do(situation)), *await_deadline(situation)]
     return undo(situation)
 
 

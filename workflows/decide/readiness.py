@@ -7,15 +7,13 @@ UpdatePodStatus).
 from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.pod import ContainerState
-from workflows.decide import hooks
 from workflows.decide.situation import Situation
 
 
 def is_started(situation: Situation, container: V1Container) -> bool:
-    """Say whether the newest instance runs and its postStart hook has gone well."""
+    """Say whether the newest instance runs."""
     facts = situation.facts(container.name)
-    runs = facts.state is ContainerState.RUNNING and facts.exit is None
-    return runs and hooks.is_past_post_start(situation, container)
+    return facts.state is ContainerState.RUNNING and facts.exit is None
 
 
 def is_ready(situation: Situation, container: V1Container) -> bool:

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import AwaitPredecessor, MakePodDirectories, RunPodSandbox, StopContainer, StopPodSandbox
-from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake
 from workflows.decide.containers import init_failed, policy_of
-from workflows.decide.grace import pod_grace
+from workflows.decide.grace import grace_of
 from workflows.decide.restart import RestartPolicy, starts_again
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import sandbox_slice
@@ -79,15 +78,15 @@ def run_sandbox(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def stop_all(situation: Situation, names: list[str], reason: str) -> Iterator[Action | Wake]:
-    """Stop these containers side by side, all with the pod's grace and each after its preStop hook."""
-    deletion = situation.observed.deletion
+    """Stop these containers side by side, all with the pod's grace."""
+    grace = grace_of(situation)
     for name in names:
         stop = StopContainer(
             pod=situation.key,
             name=name,
             container_id=situation.facts(name).container_id,
-            grace=pod_grace(situation.spec, deletion.grace if deletion else None),
-            asked_at=deletion.requested_at if deletion else situation.now,
+            grace=grace.length,
+            asked_at=grace.since,
             reason=reason,
         )
-        yield from hooks.stop(situation, stop)
+        yield from unless_failed(situation, stop)

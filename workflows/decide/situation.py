@@ -57,6 +57,11 @@ class Situation:
         return self.spec.containers
 
     @property
+    def generation(self) -> int | None:
+        """Its metadata.generation, which status and conditions repeat as observedGeneration; None when it has none."""
+        return self.source["metadata"].get("generation") or None
+
+    @property
     def sandbox_id(self) -> str:
         """The ready sandbox's id, or an empty string."""
         sandbox = self.observed.sandbox

@@ -13,6 +13,7 @@ from kubernetes.client.models.v1_pod_status import V1PodStatus
 
 from proto.kubernetes.qos import qos_class
 from proto.temporal.pod import Lifecycle
+from proto.temporal.requests import RunPodSandbox
 from workflows.decide.conditions import conditions
 from workflows.decide.container_status import CONTAINER_CREATING, POD_INITIALIZING, container_status
 from workflows.decide.phase import TERMINAL, Phase, pod_phase
@@ -43,8 +44,12 @@ def pod_status(situation: Situation) -> V1PodStatus:
     ips = observed.sandbox.ips if observed.sandbox else ()
     if situation.spec.host_network and observed.sandbox:
         ips = host_ips
+    why = observed.eviction if phase is Phase.FAILED else None
     return V1PodStatus(
         phase=phase.value,
+        observed_generation=situation.generation,
+        reason=why.reason if why else None,
+        message=why.message if why else None,
         conditions=conditions(situation, init, regular, phase),
         init_container_statuses=init or None,
         container_statuses=regular,
@@ -65,11 +70,22 @@ def headline(situation: Situation, status: V1PodStatus) -> Headline:
     return Headline(ready, sum(one.restart_count for one in statuses), reason, message)
 
 
+def held_up(situation: Situation) -> str:
+    """Say what a pod that goes waits for where that is no container: what is being made must be there to be undone."""
+    if situation.observed.lifecycle is Lifecycle.TERMINATING and isinstance(
+        situation.busy.get("sandbox"), RunPodSandbox
+    ):
+        return "; waits until its sandbox is made, or given up after a few seconds"
+    return ""
+
+
 def first_reason(situation: Situation, statuses: list[V1ContainerStatus]) -> tuple[str, str]:
     """Say why the pod is not simply running; for a running one, how a container last ended."""
     observed = situation.observed
     if observed.deletion and observed.lifecycle is not Lifecycle.TERMINATED:
-        return "Terminating", f"{observed.deletion.reason}: {observed.deletion.message}"
+        return "Terminating", f"{observed.deletion.reason}: {observed.deletion.message}{held_up(situation)}"
+    if observed.eviction:
+        return observed.eviction.reason, observed.eviction.message + held_up(situation)
     if observed.waiting_for:
         return "PredecessorPresent", observed.waiting_for
     for name in ("sandbox", "directories"):

@@ -87,7 +87,7 @@ METADATA: Final[Fields] = {
     "deletionTimestamp": not_yet(Kind.TIME),
     "deletionGracePeriodSeconds": not_yet(Kind.INT64),
     "finalizers": only_empty(Kind.STRINGS),
-    "generation": only(Kind.INT64, 0),
+    "generation": runs(Kind.INT64),
     "managedFields": only_empty(Kind.OBJECTS),
     "ownerReferences": only_empty(Kind.OBJECTS),
     "resourceVersion": only_empty(Kind.STRING),
@@ -115,19 +115,6 @@ RESOURCES: Final[Fields] = {
     "claims": only_empty(Kind.OBJECTS),
 }
 
-LIFECYCLE_HANDLER: Final[Fields] = {
-    "exec": runs(Kind.OBJECT, {"command": runs(Kind.STRINGS)}),
-    "httpGet": not_yet(Kind.OBJECT),
-    "tcpSocket": not_yet(Kind.OBJECT),
-    "sleep": runs(Kind.OBJECT, {"seconds": runs(Kind.INT64)}),
-}
-
-LIFECYCLE: Final[Fields] = {
-    "postStart": runs(Kind.OBJECT, LIFECYCLE_HANDLER),
-    "preStop": runs(Kind.OBJECT, LIFECYCLE_HANDLER),
-    "stopSignal": not_yet(Kind.STRING),
-}
-
 CONTAINER: Final[Fields] = {
     "name": runs(Kind.STRING),
     "image": runs(Kind.STRING),
@@ -147,7 +134,7 @@ CONTAINER: Final[Fields] = {
     "livenessProbe": not_yet(Kind.OBJECT),
     "readinessProbe": not_yet(Kind.OBJECT),
     "startupProbe": not_yet(Kind.OBJECT),
-    "lifecycle": runs(Kind.OBJECT, LIFECYCLE),
+    "lifecycle": only_empty(Kind.OBJECT),
     "terminationMessagePath": runs(Kind.STRING),
     "terminationMessagePolicy": runs(Kind.STRING),
     "securityContext": only_empty(Kind.OBJECT),
@@ -171,7 +158,7 @@ SPEC: Final[Fields] = {
     "volumes": only_empty(Kind.OBJECTS),
     "restartPolicy": runs(Kind.STRING),
     "terminationGracePeriodSeconds": runs(Kind.INT64),
-    "activeDeadlineSeconds": not_yet(Kind.INT64),
+    "activeDeadlineSeconds": runs(Kind.INT64),
     "dnsPolicy": runs(Kind.STRING, never=("None",)),
     "dnsConfig": only_empty(Kind.OBJECT),
     "nodeSelector": runs(Kind.STRING_MAP),

@@ -6,17 +6,32 @@ A pod that has finished by itself keeps its dead containers and logs until its s
 from collections.abc import Iterator
 
 from proto.kubernetes.qos import qos_class
+from proto.temporal.pod import Observed
 from proto.temporal.requests import RemovePodDirectories, RemovePodSandbox, StopPodSandbox
 from workflows.decide.actions import Action, Wake
 from workflows.decide.sandbox import live_containers, stop_all
+from workflows.decide.shortening import shorten_stops
 from workflows.decide.situation import Situation, unless_failed
+
+
+def doubt_what_failed(observed: Observed) -> None:
+    """Take for a pod that goes: what failed may be half made and must be found, how often it failed delays no undoing."""
+    if observed.eviction is None:  # else it was looked into then, and has begun nothing since
+        observed.starts_in_doubt = bool(observed.failures) or observed.sandbox is None
+        observed.runtime_stale = observed.runtime_stale or observed.starts_in_doubt
+    observed.failures.clear()
+
+
+def why_it_goes(situation: Situation) -> str:
+    """Say who ends the pod and why."""
+    why = situation.observed.deletion or situation.observed.eviction
+    return f"{why.reason}: {why.message}" if why else "the pod has finished"
 
 
 def stop_containers(situation: Situation) -> Iterator[Action | Wake]:
     """Stop every container that still runs, side by side."""
-    deletion = situation.observed.deletion
-    reason = f"{deletion.reason}: {deletion.message}" if deletion else "the pod has finished"
-    yield from stop_all(situation, live_containers(situation), reason)
+    yield from stop_all(situation, live_containers(situation), why_it_goes(situation))
+    yield from shorten_stops(situation, why_it_goes(situation))
 
 
 def stop_sandbox(situation: Situation) -> Iterator[Action | Wake]:

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from workflows.decide.validation import names
-from workflows.decide.validation.field_errors import duplicate, forbidden, invalid, not_supported, required
-from workflows.decide.validation.handlers import NOT_OF_INIT, validate_lifecycle
+from workflows.decide.validation.field_errors import duplicate, invalid, not_supported, required
 from workflows.decide.validation.requirements import validate_resources
 
 Container = Mapping[str, Any]
@@ -19,15 +18,14 @@ _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 
 
-def validate_containers(containers: Sequence[Container], path: str, *, grace: int) -> Iterator[str]:
-    """Judge the containers; a host port belongs to one of them; `grace` is the pod's, in seconds."""
+def validate_containers(containers: Sequence[Container], path: str) -> Iterator[str]:
+    """Judge the containers; a host port belongs to one of them."""
     if not containers:
         yield required(path)
     taken: set[str] = set()
     for index, container in enumerate(containers):
         yield from _container(container, f"{path}[{index}]")
         yield from _unique_name(container, f"{path}[{index}]", taken)
-        yield from validate_lifecycle(container.get("lifecycle", {}), f"{path}[{index}].lifecycle", grace=grace)
     yield from _host_port_conflicts(containers, path)
 
 
@@ -38,8 +36,6 @@ def validate_init_containers(containers: Sequence[Container], others: Sequence[C
         yield from _container(container, f"{path}[{index}]")
         yield from _unique_name(container, f"{path}[{index}]", taken)
         yield from _host_port_conflicts([container], path, first=index)
-        if "lifecycle" in container:
-            yield forbidden(f"{path}[{index}].lifecycle", NOT_OF_INIT)
 
 
 def _container(container: Container, path: str) -> Iterator[str]:

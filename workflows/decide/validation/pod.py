@@ -15,6 +15,7 @@ from workflows.decide.validation.field_errors import invalid, not_supported, req
 
 _MOST_ANNOTATION_BYTES: Final = 256 * 1024
 _LONGEST_GRACE: Final = 2**31 - 1  # seconds; more does not fit the runtime's timers
+_LONGEST_DEADLINE: Final = 2**31 - 1  # seconds
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
@@ -41,6 +42,8 @@ def _metadata(metadata: Mapping[str, Any]) -> Iterator[str]:
         yield invalid(
             "metadata.uid", uid, "must be at most 128 letters, digits, '-', '_' and '.', for it names folders"
         )
+    if (generation := metadata.get("generation", 0)) < 0:
+        yield invalid("metadata.generation", generation, "must be greater than or equal to 0")
     yield from _labels(metadata.get("labels", {}), "metadata.labels")
     annotations = metadata.get("annotations", {})
     for key in annotations:
@@ -51,7 +54,7 @@ def _metadata(metadata: Mapping[str, Any]) -> Iterator[str]:
 
 def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
     containers = spec.get("containers", ())
-    yield from validate_containers(containers, "spec.containers", grace=spec["terminationGracePeriodSeconds"])
+    yield from validate_containers(containers, "spec.containers")
     yield from validate_init_containers(spec.get("initContainers", ()), containers, "spec.initContainers")
     if spec.get("hostNetwork"):
         yield from _host_network(containers)
@@ -88,6 +91,10 @@ def _times(spec: Mapping[str, Any]) -> Iterator[str]:
         yield invalid("spec.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0")
     if grace > _LONGEST_GRACE:
         yield invalid("spec.terminationGracePeriodSeconds", grace, f"must be less than or equal to {_LONGEST_GRACE}")
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= _LONGEST_DEADLINE:
+        detail = f"must be between 1 and {_LONGEST_DEADLINE}, inclusive"
+        yield invalid("spec.activeDeadlineSeconds", deadline, detail)
 
 
 def _host_network(containers: Sequence[Mapping[str, Any]]) -> Iterator[str]:

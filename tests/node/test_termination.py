@@ -1,0 +1,219 @@
+"""Does a pod end as it should on real containerd: in time, sooner when asked, with its last words, from wherever it stands?"""
+
+import asyncio
+import fcntl
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import DELETION_REQUESTED
+from proto.temporal.signals import DeletionRequested
+from tests.node.containerd_view import containers_of, sandboxes_of
+from tests.node.tempolet_node import BUSYBOX, ROOT, TempoletNode, pod_manifest
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+DEAF = "trap '' TERM; while true; do sleep 1; done"
+
+
+@pytest.fixture(scope="module")
+def node(
+    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
+) -> Iterator[TempoletNode]:
+    """Run one node for all ends of this file."""
+    with TempoletNode(tmp_path_factory.mktemp("ends"), containerd, temporal) as made:
+        yield made
+
+
+def ended(snapshot: PodSnapshot, index: int = 0, kind: str = "containerStatuses") -> dict[str, Any]:
+    """Say how a container ended."""
+    end: dict[str, Any] = snapshot.status[kind][index]["state"]["terminated"]
+    return end
+
+
+def story(node: TempoletNode, snapshot: PodSnapshot) -> str:
+    """Read what `tempolet history` tells of a pod."""
+    files = ["--tempolet-config", node.directory / "tempolet.json"]
+    place = ["--root-dir", node.root_dir, "--hostname-override", node.name]
+    command = [sys.executable, "-m", "worker.cli", "history", f"{snapshot.namespace}/{snapshot.name}", *files, *place]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=ROOT, check=True)
+    return done.stdout
+
+
+def ask(node: TempoletNode, snapshot: PodSnapshot, grace: float) -> None:
+    """Ask for a pod's deletion with this grace, as an operator does with a signal."""
+
+    async def signal() -> None:
+        handle = await node.workflow(snapshot)
+        wish = DeletionRequested("operator", "Deleted", "at once", timedelta(seconds=grace))
+        await handle.signal(DELETION_REQUESTED, wish)
+
+    asyncio.run(signal())
+
+
+def gone(node: TempoletNode, name: str, last: PodSnapshot, patience: float = 30) -> None:
+    """Wait until nothing of a pod is left."""
+    node.until(lambda: node.pod(name) is None, f"{name} gone", patience)
+    node.until(lambda: not (node.root_dir / "pods" / last.uid).exists(), f"{name}'s files gone")
+    assert sandboxes_of(node.containerd, last.uid) == []
+    assert containers_of(node.containerd, last.uid) == []
+
+
+def test_a_pod_that_is_active_for_too_long_fails(node: TempoletNode) -> None:
+    """Stopped after two seconds, Failed with the kubelet's words, told in its history, kept until its manifest goes."""
+    node.apply(pod_manifest("limited", activeDeadlineSeconds=2))
+    running = node.until_running("limited")
+    snapshot = node.until_pod("limited", lambda one: one.lifecycle == "terminated")
+    said = "Pod was active on the node longer than the specified deadline"
+    assert (snapshot.phase, snapshot.reason, snapshot.message) == ("Failed", "DeadlineExceeded", said)
+    assert (snapshot.status["reason"], snapshot.status["message"]) == ("DeadlineExceeded", said)
+    active = datetime.fromisoformat(ended(snapshot)["finishedAt"]) - datetime.fromisoformat(running.status["startTime"])
+    assert timedelta(seconds=2) <= active < timedelta(seconds=5)
+    assert len(containers_of(node.containerd, snapshot.uid)) == 1
+    told = story(node, snapshot)
+    assert "activeDeadlineSeconds: the pod is stopped at" in told
+    assert f"DeadlineExceeded: {said}" in told
+    assert "pod Failed" in told
+    node.remove("limited")
+    gone(node, "limited", snapshot)
+
+
+def test_a_deadline_outlives_a_worker(node: TempoletNode) -> None:
+    """It passes while the worker is dead: the pod is stopped as soon as there is one again."""
+    node.apply(pod_manifest("outlived", activeDeadlineSeconds=3))
+    node.until_running("outlived")
+    node.stop("worker")
+    time.sleep(3)
+    node.start("worker")
+    snapshot = node.until_pod("outlived", lambda one: one.lifecycle == "terminated")
+    assert snapshot.reason == "DeadlineExceeded"
+    node.remove("outlived")
+    gone(node, "outlived", snapshot)
+
+
+@pytest.mark.parametrize("grace", [pytest.param(1, id="grace-1"), pytest.param(0, id="by-force")])
+def test_a_second_deletion_with_a_shorter_grace(node: TempoletNode, grace: float) -> None:
+    """A container deaf to SIGTERM with a grace of 30 s is gone within 3 s of it."""
+    name = f"deaf-{grace:g}"
+    node.apply(pod_manifest(name, DEAF, terminationGracePeriodSeconds=30))
+    snapshot = node.until_running(name)
+    node.remove(name)
+    node.until_pod(name, lambda one: one.deleting)
+    time.sleep(1)
+    assert node.pod(name) is not None
+    asked = time.monotonic()
+    ask(node, snapshot, grace)
+    gone(node, name, snapshot)
+    assert time.monotonic() - asked < 3
+    told = story(node, snapshot)
+    assert "the stop of container main was shortened to 1.00 s of grace" in told
+    assert "container main stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved" in told
+
+
+def test_the_end_of_the_log_speaks_for_a_silent_failure(node: TempoletNode) -> None:
+    """FallbackToLogsOnError: 80 lines at the most, the last ones; a file goes before it; a success says nothing."""
+    manifest = pod_manifest("words", restartPolicy="Never")
+    count = "i=0; while [ $i -lt 200 ]; do echo line-$i; i=$((i+1)); done"
+    commands = {"log": f"{count}; exit 1", "file": f"{count}; echo why > /dev/termination-log; exit 1", "good": count}
+    manifest["spec"]["containers"] = [
+        {
+            "name": name,
+            "image": BUSYBOX,
+            "command": ["sh", "-c", command],
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+        }
+        for name, command in commands.items()
+    ]
+    node.apply(manifest)
+    snapshot = node.until_pod("words", lambda one: one.lifecycle == "terminated")
+    log, file, good = (ended(snapshot, index) for index in range(3))
+    assert log["message"].splitlines() == [f"line-{number}" for number in range(120, 200)]
+    assert (file["message"], good.get("message")) == ("why\n", None)
+    node.remove("words")
+    gone(node, "words", snapshot)
+
+
+def test_a_pod_says_twelve_kibibytes_in_all(node: TempoletNode) -> None:
+    """Six containers that have 4 KiB to say share it."""
+    manifest = pod_manifest("loud", restartPolicy="Never")
+    say = "head -c 5000 /dev/zero | tr '\\0' x > /dev/termination-log; exit 1"
+    manifest["spec"]["containers"] = [
+        {"name": f"c{number}", "image": BUSYBOX, "command": ["sh", "-c", say]} for number in range(6)
+    ]
+    node.apply(manifest)
+    snapshot = node.until_pod("loud", lambda one: one.lifecycle == "terminated")
+    assert [len(ended(snapshot, number)["message"]) for number in range(6)] == [2048] * 6
+    node.remove("loud")
+    gone(node, "loud", snapshot)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_deletion_in_each_init_container(node: TempoletNode, number: int) -> None:
+    """The one that runs is stopped, nothing after it starts."""
+    name = f"in-init-{number}"
+    init = [
+        {"name": f"i{one}", "image": BUSYBOX, "command": ["sh", "-c", "exit 0" if one < number else "sleep 3600"]}
+        for one in range(2)
+    ]
+    node.apply(pod_manifest(name, initContainers=init))
+    snapshot = node.until_pod(
+        name, lambda one: f"i{number}" in one.containers and one.containers[f"i{number}"].state.endswith("RUNNING")
+    )
+    node.remove(name)
+    gone(node, name, snapshot)
+    told = story(node, snapshot)
+    assert f"container i{number} stopped" in told
+    assert "container main started" not in told
+
+
+def test_deletion_while_the_image_is_pulled(node: TempoletNode) -> None:
+    """Nobody waits for a registry that never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        manifest = pod_manifest("pulls")
+        manifest["spec"]["containers"][0]["image"] = f"127.0.0.1:{silent.getsockname()[1]}/nothing:1"
+        node.apply(manifest)
+        snapshot = node.until_pod("pulls", lambda one: one.sandbox_ready)
+        node.remove("pulls")
+        asked = time.monotonic()
+        gone(node, "pulls", snapshot)
+        assert time.monotonic() - asked < 5
+
+
+@contextmanager
+def no_addresses(containerd: Containerd) -> Iterator[None]:
+    """Let the network plugin hang: hold the lock under which it gives addresses out."""
+    folder: Path = containerd.places.addresses / containerd.network.bridge
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def test_deletion_while_the_sandbox_hangs(node: TempoletNode) -> None:
+    """Given up after a few seconds, with the reason shown meanwhile and told afterwards; the next pod runs."""
+    with no_addresses(node.containerd):
+        node.apply(pod_manifest("hangs"))
+        snapshot = node.until_pod("hangs", lambda one: not one.sandbox_id)
+        node.remove("hangs")
+        going = node.until_pod("hangs", lambda one: one.deleting)
+        assert going.message.endswith("waits until its sandbox is made, or given up after a few seconds")
+        asked = time.monotonic()
+        gone(node, "hangs", snapshot)
+        assert time.monotonic() - asked < 10
+    told = story(node, snapshot)
+    assert "sandbox attempt 0 failed after" in told
+    assert "after the pod began to go: given up" in told
+    node.apply(pod_manifest("hangs"))
+    again = node.until_running("hangs")
+    node.until(lambda: len(sandboxes_of(node.containerd, again.uid)) == 1, "one sandbox")
+    node.remove("hangs")
+    gone(node, "hangs", again)

@@ -1,0 +1,176 @@
+"""Does PodWorkflow end a pod when its time is over, and at once when it must go, wherever it stands?"""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal import names
+from proto.temporal.signals import DeletionRequested, PodListed
+from tests.workflows.conftest import Node, container, pod_json
+
+SECOND = timedelta(seconds=1)
+
+
+def going(grace: float | None = None) -> DeletionRequested:
+    """Write a wish that the pod goes."""
+    return DeletionRequested("operator", "Deleted", "", None if grace is None else timedelta(seconds=grace))
+
+
+async def called(node: Node, name: str) -> Any:
+    """Wait until an activity is called; answers its first request."""
+    async with asyncio.timeout(20):
+        while not node.runtime.named(name):
+            node.runtime.changed.clear()
+            await node.runtime.changed.wait()
+    return node.runtime.named(name)[0]
+
+
+async def test_a_pod_that_is_active_for_too_long_fails(node: Node) -> None:
+    """Stopped with its own grace, Failed with the reason, kept until its manifest goes."""
+    pod = pod_json(activeDeadlineSeconds=1)
+    handle = await node.start(pod)
+    running = await node.until(pod, lambda one: one.ready)
+    ended = await node.until(pod, lambda one: one.lifecycle == "terminated")
+    assert (ended.phase, ended.reason, ended.deleting) == ("Failed", "DeadlineExceeded", False)
+    said = "Pod was active on the node longer than the specified deadline"
+    assert (ended.status["reason"], ended.status["message"]) == ("DeadlineExceeded", said)
+    assert "reason" not in running.status
+    conditions = {one["type"]: (one["status"], one.get("reason")) for one in ended.status["conditions"]}
+    assert conditions["Ready"] == conditions["ContainersReady"] == ("False", "PodFailed")
+    (stop,) = node.runtime.named(names.STOP_CONTAINER)
+    assert (stop.grace, stop.reason) == (SECOND, f"DeadlineExceeded: {said}")
+    assert len(node.runtime.containers) == 1
+    outcome = await node.delete(handle)
+    assert (outcome.phase, outcome.reason, outcome.message) == ("Failed", "DeadlineExceeded", said)
+    assert node.runtime.sandboxes == {}
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        pytest.param(names.RUN_POD_SANDBOX, id="while-its-sandbox-is-made"),
+        pytest.param(names.PULL_IMAGE, id="while-its-image-is-pulled"),
+        pytest.param(names.START_CONTAINER, id="while-its-container-starts"),
+    ],
+)
+async def test_a_deadline_during_the_start(node: Node, held: str) -> None:
+    """The time counts from the pod's start, not from its first container's; what is made meanwhile is found and stopped."""
+    pod = pod_json(activeDeadlineSeconds=1)
+    gate = node.runtime.held[held] = asyncio.Event()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.reason == "DeadlineExceeded")
+    gate.set()
+    ended = await node.until(pod, lambda one: one.lifecycle == "terminated")
+    assert (ended.phase, node.runtime.live()) == ("Failed", {})
+    await node.delete(handle)
+
+
+async def test_a_pod_that_finishes_in_time_has_not_failed(node: Node) -> None:
+    """Its timer is forgotten."""
+    pod = pod_json(activeDeadlineSeconds=1, restartPolicy="Never")
+    node.runtime.exits_at_once["web"] = [0]
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.lifecycle == "terminated")
+    await asyncio.sleep(1.2)
+    assert (await node.delete(handle)).phase == "Succeeded"
+
+
+async def test_the_longest_deadline_is_a_timer_that_temporal_takes(node: Node) -> None:
+    """68 years."""
+    pod = pod_json(activeDeadlineSeconds=2**31 - 1)
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    await node.delete(handle)
+
+
+async def test_a_deadline_that_is_edited_under_the_same_uid(node: Node) -> None:
+    """The pod is another: it begins anew, and so does its time."""
+    pod = pod_json(activeDeadlineSeconds=3600)
+    handle = await node.start(pod)
+    first = await node.until(pod, lambda one: one.ready)
+    edited = {**pod, "spec": {**pod["spec"], "activeDeadlineSeconds": 2}}
+    await handle.signal(names.POD_LISTED, PodListed("file", pod=edited))
+    again = await node.until(pod, lambda one: one.ready and one.sandbox_id != first.sandbox_id)
+    assert again.started_at >= first.started_at
+    ended = await node.until(pod, lambda one: one.lifecycle == "terminated")
+    assert ended.reason == "DeadlineExceeded"
+    await node.delete(node.client.get_workflow_handle(handle.id))
+
+
+@pytest.mark.parametrize(
+    ("grace", "shortened"),
+    [
+        pytest.param(1, SECOND, id="a-shorter-grace"),
+        pytest.param(0, SECOND, id="by-force"),
+    ],
+)
+async def test_a_second_deletion_shortens_a_stop_under_way(node: Node, grace: float, shortened: timedelta) -> None:
+    """By a second stop beside the first, which comes back with the same end."""
+    pod = pod_json(terminationGracePeriodSeconds=300)
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    node.runtime.held[names.STOP_CONTAINER] = asyncio.Event()
+    await handle.signal(names.DELETION_REQUESTED, going())
+    await called(node, names.STOP_CONTAINER)
+    await handle.signal(names.DELETION_REQUESTED, going(grace))
+    async with asyncio.timeout(20):
+        outcome = await handle.result()
+    (stop,), (shorter,) = node.runtime.named(names.STOP_CONTAINER), node.runtime.named(names.SHORTEN_STOP)
+    assert (stop.grace, shorter.grace) == (timedelta(seconds=300), shortened)
+    assert shorter.container_id == stop.container_id
+    assert (outcome.phase, outcome.reason) == ("Failed", "Deleted")
+
+
+async def test_a_longer_grace_changes_nothing(node: Node) -> None:
+    """Nor does the same one again."""
+    pod = pod_json(terminationGracePeriodSeconds=30)
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    gate = node.runtime.held[names.STOP_CONTAINER] = asyncio.Event()
+    await handle.signal(names.DELETION_REQUESTED, going())
+    await called(node, names.STOP_CONTAINER)
+    await handle.signal(names.DELETION_REQUESTED, going(90))
+    await handle.signal(names.DELETION_REQUESTED, going())
+    await node.until(pod, lambda one: one.deleting)
+    gate.set()
+    async with asyncio.timeout(20):
+        await handle.result()
+    assert not node.runtime.named(names.SHORTEN_STOP)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+async def test_deletion_in_each_init_container(node: Node, number: int) -> None:
+    """The one that runs is stopped, no later one starts."""
+    inits = ["a", "b", "c"]
+    pod = pod_json(initContainers=[container(name) for name in inits])
+    for name in inits[:number]:
+        node.runtime.exits_at_once[name] = [0]
+    handle = await node.start(pod)
+
+    def runs(one: PodSnapshot) -> bool:
+        return one.containers.get(inits[number]) is not None and one.containers[inits[number]].state.endswith("RUNNING")
+
+    await node.until(pod, runs)
+    outcome = await node.delete(handle)
+    started = [one.container["name"] for one in node.runtime.named(names.START_CONTAINER)]
+    assert started == inits[: number + 1]
+    assert [one.name for one in node.runtime.named(names.STOP_CONTAINER)] == [inits[number]]
+    assert (outcome.phase, node.runtime.sandboxes) == ("Failed", {})
+
+
+async def test_deletion_while_a_container_starts(node: Node) -> None:
+    """It is stopped as soon as it is up."""
+    pod = pod_json()
+    gate = node.runtime.held[names.START_CONTAINER] = asyncio.Event()
+    handle = await node.start(pod)
+    await called(node, names.START_CONTAINER)
+    await handle.signal(names.DELETION_REQUESTED, going())
+    await node.until(pod, lambda one: one.deleting)
+    gate.set()
+    async with asyncio.timeout(20):
+        await handle.result()
+    assert len(node.runtime.named(names.STOP_CONTAINER)) == 1
+    assert node.runtime.sandboxes == {}
