@@ -257,6 +257,16 @@ def test_what_it_waits_for(
             id="turns",
         ),
         pytest.param(
+            pod("a", "b"), HERE, {}, ["b waits for a: containers start one at a time"], id="by-one-that-starts-now"
+        ),
+        pytest.param(
+            pod("a", "b"),
+            Around(busy=(stopping("a"), PULL)),
+            {"containers": {"a": up("a", sandbox_id="s9")}},
+            ["b waits for StopContainer a"],
+            id="by-whatever-else-is-under-way",
+        ),
+        pytest.param(
             pod(),
             HERE,
             {**NEW, "waiting_for": "pod u-0 of this name is still here"},
@@ -336,14 +346,14 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
             pod(),
             HERE,
             {"containers": {"web": LOOPS}},
-            ["if all goes well: StartContainer web 4", "if web then ends within ten minutes, it waits 80 s"],
+            ["if all goes as planned: StartContainer web 4", "if web then ends within ten minutes, it waits 80 s"],
             id="a-crash-loop",
         ),
         pytest.param(
             pod("a", init=["i"]),
             Around(busy=(RUN, PULL)),
             {**NEW, "images": ABSENT},
-            ["if all goes well: StartContainer i 0"],
+            ["if all goes as planned: StartContainer i 0"],
             id="a-start-as-far-as-the-first-init-container",
         ),
         pytest.param(
@@ -351,7 +361,7 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
             Around(busy=(stopping(),)),
             {**UP, **GOING},
             [
-                "if all goes well: StopPodSandbox, then RemovePodSandbox s0, then RemovePodDirectories",
+                "if all goes as planned: StopPodSandbox, then RemovePodSandbox s0, then RemovePodDirectories",
                 "then its workflow ends",
             ],
             id="a-pod-that-goes-step-by-step",
@@ -361,7 +371,7 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
             Around(busy=(stopping(),)),
             {**UP, **GOING, "listed_again": True},
             [
-                "if all goes well: StopPodSandbox, then RemovePodSandbox s0, then RemovePodDirectories",
+                "if all goes as planned: StopPodSandbox, then RemovePodSandbox s0, then RemovePodDirectories",
                 "then it begins anew, for its source lists it again",
             ],
             id="one-that-comes-back",
@@ -401,7 +411,7 @@ def test_a_forecast_is_what_is_then_done() -> None:
     here = situation(pod("a", "b"), containers={"a": up("a")})
     (begun,) = pod_actions(here).begin
     assert isinstance(begun, StartContainer)
-    assert f"if all goes well: {words(begun)}" in [
+    assert f"if all goes as planned: {words(begun)}" in [
         one.text for one in explanation(here, words).sentences if one.kind is SentenceKind.NEXT
     ]
 
@@ -423,3 +433,9 @@ def test_a_deadline_is_a_wait() -> None:
         if one.kind is SentenceKind.WAITS
     ]
     assert (wait.text, wait.at, wait.remedy) == ("activeDeadlineSeconds: the pod is stopped", at(40), "")
+
+
+def test_what_comes_after_a_deadline_is_foretold_too() -> None:
+    """Time goes on to it, and the pod goes."""
+    texts = said(SentenceKind.NEXT, pod(activeDeadlineSeconds=100), HERE, UP)
+    assert texts[0] == "if all goes as planned: StopContainer web, then StopPodSandbox"

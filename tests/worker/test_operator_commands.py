@@ -43,7 +43,7 @@ async def test_a_crash_loop_is_explained_and_skipped(node: Node, client: Client,
     assert said[2].startswith("waits for: CrashLoopBackOff: restart 2 of web at ")
     assert f", because it ended with exit 1 Error, and has ended twice; `tempolet skip-backoff {name}` ends" in said[2]
     assert said[3:] == [
-        "next: if all goes well: start web, restart 2, then remove dead web",
+        "next: if all goes as planned: start web, restart 2, then remove dead web",
         "next: if web then ends within ten minutes, it waits 20 s",
     ]
     code, _, err = await tempolet("skip-backoff", name, "api")

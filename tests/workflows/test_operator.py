@@ -129,7 +129,7 @@ async def test_a_pod_says_what_it_waits_for(node: Node) -> None:
     await node.until(pod, lambda one: one.sandbox_ready)
     assert await explained(handle, SentenceKind.UNDER_WAY) == ["pull busybox:1 (IfNotPresent)"]
     assert await explained(handle, SentenceKind.HELD) == ["web waits for its image busybox:1, which is being pulled"]
-    assert await explained(handle, SentenceKind.NEXT) == ["if all goes well: start web"]
+    assert await explained(handle, SentenceKind.NEXT) == ["if all goes as planned: start web"]
     gate.set()
     await node.until(pod, lambda one: one.ready)
     assert await explained(handle, SentenceKind.STANDS) == ["Running and ready, web runs"]

@@ -134,7 +134,7 @@ def held(situation: Situation, say: Say) -> Iterator[Sentence]:
         return
     reasons: dict[str, list[str]] = {}
     for container in everyone(situation):
-        if reason := holds_back(situation, container):
+        if reason := holds_back(situation, container, say):
             reasons.setdefault(reason, []).append(container.name)
     for reason, names in reasons.items():
         yield Sentence(SentenceKind.HELD, f"{', '.join(names)} {'waits' if len(names) == 1 else 'wait'} for {reason}")
@@ -155,7 +155,7 @@ def held_whole(situation: Situation, say: Say) -> str:
     return ""
 
 
-def holds_back(situation: Situation, container: V1Container) -> str:
+def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
     """Say what a container that is wanted waits for; empty where it runs, is done, starts now or has its own wait."""
     if situation.observed.lifecycle is not Lifecycle.SYNC or init_failed(situation):
         return ""
@@ -173,8 +173,18 @@ def holds_back(situation: Situation, container: V1Container) -> str:
         return ""
     if not situation.image(container).pulled:
         return f"its image {container.image}, which {said_image(situation, container)}"
-    starting = [one.container["name"] for one in situation.busy.values() if isinstance(one, StartContainer)]
-    return f"{', '.join(starting)}: containers start one at a time" if starting else ""
+    return others_first(situation, container, say)
+
+
+def others_first(situation: Situation, container: V1Container, say: Say) -> str:
+    """Say what is under way of other containers, where a container that lacks nothing does not start now."""
+    now = [one for one in answers(situation) if isinstance(one, StartContainer)]
+    if any(one.container["name"] == container.name for one in now):
+        return ""
+    starting = [one.container["name"] for one in (*situation.busy.values(), *now) if isinstance(one, StartContainer)]
+    if starting:
+        return f"{', '.join(starting)}: containers start one at a time"
+    return ", ".join(say(one) for one in situation.busy.values() if not isinstance(one, PullImage))
 
 
 def being_made(situation: Situation) -> bool:
@@ -203,7 +213,7 @@ def comes_next(situation: Situation, say: Say) -> Iterator[str]:
     steps = list(if_all_goes_well(situation))
     if steps:
         told = ", then ".join(say(one) for one in steps[:AHEAD])
-        yield f"if all goes well: {told}{', and so on' if len(steps) > AHEAD else ''}"
+        yield f"if all goes as planned: {told}{', and so on' if len(steps) > AHEAD else ''}"
     if observed.deletion:
         yield (
             "then it begins anew, for its source lists it again" if observed.listed_again else "then its workflow ends"

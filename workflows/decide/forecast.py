@@ -71,13 +71,13 @@ def if_all_goes_well(situation: Situation) -> Iterator[Action]:
     for _ in range(LOOKS):
         ahead = gone_well(ahead)
         plan = pod_actions(ahead)
-        if not plan.begin and plan.wake:
-            ahead = replace(ahead, now=max(plan.wake.at, ahead.now))
-            plan = pod_actions(ahead)
-        if not plan.begin:
+        if plan.begin:
+            yield from plan.begin
+            ahead = replace(ahead, busy={**ahead.busy, **{key(action): action for action in plan.begin}})
+        elif plan.wake and plan.wake.at > ahead.now:
+            ahead = replace(ahead, now=plan.wake.at)
+        else:
             return
-        yield from plan.begin
-        ahead = replace(ahead, busy={**ahead.busy, **{key(action): action for action in plan.begin}})
 
 
 def gone_well(ahead: Situation) -> Situation:
