@@ -11,6 +11,7 @@ from activities.directories import DirectoryActivities
 from activities.images import ImageActivities
 from activities.node_services import NodeServices
 from activities.predecessor import PredecessorActivities
+from activities.probes.container_probes import ProbeActivities
 from activities.runtime_facts import RuntimeFactsActivities
 from activities.sandbox import SandboxActivities
 
@@ -38,5 +39,6 @@ def activities(services: NodeServices) -> list[Callable[..., Any]]:
         containers.stop_container,
         containers.shorten_stop,
         containers.remove_container,
+        ProbeActivities(services).probe_container,
         RuntimeFactsActivities(services).read_pod_runtime,
     ]

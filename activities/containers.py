@@ -94,15 +94,18 @@ class ContainerActivities:
         left = request.asked_at + request.grace - datetime.now(UTC)
         seconds = max(_SHORTEST_GRACE, ceil(left / timedelta(seconds=1)))
         async with heartbeating(f"stop {request.name} of {request.pod}: {request.reason}"):
+            self._services.probes.stopping(request.container_id)
             try:
                 await self._services.runtime.stop_container(request.container_id, seconds)
                 status = await self._services.runtime.container_status(request.container_id)
-                return await runtime_container(status, sandbox_id="")
+                end = await runtime_container(status, sandbox_id="")
             except CriError as error:
-                if error.remedy is Remedy.GONE:
-                    return _lost(request)
-                doing = f"stop container {request.name} of {request.pod}"
-                raise translated(error, self._services.endpoint, "KillContainerError", doing) from error
+                if error.remedy is not Remedy.GONE:
+                    doing = f"stop container {request.name} of {request.pod}"
+                    raise translated(error, self._services.endpoint, "KillContainerError", doing) from error
+                end = _lost(request)
+            self._services.probes.ended(request.container_id)
+            return end
 
     @activity.defn(name=names.REMOVE_CONTAINER)
     async def remove_container(self, request: RemoveContainer) -> None:

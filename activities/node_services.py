@@ -11,6 +11,7 @@ from activities.going_pods import GoingPods
 from activities.image_pulls import ImagePulls
 from activities.pod_locks import PodLocks
 from activities.pod_paths import PodPaths
+from activities.probes.loops import ProbeLoops
 from proto.kubernetes.resources import NodeResources
 from proto.temporal.pod import PodKey
 
@@ -47,6 +48,7 @@ class NodeServices:
     pulls: ImagePulls
     locks: PodLocks = field(default_factory=PodLocks)
     going: GoingPods = field(default_factory=GoingPods)
+    probes: ProbeLoops = field(default_factory=ProbeLoops)
 
     @property
     def endpoint(self) -> str:

@@ -46,9 +46,11 @@ class RuntimeFactsActivities:
                 read_containers = await asyncio.gather(*(self._container(one) for one in containers))
             except CriError as error:
                 raise translated(error, self._services.endpoint, READ_FAILED, f"read pod {request.pod}") from error
+        found = [one for one in read_containers if one]
+        alive = [one.container_id for one in found if one.state is not ContainerState.EXITED]
+        self._services.probes.only(request.pod.uid, alive)
         return PodRuntime(
-            sandboxes=_newest_first([one for one in read_sandboxes if one]),
-            containers=_newest_first([one for one in read_containers if one]),
+            sandboxes=_newest_first([one for one in read_sandboxes if one]), containers=_newest_first(found)
         )
 
     async def _sandbox(self, listed: cri.PodSandbox) -> RuntimeSandbox | None:

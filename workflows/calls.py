@@ -6,13 +6,14 @@ retried by Temporal (the runtime is away); every other failure comes back as a f
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
 from temporalio.common import RetryPolicy
 
 from proto.temporal import names, requests
+from proto.temporal.pod import ProbeKind
 from workflows.decide.actions import Action
 
 ONCE: Final = RetryPolicy(maximum_attempts=1)
@@ -22,6 +23,11 @@ PATIENT: Final = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), backoff_coefficient=2, maximum_interval=timedelta(seconds=5)
 )
 """For as long as it takes: pods keep their state while the runtime is away, and go on by themselves."""
+
+PROBING: Final = RetryPolicy(
+    initial_interval=timedelta(milliseconds=50), backoff_coefficient=2, maximum_interval=timedelta(seconds=5)
+)
+"""A new worker goes on at once where the one before it was killed (design §4.7)."""
 
 BEAT: Final = timedelta(seconds=30)
 """How long a silent activity counts as alive.
@@ -40,8 +46,14 @@ class Call:
     within: timedelta
     summary: Callable[[Any], str]
     heartbeat: timedelta | None = BEAT
+    retry: RetryPolicy = field(default_factory=lambda: PATIENT)
     at_once: timedelta | None = None
     """A read that is first tried inside the workflow task, as a local activity, for this long."""
+
+
+def probes_of(asked: requests.ProbeContainer) -> list[str]:
+    """Name the probes that a request is about."""
+    return [kind.value for kind in ProbeKind if asked.container.get(kind.field)]
 
 
 CALLS: Final[dict[type, Call]] = {
@@ -96,6 +108,14 @@ CALLS: Final[dict[type, Call]] = {
         requests.RuntimeContainer,
         timedelta(minutes=5),
         lambda asked: f"stop {asked.name} sooner, grace {asked.grace.total_seconds():g} s: {asked.reason}",
+    ),
+    requests.ProbeContainer: Call(
+        names.PROBE_CONTAINER,
+        None,
+        timedelta(days=365),  # as long as the container
+        lambda asked: f"probe {asked.name}: {', '.join(probes_of(asked))}",
+        heartbeat=timedelta(minutes=2),  # 330 of them at 30 s would keep Temporal busy for nothing
+        retry=PROBING,
     ),
     requests.RemoveContainer: Call(
         names.REMOVE_CONTAINER, None, timedelta(minutes=5), lambda asked: f"remove dead {asked.name}"

@@ -18,11 +18,11 @@ from proto.temporal import names
 from proto.temporal.operator import BackoffsSkipped, Explanation, SkipBackoff
 from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
 from proto.temporal.requests import AwaitPredecessor, PullImage
-from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
 from workflows import publish
 from workflows.calls import CALLS
 from workflows.decide import conditions, hints, lifecycle, skips, status
-from workflows.decide.actions import Action, key
+from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.explain import explanation
 from workflows.decide.fold import Answer, fold, fold_failure
 from workflows.decide.pod_actions import Plan, is_over, pod_actions
@@ -161,11 +161,12 @@ class PodWorkflow:
         return workflow.info().is_continue_as_new_suggested() or self.observed.signals >= SIGNALS_A_RUN
 
     def continue_as_new_if_long(self) -> None:
-        """Begin a new run with everything known, once nothing is under way and nothing unread."""
+        """Begin a new run with everything known, once nothing is under way that ends by itself and nothing unread."""
         if not self.is_long():
             return
         self.give_up_waiting()
-        if not self.under_way and not self.arrived:
+        ending = [action for action, _ in self.under_way.values() if not is_endless(action)]
+        if not ending and not self.arrived:
             self.observed.signals = 0
             self.go_on(self.observed, self.start.pod)
 
@@ -209,6 +210,11 @@ class PodWorkflow:
 
     @workflow.signal(name=names.RUNTIME_CHANGED, description="the runtime knows something new")
     def runtime_changed(self, signal: RuntimeChanged) -> None:
+        """File it."""
+        self.arrived.append(signal)
+
+    @workflow.signal(name=names.PROBE_VERDICT, description="a probe's verdict has turned")
+    def probe_verdict(self, signal: ProbeVerdict) -> None:
         """File it."""
         self.arrived.append(signal)
 

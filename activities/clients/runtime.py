@@ -139,6 +139,13 @@ class RuntimeClient:
         status: cri.ContainerStatus = answer.status
         return status
 
+    async def exec_sync(self, container_id: str, command: Sequence[str], timeout_seconds: int) -> cri.ExecSyncResponse:
+        """Run a command in a container and wait for its end; a timeout is DEADLINE_EXCEEDED."""
+        request = cri.ExecSyncRequest(container_id=container_id, cmd=command, timeout=timeout_seconds)
+        deadline = timeout_seconds + REQUEST_SECONDS
+        answer: cri.ExecSyncResponse = await self._ask(self._runtime.ExecSync, request, deadline)
+        return answer
+
     async def container_events(self) -> AsyncIterator[cri.ContainerEventResponse]:
         """Follow the runtime's events until it goes away (CriError); containerd before 2.0 shares one stream."""
         try:

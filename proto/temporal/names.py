@@ -15,6 +15,7 @@ POD_WORKFLOW: Final = "PodWorkflow"
 POD_LISTED: Final = "PodListed"
 DELETION_REQUESTED: Final = "DeletionRequested"
 RUNTIME_CHANGED: Final = "RuntimeChanged"
+PROBE_VERDICT: Final = "ProbeVerdict"
 
 # queries
 POD_STATUS: Final = "PodStatus"
@@ -35,6 +36,7 @@ PULL_IMAGE: Final = "PullImage"
 START_CONTAINER: Final = "StartContainer"
 STOP_CONTAINER: Final = "StopContainer"
 SHORTEN_STOP: Final = "ShortenStop"
+PROBE_CONTAINER: Final = "ProbeContainer"
 REMOVE_CONTAINER: Final = "RemoveContainer"
 READ_POD_RUNTIME: Final = "ReadPodRuntime"
 

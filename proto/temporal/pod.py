@@ -43,6 +43,30 @@ class ContainerState(StrEnum):
     UNKNOWN = "CONTAINER_UNKNOWN"
 
 
+class ProbeKind(StrEnum):
+    """What a probe asks of a container."""
+
+    STARTUP = "startup"
+    LIVENESS = "liveness"
+    READINESS = "readiness"
+
+    @property
+    def field(self) -> str:
+        """The container's field that describes it."""
+        return f"{self.value}Probe"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeFact:
+    """What a probe has found of the newest instance, since its verdict last turned."""
+
+    success: bool
+    message: str = ""
+    sequence: int = 0
+    """Each turn of the verdict has the next number; one that comes after a newer one is too late."""
+    at: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
     """What of the node's configuration decides about pods; set by the poller, so a replay sees the same."""
@@ -99,6 +123,8 @@ class ContainerFacts:
     """Init containers: the sandbox in which it succeeded; never inferred from what CRI still remembers."""
     stop_reason: str = ""
     """Who stopped it and why, when we did."""
+    probes: dict[ProbeKind, ProbeFact] = field(default_factory=dict)
+    """What its probes have found; nothing of a probe that has not come to a verdict yet."""
 
 
 @dataclass(slots=True)

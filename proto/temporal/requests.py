@@ -4,10 +4,10 @@ Requests carry the pod's key and one container's part of the spec, never a secre
 facts, not judgements: what they mean is for `workflows/decide/`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from proto.temporal.pod import ContainerState, PodJson, PodKey
+from proto.temporal.pod import ContainerState, PodJson, PodKey, ProbeFact, ProbeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +173,37 @@ class ShortenStop:
     asked_at: datetime
     """The shorter grace counts from here."""
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeContainer:
+    """Probe one instance of a container until it has ended; what is found comes as ProbeVerdict signals."""
+
+    pod: PodKey
+    name: str
+    container_id: str
+    container: PodJson
+    """Of this container's part of the spec: name, ports, probes, and env where a command refers to it."""
+    pod_ip: str = ""
+    started_at: datetime | None = None
+    """Delays count from here."""
+    known: dict[ProbeKind, ProbeFact] = field(default_factory=dict)
+    """The verdicts that stand when this is asked."""
+
+
+@dataclass(slots=True)
+class ProbeProgress:
+    """How far a probe has come: what ProbeContainer's heartbeats leave to its next try."""
+
+    verdict: bool | None = None
+    """None until one is reached; liveness begins with success."""
+    message: str = ""
+    last: bool | None = None
+    run: int = 0
+    """How often in a row the last outcome came."""
+    sequence: int = 0
+    told: bool = True
+    """Whether the workflow has been signalled the present verdict."""
 
 
 @dataclass(frozen=True, slots=True)

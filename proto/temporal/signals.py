@@ -1,9 +1,9 @@
-"""What the poller and operators tell a pod's workflow: past tense, level-triggered, harmless when repeated or late."""
+"""What poller, probes and operators tell a pod's workflow: past tense, level-triggered, harmless when repeated or late."""
 
 from dataclasses import dataclass
 from datetime import timedelta
 
-from proto.temporal.pod import PodJson
+from proto.temporal.pod import PodJson, ProbeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +38,16 @@ class RuntimeChanged:
     exited: tuple[str, ...] = ()
     """Container ids that ended, as far as the poller saw; a workflow that knows of all of them need not re-read."""
     sandbox_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeVerdict:
+    """The verdict of a probe has turned, or is reached for the first time."""
+
+    container: str
+    container_id: str
+    probe: ProbeKind
+    success: bool
+    message: str = ""
+    """What the probe that turned it came back with."""
+    sequence: int = 0

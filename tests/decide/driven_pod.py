@@ -11,6 +11,7 @@ from kubernetes.client.models.v1_pod_spec import V1PodSpec
 from proto.temporal.pod import Lifecycle, Observed, PodJson
 from proto.temporal.requests import (
     AwaitPredecessor,
+    ProbeContainer,
     PullImage,
     ReadImages,
     RunPodSandbox,
@@ -18,8 +19,8 @@ from proto.temporal.requests import (
     StartContainer,
     StopContainer,
 )
-from proto.temporal.signals import DeletionRequested, RuntimeChanged
-from tests.decide.runtime_model import Refused, RuntimeModel
+from proto.temporal.signals import DeletionRequested, ProbeVerdict, RuntimeChanged
+from tests.decide.runtime_model import Lasting, Refused, RuntimeModel
 from tests.decide.situations import KEY, NOW
 from workflows.decide import conditions, hints, lifecycle
 from workflows.decide.actions import Action, Wake, key
@@ -45,7 +46,8 @@ class DrivenPod:
         assert spec is not None
         self.source, self.spec, self.now, self.behaviour = source, spec, NOW, behaviour
         self.runtime = RuntimeModel(init, NOW)
-        self.hints: list[RuntimeChanged] = []
+        self.hints: list[RuntimeChanged | ProbeVerdict] = []
+        self.sequence = 0
         self.lost_hints = False
         self.born()
 
@@ -93,9 +95,8 @@ class DrivenPod:
         for action in plan.begin:
             assert key(action) not in self.under_way, "two actions of one key"
             if self.observed.lifecycle is not Lifecycle.SYNC:
-                assert not isinstance(action, StartContainer | RunPodSandbox | ReadImages | PullImage), (
-                    "nothing begins in a pod that goes"
-                )
+                begins = StartContainer | RunPodSandbox | ReadImages | PullImage | ProbeContainer
+                assert not isinstance(action, begins), "nothing begins in a pod that goes"
                 if isinstance(action, StopContainer | ShortenStop):
                     assert (action.asked_at, action.grace) in self.graces(), "a grace that somebody asked for"
             self.under_way[key(action)] = action
@@ -124,7 +125,7 @@ class DrivenPod:
 
     def end_of_life(self) -> None:
         """Nothing of a deleted pod is left; one that was listed again begins anew."""
-        assert not self.under_way
+        assert not self.due()
         assert not self.runtime.sandboxes
         assert not self.runtime.containers
         assert not self.runtime.directories
@@ -152,10 +153,20 @@ class DrivenPod:
         elif status.phase in TERMINAL:
             self.final_phase = status.phase
 
+    def due(self) -> list[str]:
+        """The keys of what is under way and comes to an end: not the probing of a container that lives."""
+        return [
+            name
+            for name, action in self.under_way.items()
+            if not (isinstance(action, ProbeContainer) and self.runtime.lives(action.container_id))
+        ]
+
     def effect(self, name: str) -> None:
         """Let an action do what it does; its answer is on the way."""
         try:
             self.answers[name] = self.runtime.do(self.under_way[name])
+        except Lasting:
+            self.answers.pop(name, None)
         except Refused as refused:
             self.answers.pop(name, None)
             fold_failure(self.situation(), self.under_way.pop(name), "RunContainerError", str(refused))
@@ -174,8 +185,8 @@ class DrivenPod:
 
     def work_off(self) -> None:
         """Let the oldest action under way work and answer."""
-        if self.under_way:
-            name = next(iter(self.under_way))
+        if due := self.due():
+            name = due[0]
             self.effect(name)
             if name in self.answers:
                 self.answer(name)
@@ -196,7 +207,7 @@ class DrivenPod:
             elif self.lost_hints:
                 self.lost_hints = False
                 self.hear_resync()
-            elif self.under_way:
+            elif self.due():
                 self.work_off()
             elif self.wake:
                 self.later(max(self.wake.at - self.now, timedelta()))

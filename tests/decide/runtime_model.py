@@ -14,6 +14,7 @@ from proto.temporal.requests import (
     MakePodDirectories,
     PodRuntime,
     PodSandbox,
+    ProbeContainer,
     PulledImage,
     PullImage,
     ReadImages,
@@ -35,6 +36,10 @@ from workflows.decide.fold import Answer
 
 class Refused(Exception):
     """The runtime can't do it now."""
+
+
+class Lasting(Exception):
+    """It goes on until its container has ended."""
 
 
 @dataclass
@@ -61,6 +66,10 @@ class RuntimeModel:
         """The containers that have not ended."""
         return [one for one in self.containers.values() if one.state is not ContainerState.EXITED]
 
+    def lives(self, container_id: str) -> bool:
+        """Say whether a container is there and has not ended."""
+        return container_id in {one.container_id for one in self.live()}
+
     def ready(self) -> list[RuntimeSandbox]:
         """The sandboxes that are ready."""
         return [one for one in self.sandboxes.values() if one.ready]
@@ -79,8 +88,8 @@ class RuntimeModel:
         """Let a sandbox die; what runs in it goes on."""
         self.sandboxes[sandbox_id] = replace(self.sandboxes[sandbox_id], ready=False)
 
-    def do(self, action: Action) -> Answer:  # noqa: C901 - a table, one row a kind
-        """Carry an action out; raises Refused."""
+    def do(self, action: Action) -> Answer:  # noqa: C901, PLR0912 - a table, one row a kind
+        """Carry an action out; raises Refused or Lasting."""
         match action:
             case MakePodDirectories():
                 self.directories = True
@@ -104,6 +113,9 @@ class RuntimeModel:
                 return self.start(action)
             case StopContainer() | ShortenStop():
                 return self.stop(action)
+            case ProbeContainer(container_id=container_id):
+                if self.lives(container_id):
+                    raise Lasting
             case RemoveContainer(container_id=container_id):
                 self.containers.pop(container_id, None)
             case ReadPodRuntime():

@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from proto.temporal.operator import SkipBackoff
-from proto.temporal.pod import ContainerState, Lifecycle
-from proto.temporal.signals import PodListed, RuntimeChanged
+from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
+from proto.temporal.requests import ProbeContainer
+from proto.temporal.signals import PodListed, ProbeVerdict, RuntimeChanged
 from tests.decide.driven_pod import DrivenPod
 from tests.decide.situations import IMAGE, pod
 from workflows.decide import hints
 from workflows.decide.explain import explanation
 from workflows.decide.fold import fold_failure
+from workflows.decide.restart import failed_probe
 from workflows.decide.skips import waiting_backoffs
 from workflows.versions import BEHAVIOURS
 
@@ -38,6 +40,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         behaviour=st.sampled_from(sorted(BEHAVIOURS, reverse=True)),
         present=st.booleans(),
         deadline=st.sampled_from([None, None, None, 1, 20, 400]),
+        probes=st.sets(st.sampled_from(ProbeKind)),
     )
     def listed(
         self,
@@ -49,6 +52,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         behaviour: int,
         present: bool,
         deadline: int | None,
+        probes: set[ProbeKind],
     ) -> None:
         """A source lists the pod."""
         first = [f"init{number}" for number in range(init)]
@@ -56,6 +60,8 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         source = pod(*names, init=first, restartPolicy=policy, activeDeadlineSeconds=deadline)
         for one in (*source["spec"].get("initContainers", ()), *source["spec"]["containers"]):
             one["imagePullPolicy"] = pull
+        for one in source["spec"]["containers"]:
+            one.update({kind.field: {"tcpSocket": {"port": 80}} for kind in sorted(probes)})
         self.is_listed(source, tuple(first), behaviour)
         if present:
             self.runtime.images.add(IMAGE)
@@ -72,7 +78,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         """Actions work at once, and init containers succeed."""
         for _ in range(steps):
             waits = [one for one in self.runtime.live() if one.name in self.runtime.init]
-            if waits and not self.under_way:
+            if waits and not self.due():
                 self.runtime.end(waits[0].container_id, 0)
                 hints.hear(self.situation(), RuntimeChanged("event", exited=(waits[0].container_id,)))
                 self.step()
@@ -145,6 +151,9 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
     def hint(self, data: st.DataObject, fate: str) -> None:
         """A hint arrives in any order, arrives and comes once more, or is lost."""
         hint = self.pick(data, self.hints)
+        told_for_sure = isinstance(hint, ProbeVerdict)
+        if fate == "lost" and told_for_sure:
+            return
         if fate != "doubled":
             self.hints.remove(hint)
         if fate == "lost":
@@ -152,6 +161,16 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         elif not self.over:
             hints.hear(self.situation(), hint)
             self.step()
+
+    @precondition(lambda self: any(isinstance(one, ProbeContainer) for one in self.under_way.values()))
+    @rule(data=st.data(), success=st.booleans())
+    def probe_speaks(self, data: st.DataObject, success: bool) -> None:
+        """A probe comes to a verdict; its container may have ended meanwhile."""
+        probing = [one for one in self.under_way.values() if isinstance(one, ProbeContainer)]
+        asked: ProbeContainer = self.pick(data, probing)
+        kind = self.pick(data, [kind for kind in ProbeKind if kind.field in asked.container])
+        self.sequence += 1
+        self.hints.append(ProbeVerdict(asked.name, asked.container_id, kind, success, "", self.sequence))
 
     @rule(seconds=st.sampled_from([0.01, 1, 5, 10, 30, 301, 700]))
     def time_passes(self, seconds: float) -> None:
@@ -189,7 +208,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         self.step()
         assert self.wake is None or "BackOff" not in self.wake.summary
 
-    @precondition(lambda self: not self.over and not self.under_way)
+    @precondition(lambda self: not self.over and not self.due())
     @rule()
     def history_is_lost(self) -> None:
         """Temporal has forgotten the pod; its source lists it, and the runtime still holds what it held."""
@@ -202,18 +221,28 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         self.settle()
         if self.over:
             return
-        assert not self.under_way
+        assert not self.due()
         assert self.wake is None, "with no news a pod at rest looks at nothing again"
         if self.observed.lifecycle is Lifecycle.SYNC:
             assert self.runtime.ready()
+            self.everyone_is_probed()
             self.hear_resync()
-            assert list(self.under_way) == ["runtime"]
+            assert self.due() == ["runtime"]
             self.effect("runtime")
             self.answer("runtime")
-            assert not self.under_way, "a re-read tells a pod at rest nothing new"
+            assert not self.due(), "a re-read tells a pod at rest nothing new"
         else:
             assert not self.runtime.live()
             assert not self.runtime.ready()
+
+    def everyone_is_probed(self) -> None:
+        """Whatever runs and has probes is probed, and has failed none that it lives by."""
+        for one in self.spec.containers:
+            facts = self.observed.containers.get(one.name)
+            if facts and facts.state is ContainerState.RUNNING:
+                assert failed_probe(facts) is None
+                probed = one.liveness_probe or one.readiness_probe or one.startup_probe
+                assert bool(probed) == (f"probe/{one.name}" in self.under_way)
 
     def teardown(self) -> None:
         """Whatever happened, a deleted pod goes and leaves nothing."""

@@ -19,7 +19,15 @@ STOPPED = sandbox(ready=False, stopped=True)
 
 def test_steps() -> None:
     """The order of a pod's life."""
-    assert [step.name for step in ORDER] == ["directories", "images", "sandbox record", "sandbox", "containers", "tidy"]
+    assert [step.name for step in ORDER] == [
+        "directories",
+        "images",
+        "sandbox record",
+        "sandbox",
+        "containers",
+        "probes",
+        "tidy",
+    ]
 
 
 @pytest.mark.parametrize("step", [pytest.param(step, id=step.name) for step in ORDER if step.name != "directories"])

@@ -21,6 +21,12 @@ TABLES = [
     pytest.param(supported.ENV_VAR, models.V1EnvVar, id="EnvVar"),
     pytest.param(supported.CONTAINER_PORT, models.V1ContainerPort, id="ContainerPort"),
     pytest.param(supported.RESOURCES, models.V1ResourceRequirements, id="ResourceRequirements"),
+    pytest.param(supported.PROBE, models.V1Probe, id="Probe"),
+    pytest.param(supported.EXEC_ACTION, models.V1ExecAction, id="ExecAction"),
+    pytest.param(supported.HTTP_GET_ACTION, models.V1HTTPGetAction, id="HTTPGetAction"),
+    pytest.param(supported.HTTP_HEADER, models.V1HTTPHeader, id="HTTPHeader"),
+    pytest.param(supported.TCP_SOCKET_ACTION, models.V1TCPSocketAction, id="TCPSocketAction"),
+    pytest.param(supported.GRPC_ACTION, models.V1GRPCAction, id="GRPCAction"),
     pytest.param(supported.TOLERATION, models.V1Toleration, id="Toleration"),
 ]
 QUANTITIES = {"limits", "requests", "overhead"}  # the models call them mappings of strings
@@ -37,7 +43,8 @@ def kind_of(name: str, annotation: Any) -> Kind:
     """Say which kind a field of a model is."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in {typing.Union, types.UnionType}:
-        return kind_of(name, next(one for one in arguments if one is not type(None)))
+        kinds = [kind_of(name, one) for one in arguments if one is not type(None)]
+        return Kind.INT_OR_STRING if len(kinds) > 1 else kinds[0]
     if origin is typing.Annotated:
         return kind_of(name, arguments[0])
     if origin is list:
@@ -81,6 +88,7 @@ def some_value(kind: Kind) -> Any:
         Kind.BOOLEAN: True,
         Kind.INT32: 7,
         Kind.INT64: 7,
+        Kind.INT_OR_STRING: 7,
         Kind.TIME: "2026-01-01T00:00:00Z",
         Kind.STRINGS: ["x"],
         Kind.STRING_MAP: {"x": "x"},
@@ -135,9 +143,9 @@ def test_what_is_not_run_is_refused_by_its_path(path: str, field: Field) -> None
     ("pod", "refusals"),
     [
         pytest.param(
-            with_container(readinessProbe={}),
-            ["spec.containers[0].readinessProbe: not supported yet"],
-            id="probe-of-nothing",
+            with_container(livenessProbe={"tcpSocket": {"port": "http"}}, readinessProbe={}),
+            [],
+            id="probes-are-taken",
         ),
         pytest.param(
             minimal(initContainers=[{"name": "a"}, {"name": "side", "restartPolicy": "Always"}]),

@@ -178,6 +178,26 @@ def stop_shortened(node: TempoletNode) -> None:
     node.until(lambda: node.pod("pod") is None, "gone")
 
 
+def probes(node: TempoletNode) -> None:
+    """Started, ready, not ready, killed by its liveness probe, ready again; the worker killed in between."""
+    manifest = pod_manifest("pod", "touch /well; sleep 1; touch /started; exec sleep 3600")
+    quick = {"periodSeconds": 1, "failureThreshold": 1}
+    manifest["spec"]["containers"][0] |= {
+        "startupProbe": {"exec": {"command": ["test", "-e", "/started"]}, **quick, "failureThreshold": 60},
+        "readinessProbe": {"exec": {"command": ["test", "!", "-e", "/busy"]}, **quick},
+        "livenessProbe": {"exec": {"command": ["test", "-e", "/well"]}, **quick, "terminationGracePeriodSeconds": 1},
+    }
+    node.apply(manifest)
+    snapshot = node.until_running("pod")
+    root = f"/proc/{container_pid(node.containerd, snapshot.containers['main'].container_id)}/root"
+    Path(root, "busy").touch()
+    node.until_pod("pod", lambda one: not one.ready, "busy")
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    Path(root, "well").unlink()
+    node.until_pod("pod", lambda one: one.ready and one.restarts == 1, "killed and back")
+
+
 LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "plain": plain,
     "three-init-containers": three_init_containers,
@@ -194,6 +214,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "skipped-backoff": skipped_backoff,
     "deadline": deadline,
     "stop-shortened": stop_shortened,
+    "probes": probes,
 }
 
 

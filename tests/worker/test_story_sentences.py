@@ -112,7 +112,7 @@ def test_every_activity_and_signal_has_a_row() -> None:
     assert {call.name: request for request, call in CALLS.items()} == {
         name: row.asked for name, row in ACTIVITIES.items()
     }
-    assert set(SIGNALS) == {names.POD_LISTED, names.DELETION_REQUESTED, names.RUNTIME_CHANGED}
+    assert set(SIGNALS) == {names.POD_LISTED, names.DELETION_REQUESTED, names.RUNTIME_CHANGED, names.PROBE_VERDICT}
     assert set(UPDATES) == {names.SKIP_BACKOFF}
 
 

@@ -23,6 +23,7 @@ from proto.temporal.requests import (
     MakePodDirectories,
     PodRuntime,
     PodSandbox,
+    ProbeContainer,
     PulledImage,
     PullImage,
     ReadImages,
@@ -57,6 +58,8 @@ class ModelRuntime:
     """By activity: calls wait for this event."""
     calls: list[tuple[str, Any]] = field(default_factory=list)
     predecessors: set[str] = field(default_factory=set)
+    ended: dict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
+    """By container id: set when it has ended, which ends its probing."""
     ids: Callable[[], int] = field(default_factory=lambda: itertools.count(1).__next__)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -74,6 +77,7 @@ class ModelRuntime:
             self.start_container,
             self.stop_container,
             self.shorten_stop,
+            self.probe_container,
             self.remove_container,
             self.read_pod_runtime,
         ]
@@ -95,6 +99,7 @@ class ModelRuntime:
             reason=reason or ("Completed" if exit_code == 0 else "Error"),
             finished_at=datetime.now(UTC),
         )
+        self.ended[container_id].set()
 
     async def _called(self, name: str, request: Any) -> None:
         self.calls.append((name, request))
@@ -206,6 +211,12 @@ class ModelRuntime:
         if names.STOP_CONTAINER in self.held:
             self.held[names.STOP_CONTAINER].set()
         return self.containers[request.container_id]
+
+    @activity.defn(name=names.PROBE_CONTAINER)
+    async def probe_container(self, request: ProbeContainer) -> None:
+        """Last as long as the container; the test signals what it finds."""
+        await self._called(names.PROBE_CONTAINER, request)
+        await self.ended[request.container_id].wait()
 
     @activity.defn(name=names.REMOVE_CONTAINER)
     async def remove_container(self, request: RemoveContainer) -> None:

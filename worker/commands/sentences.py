@@ -17,6 +17,7 @@ from proto.temporal.operator import BackoffsSkipped
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.commands import container_sentences
 from worker.commands.told import Done, Told, seconds
+from worker.commands.verdicts import said_verdict
 
 _IDENTITY: Final = 12  # characters of an id that tell it from others, as crictl shows it
 
@@ -108,10 +109,15 @@ def _listed(told: Told, signal: signals.PodListed) -> Iterator[str]:
         yield f"listed again by {signal.source}"
 
 
+def _verdict(_: Told, signal: signals.ProbeVerdict) -> Iterator[str]:
+    yield said_verdict(signal)
+
+
 SIGNALS: Final[Mapping[str, SignalRow]] = {
     names.POD_LISTED: SignalRow(signals.PodListed, _listed),
     names.DELETION_REQUESTED: SignalRow(signals.DeletionRequested, _deletion),
     names.RUNTIME_CHANGED: SignalRow(signals.RuntimeChanged, _changed),
+    names.PROBE_VERDICT: SignalRow(signals.ProbeVerdict, _verdict),
 }
 
 
@@ -225,6 +231,9 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
         requests.RuntimeContainer | None,
         lambda asked: f"shortening the stop of container {asked.name}",
         container_sentences.shortened,
+    ),
+    names.PROBE_CONTAINER: ActivityRow(
+        requests.ProbeContainer, None, lambda asked: f"probing container {asked.name}", lambda *_: iter(())
     ),
     names.REMOVE_CONTAINER: ActivityRow(
         requests.RemoveContainer,

@@ -12,6 +12,7 @@ from typing import Final
 from proto.temporal.requests import (
     AwaitPredecessor,
     MakePodDirectories,
+    ProbeContainer,
     PullImage,
     ReadImages,
     ReadPodRuntime,
@@ -37,6 +38,7 @@ Action = (
     | StartContainer
     | StopContainer
     | ShortenStop
+    | ProbeContainer
     | RemoveContainer
     | ReadPodRuntime
 )
@@ -89,6 +91,8 @@ def key(action: Action) -> str:  # noqa: C901 - a table, one row a kind
             return container_key(name)
         case ShortenStop(name=name, grace=grace, asked_at=asked_at):
             return f"{container_key(name)}/by-{asked_at + grace:%H:%M:%S}"  # one after the other may shorten it further
+        case ProbeContainer(name=name):
+            return f"probe/{name}"
         case RemoveContainer(container_id=container_id):
             return f"remove-container/{container_id}"
         case ReadPodRuntime():
@@ -97,4 +101,9 @@ def key(action: Action) -> str:  # noqa: C901 - a table, one row a kind
 
 def holds_reread(action: Action) -> bool:
     """Say whether a re-read of the runtime waits for it: it changes what that would see, or reads at once itself."""
-    return not isinstance(action, (ReadPodRuntime, PullImage, MakePodDirectories, AwaitPredecessor))
+    return not isinstance(action, (ReadPodRuntime, PullImage, MakePodDirectories, AwaitPredecessor, ProbeContainer))
+
+
+def is_endless(action: Action) -> bool:
+    """Say whether it lasts as long as what it is about: nothing waits for its end."""
+    return isinstance(action, ProbeContainer)

@@ -16,7 +16,7 @@ from proto.temporal.pod import ContainerFacts, ContainerState
 from proto.temporal.requests import RemoveContainer, RemovePodSandbox, StartContainer, StopContainer
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.backoff import Backoff, due
-from workflows.decide.restart import RestartPolicy, init_starts_again, starts_again
+from workflows.decide.restart import RestartPolicy, comes_back, init_starts_again
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import container_slice, sandbox_slice
 
@@ -54,8 +54,8 @@ def standing(situation: Situation, container: V1Container) -> Standing:
     if init and situation.sandbox_id and facts.done_in_sandbox == situation.sandbox_id:
         return Standing.DONE
     if facts.exit is not None:
-        rule = init_starts_again if init else starts_again
-        again = rule(policy_of(situation), facts.exit) or (init and not here)
+        policy = policy_of(situation)
+        again = init_starts_again(policy, facts.exit) or not here if init else comes_back(policy, facts)
         return Standing.WANTED if again else Standing.DONE
     match facts.state:
         case None:

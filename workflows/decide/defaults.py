@@ -62,6 +62,27 @@ def _container(container: dict[str, Any], *, host_network: bool) -> dict[str, An
     if "ports" in filled:
         filled["ports"] = [_port(one, host_network=host_network) for one in filled["ports"]]
     filled["resources"] = _resources(filled.get("resources", {}))
+    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if probe in filled:
+            filled[probe] = _probe(filled[probe])
+    return filled
+
+
+def _probe(probe: dict[str, Any]) -> dict[str, Any]:
+    filled = dict(probe)
+    for field, value in (
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ):
+        _where_unset(filled, field, value)
+    if "httpGet" in filled:
+        filled["httpGet"] = http_get = dict(filled["httpGet"])
+        _where_unset(http_get, "path", "/")
+        _where_unset(http_get, "scheme", "HTTP")
+    if "grpc" in filled:
+        filled["grpc"] = {"service": ""} | filled["grpc"]
     return filled
 
 

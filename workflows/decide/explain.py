@@ -12,8 +12,8 @@ from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import ContainerState, Exit, Lifecycle
-from proto.temporal.requests import PullImage, ReadPodRuntime, RunPodSandbox, StartContainer, StopContainer
-from workflows.decide.actions import Action, Wake, container_key
+from proto.temporal.requests import ReadPodRuntime, RunPodSandbox, StartContainer, StopContainer
+from workflows.decide.actions import Action, Wake, container_key, holds_reread
 from workflows.decide.backoff import Backoff, after_restart
 from workflows.decide.containers import Standing, init_failed, next_in_line, standing, starts_at
 from workflows.decide.forecast import AfterEnd, if_all_goes_well, if_it_ended
@@ -146,7 +146,7 @@ def held_whole(situation: Situation, say: Say) -> str:
     if situation.is_busy("runtime"):
         return "nothing begins before the runtime has been read"
     if observed.runtime_stale:
-        others = ", ".join(say(one) for one in situation.busy.values() if not isinstance(one, PullImage))
+        others = ", ".join(say(one) for one in situation.busy.values() if holds_reread(one))
         return "nothing begins before the runtime has been read" + (f", and that waits for: {others}" if others else "")
     if observed.lifecycle is not Lifecycle.SYNC and (live := live_containers(situation)):
         return f"the sandbox stays until {', '.join(live)} {'is' if len(live) == 1 else 'are'} down"

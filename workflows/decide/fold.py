@@ -35,7 +35,7 @@ from proto.temporal.requests import (
     StopPodSandbox,
 )
 from workflows.decide import backoff
-from workflows.decide.actions import Action, image_key, key
+from workflows.decide.actions import Action, image_key, is_endless, key
 from workflows.decide.instances import container_stopped, forget_image, instance_started
 from workflows.decide.reread import runtime_read
 from workflows.decide.situation import Situation, image_asked
@@ -44,7 +44,7 @@ Answer = PodSandbox | ImagesPresent | PulledImage | RuntimeContainer | PodRuntim
 
 
 def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa: C901 - a table, one row a kind
-    """Write down what an action came back with."""
+    """Write down what an action came back with; probing says nothing at its end, what it found came by signals."""
     observed = situation.observed
     observed.failures.pop(key(action), None)
     match action, answer:
@@ -99,7 +99,7 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             forget_image(observed, container["image"], container.get("imagePullPolicy", "IfNotPresent"))
         case RemovePodDirectories():
             observed.runtime_stale = True
-    if observed.lifecycle is not Lifecycle.SYNC:
+    if observed.lifecycle is not Lifecycle.SYNC and not is_endless(action):
         # what was half made when the pod was deleted must be found before it can be undone
         observed.runtime_stale = True
         observed.starts_in_doubt = observed.starts_in_doubt or isinstance(action, StartContainer)

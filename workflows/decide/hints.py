@@ -3,14 +3,15 @@
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import Deletion, Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
-from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
 from workflows.decide.grace import Grace, asked_by, pod_grace
 from workflows.decide.listing import lasting
+from workflows.decide.probes import verdict_reached
 from workflows.decide.situation import Situation
 from workflows.decide.skips import skip
 from workflows.decide.termination import doubt_what_failed
 
-Signal = PodListed | DeletionRequested | RuntimeChanged | SkipBackoff
+Signal = PodListed | DeletionRequested | RuntimeChanged | ProbeVerdict | SkipBackoff
 
 
 def hear(situation: Situation, signal: Signal) -> None:
@@ -25,6 +26,8 @@ def hear(situation: Situation, signal: Signal) -> None:
         case DeletionRequested():
             observed.listed_again = False
             request_deletion(situation, signal)
+        case ProbeVerdict():
+            verdict_reached(situation, signal)
         case RuntimeChanged():
             if tells_news(situation, signal):
                 observed.runtime_stale = True

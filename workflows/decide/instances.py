@@ -44,7 +44,8 @@ def new_instance(situation: Situation, facts: ContainerFacts, seen: RuntimeConta
         )
         facts.backoff, facts.backoff_at = earned.delay, earned.since
     facts.container_id, facts.sandbox_id, facts.attempt = seen.container_id, seen.sandbox_id, seen.attempt
-    facts.exit, facts.state, facts.stop_reason, facts.skipped_at = None, None, "", None
+    facts.exit, facts.state, facts.stop_reason = None, None, ""
+    facts.skipped_at, facts.probes = None, {}
     facts.created_at = facts.started_at = None
     facts.failure_reason = facts.failure_message = ""
     facts.failed_at = None

@@ -12,6 +12,7 @@ from typing import Final
 from workflows.decide.actions import Action, Wake
 from workflows.decide.containers import start_containers, tidy
 from workflows.decide.images import pull_images
+from workflows.decide.probes import probe_containers
 from workflows.decide.sandbox import make_directories, run_sandbox
 from workflows.decide.situation import Situation
 from workflows.decide.termination import remove_directories, remove_sandboxes, stop_containers, stop_sandbox
@@ -40,5 +41,6 @@ ORDER: Final = (
     Step("sandbox record", nothing, remove_sandboxes, ("remove-sandbox/",)),
     Step("sandbox", run_sandbox, stop_sandbox, ("sandbox",)),
     Step("containers", start_containers, stop_containers, ("container/",)),
+    Step("probes", probe_containers, nothing, ()),  # they end with their containers, so nothing waits for them
     Step("tidy", tidy, nothing, ("remove-container/",)),
 )

@@ -6,7 +6,7 @@ from kubernetes.client.models.v1_container_state_terminated import V1ContainerSt
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
 from workflows.decide.containers import init_failed, policy_of
-from workflows.decide.restart import RestartPolicy
+from workflows.decide.restart import RestartPolicy, comes_back
 from workflows.decide.sandbox import live_containers
 from workflows.decide.situation import Situation
 
@@ -59,7 +59,10 @@ def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], reg
         return Phase.PENDING
     if running:
         return Phase.RUNNING
-    return phase_of_ends(policy_of(situation), [end.exit_code for end in ends], gone=will_start_nothing(situation))
+    gone = will_start_nothing(situation)
+    if not gone and any(comes_back(policy_of(situation), situation.facts(one.name)) for one in situation.containers):
+        return Phase.RUNNING
+    return phase_of_ends(policy_of(situation), [end.exit_code for end in ends], gone=gone)
 
 
 def will_start_nothing(situation: Situation) -> bool:

@@ -11,7 +11,7 @@ from proto.temporal.requests import AwaitPredecessor, MakePodDirectories, RunPod
 from workflows.decide.actions import Action, Wake
 from workflows.decide.containers import init_failed, policy_of
 from workflows.decide.grace import grace_of
-from workflows.decide.restart import RestartPolicy, starts_again
+from workflows.decide.restart import RestartPolicy, comes_back
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import sandbox_slice
 from workflows.versions import STARTS_LEAN
@@ -47,9 +47,8 @@ def may_have_sandbox(situation: Situation) -> bool:
         return False
     if init_failed(situation):
         return False
-    return any(
-        (ended := situation.facts(one.name).exit) is None or starts_again(policy, ended) for one in situation.containers
-    )
+    everyone = (situation.facts(one.name) for one in situation.containers)
+    return any(facts.exit is None or comes_back(policy, facts) for facts in everyone)
 
 
 def ever_ran(situation: Situation) -> bool:

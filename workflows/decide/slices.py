@@ -22,6 +22,10 @@ CONTAINER: Final = ("name", "ports", "resources")
 """What the sandbox must know of every container: host ports, and the sums that make the pod's cgroup."""
 
 
+PROBED: Final = ("name", "ports", "livenessProbe", "readinessProbe", "startupProbe")
+"""What probing a container needs of it; a command that refers to variables needs env, too."""
+
+
 def _cut(source: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
     return {name: source[name] for name in fields if source.get(name) not in (None, {}, [])}
 
@@ -43,3 +47,11 @@ def container_slice(pod: PodJson, name: str) -> PodJson:
         if one["name"] == name:
             return dict(one)
     raise KeyError(f"the pod has no container {name!r}")
+
+
+def probe_slice(pod: PodJson, name: str) -> PodJson:
+    """Cut what probing a container needs; raises KeyError for a name the pod does not have."""
+    container = container_slice(pod, name)
+    commands = [((container.get(field) or {}).get("exec") or {}).get("command") or () for field in PROBED[2:]]
+    refers = any("$(" in word for command in commands for word in command)
+    return _cut(container, (*PROBED, "env") if refers else PROBED)

@@ -19,6 +19,7 @@ class Kind(StrEnum):
     BOOLEAN = "a boolean"
     INT32 = "a 32-bit integer"
     INT64 = "a 64-bit integer"
+    INT_OR_STRING = "a 32-bit integer or a string"
     TIME = "a time"
     STRINGS = "a list of strings"
     STRING_MAP = "a mapping of strings"
@@ -115,6 +116,36 @@ RESOURCES: Final[Fields] = {
     "claims": only_empty(Kind.OBJECTS),
 }
 
+EXEC_ACTION: Final[Fields] = {"command": runs(Kind.STRINGS)}
+HTTP_HEADER: Final[Fields] = {"name": runs(Kind.STRING), "value": runs(Kind.STRING)}
+HTTP_GET_ACTION: Final[Fields] = {
+    "path": runs(Kind.STRING),
+    "port": runs(Kind.INT_OR_STRING),
+    "host": runs(Kind.STRING),
+    "scheme": runs(Kind.STRING),
+    "httpHeaders": runs(Kind.OBJECTS, HTTP_HEADER),
+    "protocol": not_yet(Kind.STRING),
+}
+TCP_SOCKET_ACTION: Final[Fields] = {"port": runs(Kind.INT_OR_STRING), "host": runs(Kind.STRING)}
+GRPC_ACTION: Final[Fields] = {
+    "port": runs(Kind.INT32),
+    "service": runs(Kind.STRING),
+    "mode": not_yet(Kind.STRING),
+}
+
+PROBE: Final[Fields] = {
+    "exec": runs(Kind.OBJECT, EXEC_ACTION),
+    "httpGet": runs(Kind.OBJECT, HTTP_GET_ACTION),
+    "tcpSocket": runs(Kind.OBJECT, TCP_SOCKET_ACTION),
+    "grpc": runs(Kind.OBJECT, GRPC_ACTION),
+    "initialDelaySeconds": runs(Kind.INT32),
+    "timeoutSeconds": runs(Kind.INT32),
+    "periodSeconds": runs(Kind.INT32),
+    "successThreshold": runs(Kind.INT32),
+    "failureThreshold": runs(Kind.INT32),
+    "terminationGracePeriodSeconds": runs(Kind.INT64),
+}
+
 CONTAINER: Final[Fields] = {
     "name": runs(Kind.STRING),
     "image": runs(Kind.STRING),
@@ -131,9 +162,9 @@ CONTAINER: Final[Fields] = {
     "restartPolicyRules": only_empty(Kind.OBJECTS),
     "volumeMounts": only_empty(Kind.OBJECTS),
     "volumeDevices": only_empty(Kind.OBJECTS),
-    "livenessProbe": not_yet(Kind.OBJECT),
-    "readinessProbe": not_yet(Kind.OBJECT),
-    "startupProbe": not_yet(Kind.OBJECT),
+    "livenessProbe": runs(Kind.OBJECT, PROBE),
+    "readinessProbe": runs(Kind.OBJECT, PROBE),
+    "startupProbe": runs(Kind.OBJECT, PROBE),
     "lifecycle": only_empty(Kind.OBJECT),
     "terminationMessagePath": runs(Kind.STRING),
     "terminationMessagePolicy": runs(Kind.STRING),

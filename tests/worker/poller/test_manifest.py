@@ -178,9 +178,9 @@ def test_other_ways_to_write_it(same: bytes) -> None:
             id="service-account",
         ),
         pytest.param(
-            POD + b"    livenessProbe: {exec: {command: [x]}}\n  volumes: [{name: a}]\n",
+            POD + b"    workingDir: /\n    envFrom: [{}]\n  volumes: [{name: a}]\n",
             "NotSupportedYet",
-            "spec.containers[0].livenessProbe: not supported yet; spec.volumes: not supported yet",
+            "spec.containers[0].envFrom: not supported yet; spec.volumes: not supported yet",
             id="not-supported-yet",
         ),
         pytest.param(

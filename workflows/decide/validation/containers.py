@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from workflows.decide.validation import names
 from workflows.decide.validation.field_errors import duplicate, invalid, not_supported, required
+from workflows.decide.validation.probes import refuse_probes, validate_probes
 from workflows.decide.validation.requirements import validate_resources
 
 Container = Mapping[str, Any]
@@ -26,6 +27,7 @@ def validate_containers(containers: Sequence[Container], path: str) -> Iterator[
     for index, container in enumerate(containers):
         yield from _container(container, f"{path}[{index}]")
         yield from _unique_name(container, f"{path}[{index}]", taken)
+        yield from validate_probes(container, f"{path}[{index}]")
     yield from _host_port_conflicts(containers, path)
 
 
@@ -36,6 +38,7 @@ def validate_init_containers(containers: Sequence[Container], others: Sequence[C
         yield from _container(container, f"{path}[{index}]")
         yield from _unique_name(container, f"{path}[{index}]", taken)
         yield from _host_port_conflicts([container], path, first=index)
+        yield from refuse_probes(container, f"{path}[{index}]")
 
 
 def _container(container: Container, path: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from proto.temporal.pod import PodJson
 from workflows.decide.supported import Field, Fields, Kind, Support
 from workflows.decide.validation.field_errors import Key, invalid, key_path, quoted
 
-_BITS: Final = {Kind.INT32: 31, Kind.INT64: 63}
+_BITS: Final = {Kind.INT32: 31, Kind.INT64: 63, Kind.INT_OR_STRING: 31}
 _YAML_BOOLEANS: Final = "YAML reads an unquoted yes, no, on, off, y, n, true or false as a boolean; quote it"
 _MOST_LIKELY: Final = 0.75
 _LONGEST_GUESSED: Final = 60
@@ -114,7 +114,7 @@ def _value(walk: _Walk, value: Any, known: Field) -> Any:
             return _items(walk, value, Field(Kind.STRING, Support.RUNS))
         case ((Kind.STRING_MAP | Kind.QUANTITY_MAP), dict()):
             return _free_mapping(walk, value, known.kind)
-        case Kind.STRING, str():
+        case ((Kind.STRING | Kind.INT_OR_STRING), str()):
             return _text(walk, value)
         case kind, _ if _is_scalar_of(kind, value):
             return value
@@ -172,7 +172,9 @@ def _is_scalar_of(kind: Kind, value: Any) -> bool:
             return isinstance(value, str)
         case Kind.BOOLEAN:
             return isinstance(value, bool)
-        case Kind.INT32 | Kind.INT64:
+        case Kind.INT_OR_STRING if isinstance(value, str):
+            return True
+        case Kind.INT32 | Kind.INT64 | Kind.INT_OR_STRING:
             bound = 1 << _BITS[kind]
             return isinstance(value, int) and not isinstance(value, bool) and -bound <= value < bound
         case _:

@@ -1,0 +1,178 @@
+"""The activity that tells a pod's workflow what the probes of one container have found.
+
+It lasts as long as the container and signals only when a verdict turns, so a healthy pod adds nothing to its history
+(design §4.6). What is found travels in heartbeats: the next try, in another worker, goes on from there. A verdict goes out
+as a heartbeat first and as a signal then, so that a worker which dies in between leaves it marked as untold; then it may be
+told twice, never not at all.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from temporalio import activity
+from temporalio.client import AsyncActivityHandle, Client
+from temporalio.converter import ActivitySerializationContext
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.node_services import NodeServices
+from activities.probes.loop import ProbeLoop
+from proto.temporal import names
+from proto.temporal.pod import ProbeKind
+from proto.temporal.requests import ProbeContainer, ProbeProgress
+from proto.temporal.signals import ProbeVerdict
+
+_SHARE: Final = 3
+"""Heartbeats in one heartbeat timeout: two may be lost."""
+_PAUSE_SECONDS: Final = 1.0
+"""Between two tries to reach Temporal."""
+
+
+class ProbeActivities:
+    """Startup, liveness and readiness of a container."""
+
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
+
+    @activity.defn(name=names.PROBE_CONTAINER)
+    async def probe_container(self, request: ProbeContainer) -> None:
+        """Probe a container until it has ended, or another activity takes this one's place.
+
+        Raises WorkerStopping, which Temporal tries again with the next worker.
+        """
+        loops, runtime = self._services.probes, self._services.runtime
+        progress = begin_with(request, activity.info().heartbeat_details)
+        loop = loops.attach(request.container_id, lambda: ProbeLoop(request, runtime, progress))
+        if loop is None:
+            return
+        if activity.info().attempt == 1:  # later tries have the first one's request, and what it says is old
+            loop.tell_again({kind: found.sequence for kind, found in request.known.items()})
+        listener = _Listener(loop, activity.client())
+        stop = asyncio.create_task(listener.end_with_worker())
+        try:
+            if not await listener.listen():
+                loops.give_up(request.container_id)
+        except asyncio.CancelledError:
+            if listener.is_newest():
+                loops.give_up(request.container_id)
+            raise
+        finally:
+            stop.cancel()
+
+
+class _Listener:
+    """What one try of the activity does for a loop: tell Temporal what is new, for as long as no newer one does."""
+
+    def __init__(self, loop: ProbeLoop, client: Client) -> None:
+        self._loop, self._news = loop, asyncio.Event()
+        before, loop.listener = loop.listener, self._news
+        before.set()
+        self._news.set()  # there may be something untold already
+        info = activity.info()
+        timeout = info.heartbeat_timeout
+        self._pause = timeout.total_seconds() / _SHARE if timeout else None
+        self._workflow = client.get_workflow_handle(info.workflow_id or "")
+        self._handle = _activity_handle(client, info)
+
+    def is_newest(self) -> bool:
+        """Say whether the loop listens to nobody else."""
+        return self._loop.listener is self._news
+
+    async def end_with_worker(self) -> None:
+        """Wake up when the worker is told to stop."""
+        await activity.wait_for_worker_shutdown()
+        self._news.set()
+
+    async def listen(self) -> bool:
+        """Tell what is new until the container has ended; False when nobody wants to know any more."""
+        while self.is_newest() and not self._loop.has_ended:
+            self._news.clear()
+            if activity.is_worker_shutdown():
+                await self._hand_over()
+            if not await self._tell():
+                return False
+            try:
+                async with asyncio.timeout(self._pause):
+                    await self._news.wait()
+            except TimeoutError:
+                activity.heartbeat(self._details())
+        return True
+
+    async def _hand_over(self) -> None:
+        """Leave all that is known to the next worker."""
+        await self._keep()
+        message = f"the worker stops; the next one goes on probing {self._loop.name}"
+        raise ApplicationError(message, type="WorkerStopping", category=ApplicationErrorCategory.BENIGN)
+
+    async def _tell(self) -> bool:
+        """Signal each verdict that has turned; False when the workflow, or this activity of it, is gone."""
+        while kinds := self._loop.untold():
+            try:
+                await self._keep()
+                for kind in kinds:
+                    await self._signal(kind)
+                await self._keep()
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
+                    return False
+                await asyncio.sleep(_PAUSE_SECONDS)  # Temporal is away; probing goes on
+            if not self.is_newest() or self._loop.has_ended:
+                break
+        return True
+
+    async def _signal(self, kind: ProbeKind) -> None:
+        found = self._loop.progress[kind]
+        verdict = ProbeVerdict(
+            container=self._loop.name,
+            container_id=self._loop.container_id,
+            probe=kind,
+            success=bool(found.verdict),
+            message=found.message,
+            sequence=found.sequence,
+        )
+        await self._workflow.signal(names.PROBE_VERDICT, verdict)
+        found.told = found.sequence == verdict.sequence
+
+    async def _keep(self) -> None:
+        """Leave what is known with Temporal now: the SDK's own heartbeats wait up to two seconds."""
+        await self._handle.heartbeat(self._details())
+
+    def _details(self) -> dict[str, Any]:
+        return {kind.value: asdict(found) for kind, found in self._loop.progress.items()}
+
+
+def begin_with(request: ProbeContainer, heartbeats: Any) -> dict[ProbeKind, ProbeProgress]:
+    """Say what a new loop knows already: what an earlier try left, or what the workflow knew when it asked."""
+    left: Mapping[str, Any] = heartbeats[0] if heartbeats and isinstance(heartbeats[0], Mapping) else {}
+    known = {field.name for field in ProbeProgress.__dataclass_fields__.values()}
+    progress = {}
+    for kind in ProbeKind:
+        if not request.container.get(kind.field):
+            continue
+        told = request.known.get(kind)
+        if kind.value in left:
+            found = ProbeProgress(**{name: value for name, value in left[kind.value].items() if name in known})
+        elif told is not None:
+            found = ProbeProgress(verdict=told.success, last=told.success, run=1, sequence=told.sequence)
+        else:
+            found = ProbeProgress(verdict=True if kind is ProbeKind.LIVENESS else None)
+        progress[kind] = found
+    return progress
+
+
+def _activity_handle(client: Client, info: activity.Info) -> AsyncActivityHandle:
+    """Give a handle on this very try; its payloads are sealed for the workflow, which the SDK's own leaves out."""
+    handle = client.get_async_activity_handle(task_token=info.task_token)
+    return handle.with_context(
+        ActivitySerializationContext(
+            namespace=client.namespace,
+            workflow_id=info.workflow_id,
+            workflow_type=info.workflow_type,
+            activity_id=info.activity_id,
+            activity_type=info.activity_type,
+            activity_task_queue=info.task_queue,
+            is_local=False,
+        )
+    )

@@ -1,0 +1,46 @@
+"""When a row of outcomes becomes a verdict (pkg/kubelet/prober/worker.go doProbe). Pure; asked by `loop`."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from activities.probes.outcome import Outcome
+from proto.temporal.pod import ProbeKind
+from proto.temporal.requests import ProbeProgress
+
+MAX_MESSAGE: Final = 1024
+"""Characters of an output that are told with a verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """How many outcomes of a kind in a row are needed."""
+
+    success: int
+    failure: int
+
+    @classmethod
+    def of(cls, probe: dict[str, Any]) -> "Thresholds":
+        """Read them from a probe."""
+        return cls(probe.get("successThreshold") or 1, probe.get("failureThreshold") or 3)
+
+
+def count(progress: ProbeProgress, outcome: Outcome, needed: Thresholds) -> None:
+    """Count an outcome; a verdict that it turns is numbered and not yet told."""
+    progress.run = progress.run + 1 if progress.last is outcome.success else 1
+    progress.last = outcome.success
+    enough = progress.run >= (needed.success if outcome.success else needed.failure)
+    if enough and progress.verdict is not outcome.success:
+        progress.verdict, progress.message = outcome.success, outcome.output[:MAX_MESSAGE]
+        progress.sequence += 1
+        progress.told = False
+
+
+def has_settled(kind: ProbeKind, *, verdict: bool | None) -> bool:
+    """Say whether this instance is probed no more: it has started, or it is to be restarted."""
+    match kind:
+        case ProbeKind.STARTUP:
+            return verdict is not None
+        case ProbeKind.LIVENESS:
+            return verdict is False
+        case ProbeKind.READINESS:
+            return False

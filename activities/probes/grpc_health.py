@@ -1,0 +1,105 @@
+"""Probe by the gRPC health protocol, grpc.health.v1 (pkg/probe/grpc/grpc.go).
+
+Its two messages have one field each, so they are written and read here instead of carrying generated stubs. A probe keeps
+its connection, where the kubelet opens one for each question: a server that is gone, or answers no more, fails either way.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from activities.probes.outcome import USER_AGENT, Outcome, Target, address
+
+_CHECK: Final = "/grpc.health.v1.Health/Check"
+_STATUS: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
+_SERVING: Final = 1
+_OPTIONS: Final = (
+    ("grpc.primary_user_agent", USER_AGENT),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),  # a container's next instance has the same address and is another server
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
+)
+
+
+class GrpcHealth:
+    """grpc: port, and the service that is asked about."""
+
+    def __init__(self, action: dict[str, Any], target: Target, timeout: float) -> None:
+        self._where = address(target.pod_ip, action["port"])
+        self._request = health_check_request(action.get("service") or "")
+        self._timeout = timeout
+        self._channel: grpc.aio.Channel | None = None
+        self._check: Callable[..., Any] = self._connecting
+
+    async def ask(self) -> Outcome:
+        """Ask for the service's health."""
+        try:
+            status = await self._check(self._request, timeout=self._timeout, wait_for_ready=True)
+        except grpc.aio.AioRpcError as error:
+            return Outcome(success=False, output=self._refusal(error))
+        if status == _SERVING:
+            return Outcome(success=True, output="service healthy")
+        name = _STATUS[status] if status < len(_STATUS) else str(status)
+        return Outcome(success=False, output=f'service unhealthy (responded with "{name}")')
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._channel is not None:
+            await self._channel.close(None)
+
+    def _connecting(self, request: bytes, **how: Any) -> Any:
+        """Make the channel with the first question: many probes of a node never get that far."""
+        scheme = "ipv6" if self._where.startswith("[") else "ipv4"
+        self._channel = grpc.aio.insecure_channel(f"{scheme}:{self._where}", options=_OPTIONS)
+        self._check = self._channel.unary_unary(_CHECK, None, health_status)
+        return self._check(request, **how)
+
+    def _refusal(self, error: grpc.aio.AioRpcError) -> str:
+        connected = self._channel is not None and self._channel.get_state() is grpc.ChannelConnectivity.READY
+        match error.code():
+            case grpc.StatusCode.DEADLINE_EXCEEDED if not connected:
+                return (
+                    f'timeout: failed to connect service "{self._where}" within {self._timeout:g}s: '
+                    "context deadline exceeded"
+                )
+            case grpc.StatusCode.DEADLINE_EXCEEDED:
+                return f"timeout: health rpc did not complete within {self._timeout:g}s"
+            case grpc.StatusCode.UNIMPLEMENTED:
+                return (
+                    "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): "
+                    f"{error.details()}"
+                )
+            case code:
+                return f"error: health rpc probe failed: {code.name}: {error.details()}"
+
+
+def health_check_request(service: str) -> bytes:
+    """Write a HealthCheckRequest: field 1, the service's name; an empty one is left out, as protobuf does."""
+    name = service.encode()
+    return b"\x0a" + _varint(len(name)) + name if name else b""
+
+
+def health_status(response: bytes) -> int:
+    """Read field 1 of a HealthCheckResponse; left out it is UNKNOWN, and so is what is no such message."""
+    if not response.startswith(b"\x08"):
+        return 0
+    value = shift = 0
+    for byte in response[1:]:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value
+    return 0
+
+
+def _varint(number: int) -> bytes:
+    written = bytearray()
+    while number > 0x7F:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    written.append(number)
+    return bytes(written)

@@ -1,0 +1,175 @@
+"""Probe by an HTTP GET: an answer from 200 to 399 is success (pkg/probe/http/http.go, request.go).
+
+HTTP/1.1 over asyncio streams, a connection a request, no proxy, no compression; certificates are not verified. Redirects
+are followed on the same host; one to another host ends the probe as a success with a warning.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+from urllib.parse import quote, urljoin, urlsplit
+
+from activities.probes.dialing import dial, refusal
+from activities.probes.http_message import BadResponse, Head, read_body, read_head
+from activities.probes.outcome import USER_AGENT, NoOutcome, Outcome, Target, address, port_of
+
+_MOST_REDIRECTS: Final = 10
+_PLAIN: Final = 80
+_SECURE: Final = 443
+_AS_WRITTEN: Final = "/%:=&?~#+!$,;'@()*[]"
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
+_NEVER_IN_A_VALUE: Final = ("\r", "\n", "\0")
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A connection over which one request is made."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    secure: bool
+
+    def close(self) -> None:
+        """Close it; a TLS farewell would keep it open until the server says its own."""
+        self.writer.transport.abort() if self.secure else self.writer.close()
+
+
+@dataclass(slots=True)
+class _Way:
+    """How far a question has come."""
+
+    urls: list[str]
+    """Asked so far, each redirected to the next."""
+    in_body: bool = False
+
+
+class HttpGet:
+    """httpGet: scheme, host (default the pod's address), port, path and headers."""
+
+    def __init__(self, action: dict[str, Any], target: Target, timeout: float) -> None:
+        self._action, self._target, self._timeout = action, target, timeout
+        self._headers = request_headers(action.get("httpHeaders") or ())
+
+    async def ask(self) -> Outcome:
+        """Get the page; raises NoOutcome for a port that the container does not name, or a body that breaks off."""
+        way = _Way([self._url()])
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._follow(way)
+        except TimeoutError:
+            why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        except (BadResponse, OSError) as error:
+            why = str(error)
+        if way.in_body:
+            raise NoOutcome(f"the response's body broke off: {why}")
+        return Outcome(success=False, output=f'Get "{way.urls[-1]}": {why}')
+
+    async def close(self) -> None:
+        """Hold nothing."""
+
+    def _url(self) -> str:
+        """Write the address as the kubelet does; host and port replace whatever the path says of them."""
+        host = self._action.get("host") or self._target.pod_ip
+        port = port_of(self._target, self._action["port"])
+        path = str(self._action.get("path") or "/").partition("#")[0]
+        slash = "" if path.startswith("/") else "/"
+        scheme = str(self._action.get("scheme") or "HTTP").lower()
+        return f"{scheme}://{address(host, port)}{slash}{quote(path, safe=_AS_WRITTEN)}"
+
+    async def _follow(self, way: _Way) -> Outcome:
+        """Get the page and go where it redirects to, as far as that is the same host."""
+        first = urlsplit(way.urls[0]).hostname
+        while True:
+            stream = await _open(way.urls[-1])
+            try:
+                stream.writer.write(self._request(way.urls))
+                head = await read_head(stream.reader)
+                onward = urljoin(way.urls[-1], head.location) if _redirects(head) else ""
+                if not onward or urlsplit(onward).hostname != first:
+                    way.in_body = True
+                    return judged(head.status, await read_body(head, stream.reader))
+            finally:
+                stream.close()
+            way.urls.append(onward)
+            if len(way.urls) > _MOST_REDIRECTS:
+                raise BadResponse(f"stopped after {_MOST_REDIRECTS} redirects")
+
+    def _request(self, reached: Sequence[str]) -> bytes:
+        """Write the request; a relative redirect keeps the Host that the probe asks for."""
+        parts = urlsplit(reached[-1])
+        own_host = self._headers.get("Host", [""])[0] if parts.netloc == urlsplit(reached[0]).netloc else ""
+        lines = [f"GET {parts.path or '/'}{'?' if parts.query else ''}{parts.query} HTTP/1.1"]
+        lines.append(f"Host: {own_host or parts.netloc}")
+        for name, values in self._headers.items():
+            if name != "Host":
+                lines.extend(f"{name}: {value}" for value in values)
+        if len(reached) > 1:
+            lines.append(f"Referer: {reached[-2]}")
+        for line in lines:
+            if any(sign in line for sign in _NEVER_IN_A_VALUE):
+                raise BadResponse(f'invalid header field value for "{line.partition(":")[0]}"')
+        return ("\r\n".join([*lines, "Connection: close", "", ""])).encode()
+
+
+def request_headers(given: Sequence[dict[str, str]]) -> dict[str, list[str]]:
+    """Gather a request's headers: those that are given, and the kubelet's own where they say nothing."""
+    headers: dict[str, list[str]] = {}
+    for one in given:
+        name = "-".join(part.capitalize() for part in one["name"].split("-"))
+        headers.setdefault(name, []).append(one.get("value") or "")
+    headers.setdefault("User-Agent", [USER_AGENT])
+    headers.setdefault("Accept", ["*/*"])
+    return {
+        name: values for name, values in headers.items() if values[0] or name not in ("User-Agent", "Accept", "Host")
+    }
+
+
+async def _open(url: str) -> _Stream:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https"):
+        raise BadResponse(f'unsupported protocol scheme "{parts.scheme}"')
+    host, port = parts.hostname or "", _port(parts.scheme, parts.port)
+    try:
+        connection = await dial(host, port)
+    except OSError as error:
+        raise BadResponse(refusal(host, port, error)) from error
+    try:
+        if parts.scheme == "http":
+            return _Stream(*await asyncio.open_connection(sock=connection), secure=False)
+        opened = await asyncio.open_connection(sock=connection, ssl=_unverified(), server_hostname=host)
+        return _Stream(*opened, secure=True)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def judged(status: int, body: bytes) -> Outcome:
+    """Say what an answer means; a failure is told without its body, which may hold a secret (kubernetes#99425)."""
+    if status < 200 or status >= 400:
+        return Outcome(success=False, output=f"HTTP probe failed with statuscode: {status}")
+    if status >= 300:
+        return Outcome(
+            success=True, output=f"Probe terminated redirects, Response body: {body.decode(errors='replace')}"
+        )
+    return Outcome(success=True)
+
+
+def _redirects(head: Head) -> bool:
+    return head.status in _REDIRECTS and bool(head.location)
+
+
+def _port(scheme: str, port: int | None) -> int:
+    return port if port is not None else _SECURE if scheme == "https" else _PLAIN
+
+
+@cache
+def _unverified() -> ssl.SSLContext:
+    """A probe asks whether the server answers, not who it is; old keys are taken, too."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    return context

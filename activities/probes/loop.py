@@ -1,0 +1,125 @@
+"""The probing of one container instance, from its start to its end; it knows nothing of Temporal.
+
+Made and ended by `loops`, listened to by `container_probes`. Each probe is one task that sleeps most of the time. The
+kubelet probes at a time of its own, somewhere in the period that a container starts in; here readiness and startup are
+asked at once, so that a container which is up counts as up, and liveness at the end of that period, so that one which
+is not yet up isn't killed for it.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from activities.clients.runtime import RuntimeClient
+from activities.probes.counting import Thresholds, count, has_settled
+from activities.probes.exec_command import ExecCommand
+from activities.probes.grpc_health import GrpcHealth
+from activities.probes.http_get import HttpGet
+from activities.probes.outcome import Handler, NoOutcome, Target
+from activities.probes.tcp_socket import TcpSocket
+from proto.temporal.pod import ProbeKind
+from proto.temporal.requests import ProbeContainer, ProbeProgress
+
+HANDLERS: Final[Mapping[str, Callable[[dict[str, Any], Target, float], Handler]]] = {
+    "exec": ExecCommand,
+    "httpGet": HttpGet,
+    "tcpSocket": TcpSocket,
+    "grpc": GrpcHealth,
+}
+_TRIES: Final = 3
+"""For a question that could not be asked (pkg/kubelet/prober/prober.go maxProbeRetries)."""
+_log: Final = logging.getLogger(__name__)
+
+
+class ProbeLoop:
+    """All probes of one container instance; `progress` is what they have found."""
+
+    def __init__(
+        self, request: ProbeContainer, runtime: RuntimeClient, progress: dict[ProbeKind, ProbeProgress]
+    ) -> None:
+        self.pod, self.name, self.container_id = request.pod, request.name, request.container_id
+        self.has_ended = False
+        self.progress = progress
+        self.listener = asyncio.Event()
+        """Set when there is something to tell; whoever listens brings its own."""
+        self._started_at = request.started_at
+        self._target = Target(request.container, request.container_id, request.pod_ip, runtime)
+        self._specs = {kind: request.container[kind.field] for kind in progress}
+        self._started = asyncio.Event()
+        self._let_others_begin()
+        self._tasks = {kind: asyncio.create_task(self._run(kind), name=f"{kind} {self.name}") for kind in progress}
+
+    def untold(self) -> list[ProbeKind]:
+        """Name the probes whose verdict has turned since it was told."""
+        return [kind for kind, progress in self.progress.items() if not progress.told]
+
+    def tell_again(self, known: Mapping[ProbeKind, int]) -> None:
+        """Tell once more what the workflow has not heard: of each probe it knows the verdict with this number."""
+        for kind, progress in self.progress.items():
+            progress.told = progress.told and progress.sequence <= known.get(kind, 0)
+
+    def stopping(self) -> None:
+        """Ask no more whether it lives: it is being stopped. Whether it is ready is asked until it is gone."""
+        for kind in (ProbeKind.LIVENESS, ProbeKind.STARTUP):
+            if kind in self._tasks:
+                self._tasks[kind].cancel()
+
+    def end(self) -> None:
+        """Stop probing for good: the container has ended."""
+        self.has_ended = True
+        for task in self._tasks.values():
+            task.cancel()
+        self.listener.set()
+
+    def _let_others_begin(self) -> None:
+        startup = self.progress.get(ProbeKind.STARTUP)
+        if startup is None or startup.verdict:
+            self._started.set()
+
+    async def _run(self, kind: ProbeKind) -> None:
+        """Probe until the verdict is final or the loop ends."""
+        spec, progress = self._specs[kind], self.progress[kind]
+        name, make = next((name, make) for name, make in HANDLERS.items() if spec.get(name) is not None)
+        handler = make(spec[name], self._target, spec.get("timeoutSeconds") or 1)
+        period, needed = spec.get("periodSeconds") or 10, Thresholds.of(spec)
+        clock = asyncio.get_running_loop().time
+        try:
+            if kind is not ProbeKind.STARTUP:
+                await self._started.wait()
+            due = clock() + self._first_wait(kind, period)
+            while not has_settled(kind, verdict=progress.verdict):
+                await asyncio.sleep(due - clock())
+                await self._ask(kind, handler, needed)
+                due = max(due + period, clock())
+        finally:
+            await handler.close()
+
+    def _first_wait(self, kind: ProbeKind, period: float) -> float:
+        """Say how long to wait, in seconds; what a worker takes over from another is spread over the period."""
+        runs_for = (datetime.now(UTC) - self._started_at).total_seconds() if self._started_at else 0.0
+        delay = float(self._specs[kind].get("initialDelaySeconds") or 0)
+        if kind is ProbeKind.LIVENESS:
+            delay = max(delay, period)
+        if self.progress[kind].run and delay <= runs_for:
+            return random.uniform(0, period)  # noqa: S311 - spreads load, guards nothing
+        return max(0.0, delay - runs_for)
+
+    async def _ask(self, kind: ProbeKind, handler: Handler, needed: Thresholds) -> None:
+        """Ask once and count the answer; what could not be asked counts for nothing."""
+        for _ in range(_TRIES):
+            try:
+                outcome = await handler.ask()
+            except NoOutcome as unasked:
+                _log.debug("%s probe of %s in %s errored: %s", kind, self.name, self.pod, unasked)
+            except Exception:  # noqa: BLE001 - a defect of one handler ends no other probe, nor this one for good
+                _log.exception("a defect of tempolet, please report it: %s probe of %s", kind, self.name)
+                return
+            else:
+                count(self.progress[kind], outcome, needed)
+                self._let_others_begin()
+                if not self.progress[kind].told:
+                    self.listener.set()
+                return
