@@ -12,7 +12,14 @@ from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import ContainerState, Exit, Lifecycle
-from proto.temporal.requests import ReadPodRuntime, RunPodSandbox, StartContainer, StopContainer
+from proto.temporal.requests import (
+    ProbeContainer,
+    PullImage,
+    ReadPodRuntime,
+    RunPodSandbox,
+    StartContainer,
+    StopContainer,
+)
 from workflows.decide.actions import Action, Wake, container_key, holds_reread
 from workflows.decide.backoff import Backoff, after_restart
 from workflows.decide.containers import Standing, init_failed, next_in_line, standing, starts_at
@@ -184,7 +191,7 @@ def others_first(situation: Situation, container: V1Container, say: Say) -> str:
     starting = [one.container["name"] for one in (*situation.busy.values(), *now) if isinstance(one, StartContainer)]
     if starting:
         return f"{', '.join(starting)}: containers start one at a time"
-    return ", ".join(say(one) for one in situation.busy.values() if not isinstance(one, PullImage))
+    return ", ".join(say(one) for one in situation.busy.values() if not isinstance(one, PullImage | ProbeContainer))
 
 
 def being_made(situation: Situation) -> bool:
