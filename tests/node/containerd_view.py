@@ -1,6 +1,10 @@
-"""What containerd itself says, asked beside tempolet: the tests' own eyes."""
+"""What containerd itself says, asked beside tempolet: the tests' own eyes, and a hand that holds its network up."""
 
+import fcntl
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -43,3 +47,13 @@ def container_pid(containerd: Containerd, container_id: str) -> int:
         except grpc.RpcError:
             answer = runtime.PodSandboxStatus(cri.PodSandboxStatusRequest(pod_sandbox_id=container_id, verbose=True))
         return int(json.loads(answer.info["info"])["pid"])
+
+
+@contextmanager
+def no_addresses(containerd: Containerd) -> Iterator[None]:
+    """Let the network plugin hang: hold the lock under which it gives addresses out."""
+    folder: Path = containerd.places.addresses / containerd.network.bridge
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -18,6 +18,7 @@ from proto.temporal.requests import (
     RemoveContainer,
     RunPodSandbox,
     RuntimeContainer,
+    ShortenStop,
 )
 from tests.node.acting import Acting, sandbox_spec, start_request, stop_request
 
@@ -135,6 +136,32 @@ async def test_a_stop_may_come_twice_and_late(acting: Acting) -> None:
     await acting.run(acting.containers.remove_container, RemoveContainer(pod, "web", web.container_id))
     late = await acting.run(acting.containers.stop_container, stop)
     assert (late.state, late.exit_code, late.reason) == (ContainerState.EXITED, None, "ContainerStatusUnknown")
+
+
+async def test_a_stop_under_way_is_shortened(acting: Acting) -> None:
+    """By a second one with less grace; both come back with the same end, and it may come twice and late."""
+    pod = acting.pod()
+    deaf = ["sh", "-c", "trap 'echo heard' TERM; while true; do sleep 1; done"]
+    web = await acting.start(pod, await acting.sandbox(pod), command=deaf)
+    begun = datetime.now(UTC)
+    stop = stop_request(pod, web.container_id, 30, begun)
+    first = asyncio.create_task(acting.run(acting.containers.stop_container, stop))
+    log = acting.services.paths(pod).container_logs("web") / "0.log"
+    async with asyncio.timeout(10):
+        while "heard" not in log.read_text():  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.02)
+    asked = datetime.now(UTC)
+    shorter = ShortenStop(pod, "web", web.container_id, timedelta(seconds=1), asked, "Deleted")
+    answers = await asyncio.gather(*[acting.run(acting.containers.shorten_stop, shorter) for _ in range(2)])
+    assert timedelta(seconds=0.9) < datetime.now(UTC) - asked < timedelta(seconds=2.5)
+    ended = await first
+    assert (ended.state, ended.exit_code) == (ContainerState.EXITED, 137)
+    assert answers == [ended, ended]
+    assert log.read_text().count("heard") == 1, "the stop signal is sent once"
+    assert await acting.run(acting.containers.shorten_stop, shorter) == ended
+    await acting.run(acting.containers.remove_container, RemoveContainer(pod, "web", web.container_id))
+    late = await acting.run(acting.containers.shorten_stop, shorter)
+    assert (late.state, late.reason) == (ContainerState.EXITED, "ContainerStatusUnknown")
 
 
 async def test_the_tail_of_the_log_speaks_for_a_silent_failure(acting: Acting) -> None:

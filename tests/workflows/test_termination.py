@@ -1,15 +1,18 @@
 """Does PodWorkflow end a pod when its time is over, and at once when it must go, wherever it stands?"""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal import names
+from proto.temporal.pod import Observed, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.workflows.conftest import Node, container, pod_json
+from workflows.pod import PodWorkflow
+from workflows.versions import CURRENT
 
 SECOND = timedelta(seconds=1)
 
@@ -98,6 +101,50 @@ async def test_a_deadline_that_is_edited_under_the_same_uid(node: Node) -> None:
     ended = await node.until(pod, lambda one: one.lifecycle == "terminated")
     assert ended.reason == "DeadlineExceeded"
     await node.delete(node.client.get_workflow_handle(handle.id))
+
+
+async def test_a_run_that_is_continued_keeps_the_deadline(node: Node) -> None:
+    """It counts from the pod's start, not from the run's."""
+    pod = pod_json(activeDeadlineSeconds=60)
+    known = Observed(started_at=datetime.now(UTC) - timedelta(seconds=59))
+    meta = pod["metadata"]
+    handle = await node.client.start_workflow(
+        PodWorkflow.run,
+        PodStart(node.name, pod, behaviour=CURRENT, observed=known),
+        id=str(names.PodWorkflowId(node.name, meta["namespace"], meta["name"], meta["uid"])),
+        task_queue=names.node_task_queue(node.name),
+    )
+    await node.until(pod, lambda one: one.ready)
+    ended = await node.until(pod, lambda one: one.lifecycle == "terminated")
+    assert ended.reason == "DeadlineExceeded"
+    await node.delete(handle)
+
+
+async def test_the_wait_for_a_predecessor_does_not_count(node: Node) -> None:
+    """The pod is active, and has a startTime, only from then on."""
+    pod = pod_json(activeDeadlineSeconds=1)
+    node.runtime.predecessors = {"old-uid"}
+    gate = node.runtime.held[names.AWAIT_PREDECESSOR] = asyncio.Event()
+    handle = await node.start(pod)
+    waiting = await node.until(pod, lambda one: one.reason == "PredecessorPresent")
+    await asyncio.sleep(1.5)
+    assert node.snapshots[pod["metadata"]["uid"]] == waiting
+    gate.set()
+    await node.until(pod, lambda one: one.ready)
+    await node.until(pod, lambda one: one.reason == "DeadlineExceeded")
+    await node.delete(handle)
+
+
+async def test_deletion_while_a_predecessor_is_there(node: Node) -> None:
+    """Nobody waits for it any more, and nothing was made."""
+    pod = pod_json()
+    node.runtime.predecessors = {"old-uid"}
+    node.runtime.held[names.AWAIT_PREDECESSOR] = asyncio.Event()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.reason == "PredecessorPresent")
+    await node.delete(handle)
+    assert len(node.runtime.named(names.RUN_POD_SANDBOX)) == 1
+    assert node.runtime.sandboxes == {}
 
 
 @pytest.mark.parametrize(
