@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proto.temporal.operator import SentenceKind
-from proto.temporal.pod import Eviction, Failure, ImageFacts, Lifecycle
+from proto.temporal.pod import Eviction, Failure, ImageFacts, Lifecycle, ProbeFact, ProbeKind
 from proto.temporal.requests import PullImage, RunPodSandbox, StartContainer
 from tests.decide.situations import (
     HERE,
@@ -40,6 +40,10 @@ FORTY: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)
 LOOPS = down(1, attempt=3, **FORTY)
 NEW: dict[str, Any] = {"sandbox": None, "directories": False}
 GONE = sandbox(ready=False, stopped=True)
+UP = {"containers": {"web": up()}}
+ASKED = {"tcpSocket": {"port": 80}}
+PROBED = pod(containers=[container("web", startupProbe=ASKED, readinessProbe=ASKED)])
+REFUSED = ProbeFact(success=False, message="connection refused")
 TOO_LONG = Eviction(at(-5), "DeadlineExceeded", "too long")
 NOT_READY = Failure("NetworkNotReady", "cni is away", at(-1), tries=3)
 
@@ -257,6 +261,31 @@ def test_what_it_waits_for(
             id="turns",
         ),
         pytest.param(
+            PROBED,
+            HERE,
+            UP,
+            ["web runs and is not ready: its startup probe has not come to a verdict"],
+            id="by-a-probe-that-was-not-asked-yet",
+        ),
+        pytest.param(
+            PROBED,
+            HERE,
+            {
+                "containers": {
+                    "web": up(probes={ProbeKind.STARTUP: ProbeFact(success=True), ProbeKind.READINESS: REFUSED})
+                }
+            },
+            ["web runs and is not ready: its readiness probe fails: connection refused"],
+            id="by-a-probe-that-fails",
+        ),
+        pytest.param(
+            PROBED,
+            HERE,
+            {"containers": {"web": up(probes=dict.fromkeys(ProbeKind, ProbeFact(success=True)))}},
+            [],
+            id="by-no-probe-that-succeeds",
+        ),
+        pytest.param(
             pod("a", "b"), HERE, {}, ["b waits for a: containers start one at a time"], id="by-one-that-starts-now"
         ),
         pytest.param(
@@ -297,7 +326,6 @@ def test_what_is_held_back(source: dict[str, Any], around: Around, known: dict[s
     assert said(SentenceKind.HELD, source, around, known) == texts
 
 
-UP = {"containers": {"web": up()}}
 GOING = {"deletion": deletion(), "lifecycle": Lifecycle.TERMINATING}
 STAYS = "it stays like that until its source no longer lists it; then its containers, sandbox, directories and logs go"
 

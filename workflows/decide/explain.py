@@ -12,15 +12,8 @@ from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import ContainerState, Exit, Lifecycle
-from proto.temporal.requests import (
-    ProbeContainer,
-    PullImage,
-    ReadPodRuntime,
-    RunPodSandbox,
-    StartContainer,
-    StopContainer,
-)
-from workflows.decide.actions import Action, Wake, container_key, holds_reread
+from proto.temporal.requests import PullImage, ReadPodRuntime, RunPodSandbox, StartContainer, StopContainer
+from workflows.decide.actions import Action, Wake, container_key, holds_reread, is_endless
 from workflows.decide.backoff import Backoff, after_restart
 from workflows.decide.containers import Standing, init_failed, next_in_line, standing, starts_at
 from workflows.decide.forecast import AfterEnd, if_all_goes_well, if_it_ended
@@ -30,6 +23,7 @@ from workflows.decide.sandbox import live_containers
 from workflows.decide.situation import Situation, image_asked
 from workflows.decide.skips import waiting_backoffs
 from workflows.decide.status import headline, pod_status
+from workflows.decide.unready import unready_words
 
 Say = Callable[[Action], str]
 """How an action is called in the Temporal UI."""
@@ -143,6 +137,9 @@ def held(situation: Situation, say: Say) -> Iterator[Sentence]:
     for container in everyone(situation):
         if reason := holds_back(situation, container, say):
             reasons.setdefault(reason, []).append(container.name)
+    yield from (
+        Sentence(SentenceKind.HELD, text) for one in everyone(situation) if (text := unready_words(situation, one))
+    )
     for reason, names in reasons.items():
         yield Sentence(SentenceKind.HELD, f"{', '.join(names)} {'waits' if len(names) == 1 else 'wait'} for {reason}")
 
@@ -191,7 +188,8 @@ def others_first(situation: Situation, container: V1Container, say: Say) -> str:
     starting = [one.container["name"] for one in (*situation.busy.values(), *now) if isinstance(one, StartContainer)]
     if starting:
         return f"{', '.join(starting)}: containers start one at a time"
-    return ", ".join(say(one) for one in situation.busy.values() if not isinstance(one, PullImage | ProbeContainer))
+    others = [one for one in situation.busy.values() if not (isinstance(one, PullImage) or is_endless(one))]
+    return ", ".join(say(one) for one in others)
 
 
 def being_made(situation: Situation) -> bool:
