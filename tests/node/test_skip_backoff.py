@@ -5,11 +5,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from proto.refusals import read_refusals
-from tests.node.containerd_view import containers_of
+from tests.node.containerd_view import container_pid, containers_of
 from tests.node.tempolet_node import ROOT, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -117,3 +118,27 @@ def test_an_image_is_pulled_again_at_once(node: TempoletNode) -> None:
     assert "waits 19." in said or "waits 20." in said
     node.remove("no-image")
     node.until(lambda: node.pod("no-image") is None, "gone")
+
+
+def test_a_probe_s_words_are_explained_and_told(node: TempoletNode) -> None:
+    """A container that is not ready says what its probe said; one that its liveness probe stopped, why it came again."""
+    manifest = pod_manifest("probed", "trap 'exit 0' TERM; sleep 3600 & wait")
+    often = {"periodSeconds": 1, "failureThreshold": 1}
+    manifest["spec"]["containers"][0] |= {
+        "readinessProbe": {"exec": {"command": ["sh", "-c", "echo not yet; exit 1"]}, **often},
+        "livenessProbe": {"exec": {"command": ["sh", "-c", "test ! -e /sick"]}, **often},
+    }
+    node.apply(manifest)
+    pod = f"default/probed-{node.name}"
+    running = node.until_pod("probed", lambda one: one.phase == "Running")
+    words = "held back: main runs and is not ready: its readiness probe fails: not yet"
+    node.until(lambda: words in tempolet(node, "explain", pod)[1], "the probe's words")
+    root = f"/proc/{container_pid(node.containerd, running.containers['main'].container_id)}/root"
+    Path(root, "sick").touch()
+    node.until_pod("probed", lambda one: one.restarts == 1)
+    code, said = tempolet(node, "history", pod)
+    assert code == 0
+    assert "grace; why: Container main failed liveness probe, will be restarted" in said
+    assert "by our stop (Container main failed liveness probe, will be restarted), without back-off" in said
+    node.remove("probed")
+    node.until(lambda: node.pod("probed") is None, "gone")
