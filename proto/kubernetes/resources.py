@@ -6,12 +6,12 @@ pkg/kubelet/qos/policy.go (oom_score_adj) and k8s.io/component-helpers resource/
 come in as `NodeResources`. None means: leave the kernel's value alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from proto.kubernetes.qos import QosClass, all_containers, qos_class, resource_list
+from proto.kubernetes.qos import QosClass, qos_class, resource_list
 from proto.kubernetes.quantity import ZERO, Quantity
 
 MIN_SHARES: Final = 2  # the kernel's bounds, kernel/sched/sched.h
@@ -83,7 +83,10 @@ def cpu_weight(shares: int) -> int:
 
 
 def pod_requests(pod: Mapping[str, Any]) -> ResourceList:
-    """Sum what the pod asks for: all containers together, or the hungriest init container where that is more."""
+    """Sum what the pod asks for: all that run on together, or the hungriest moment of initialization where that is more.
+
+    An init container that ends counts together with the sidecars before it (AggregateContainerRequests).
+    """
     return _pod_total(pod, "requests")
 
 
@@ -102,7 +105,7 @@ def pod_resources(pod: Mapping[str, Any], node: NodeResources) -> PodResources:
         case QosClass.GUARANTEED:
             cpu_limited = memory_limited = True
         case QosClass.BURSTABLE:
-            declared = [resource_list(container, "limits") for container in all_containers(pod)]
+            declared = _declared_limits(pod)
             cpu_limited = all(one.get("cpu", ZERO) for one in declared)
             memory_limited = all(one.get("memory", ZERO) for one in declared)
     quota = cpu_quota(limits.get("cpu", ZERO).milli, node.cpu_cfs_quota_period) if node.cpu_cfs_quota else -1
@@ -147,6 +150,8 @@ def oom_score_adj(pod: Mapping[str, Any], container: Mapping[str, Any], memory_c
             return _BEST_EFFORT_OOM_SCORE
         case QosClass.BURSTABLE:
             asked = resource_list(container, "requests").get("memory", ZERO).value
+            if _is_sidecar(pod, container):  # it dies no sooner than what it serves
+                asked = max(asked, min(_memory_requests(pod), default=0))
             score = 1000 - 1000 * asked // memory_capacity
             return max(1000 + _GUARANTEED_OOM_SCORE, min(score, _BEST_EFFORT_OOM_SCORE - 1))
 
@@ -169,12 +174,52 @@ def _pod_total(pod: Mapping[str, Any], kind: str) -> ResourceList:
     spec = pod.get("spec") or {}
     total: ResourceList = {}
     for container in spec.get("containers") or ():
-        for name, amount in resource_list(container, kind).items():
-            total[name] = total.get(name, ZERO) + amount
+        _add(total, resource_list(container, kind))
     for container in spec.get("initContainers") or ():
-        for name, amount in resource_list(container, kind).items():
+        if _runs_on(container):
+            _add(total, resource_list(container, kind))
+    for moment in _initialization(pod, kind):
+        for name, amount in moment.items():
             total[name] = max(total.get(name, ZERO), amount)
     return total
+
+
+def _initialization(pod: Mapping[str, Any], kind: str) -> Iterator[ResourceList]:
+    """Sum what is used while each init container runs: its own, and that of the sidecars before it."""
+    sidecars: ResourceList = {}
+    for container in (pod.get("spec") or {}).get("initContainers") or ():
+        own = resource_list(container, kind)
+        if _runs_on(container):
+            _add(sidecars, own)
+            yield dict(sidecars)
+        else:
+            _add(own, sidecars)
+            yield own
+
+
+def _declared_limits(pod: Mapping[str, Any]) -> list[ResourceList]:
+    """List the limits that must all be there for the pod to have one; a sidecar may lean on those before it."""
+    regular = [resource_list(container, "limits") for container in (pod.get("spec") or {}).get("containers") or ()]
+    return [*regular, *_initialization(pod, "limits")]
+
+
+def _add(total: ResourceList, more: ResourceList) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, ZERO) + amount
+
+
+def _runs_on(init_container: Mapping[str, Any]) -> bool:
+    return init_container.get("restartPolicy") == "Always"
+
+
+def _is_sidecar(pod: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
+    init = (pod.get("spec") or {}).get("initContainers") or ()
+    return any(_runs_on(one) and one.get("name") == container.get("name") for one in init)
+
+
+def _memory_requests(pod: Mapping[str, Any]) -> Iterator[int]:
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        yield resource_list(container, "requests").get("memory", ZERO).value
 
 
 def _is_node_critical(pod: Mapping[str, Any]) -> bool:

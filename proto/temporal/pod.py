@@ -208,6 +208,8 @@ class Observed:
     """By action key."""
     deletion: Deletion | None = None
     eviction: Eviction | None = None
+    finished_at: datetime | None = None
+    """When the pod had nothing left to do: what is still to stop has its grace from here."""
     cleaned: bool = False
     """Nothing of the pod is left on the node."""
     heard: dict[str, int] = field(default_factory=dict)

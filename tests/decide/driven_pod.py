@@ -45,7 +45,8 @@ class DrivenPod:
         spec = V1PodSpec.from_dict(source["spec"])
         assert spec is not None
         self.source, self.spec, self.now, self.behaviour = source, spec, NOW, behaviour
-        self.runtime = RuntimeModel(init, NOW)
+        lasting = [one.name for one in spec.init_containers or () if one.restart_policy == "Always"]
+        self.runtime = RuntimeModel(init, NOW, sidecars=tuple(lasting))
         self.hints: list[RuntimeChanged | ProbeVerdict] = []
         self.sequence = 0
         self.lost_hints = False
@@ -105,9 +106,13 @@ class DrivenPod:
         self.look_at_status()
 
     def graces(self) -> set[tuple[datetime, timedelta]]:
-        """Say which graces were asked for: by a deletion, or by the pod itself when it was evicted."""
+        """Say which graces were asked for: by a deletion, or by the pod itself when it was evicted or had finished."""
         eviction = self.observed.eviction
-        return self.wishes | ({(eviction.at, OWN_GRACE)} if eviction else set())
+        since = {
+            *([eviction.at] if eviction else []),
+            *([self.observed.finished_at] if self.observed.finished_at else []),
+        }
+        return self.wishes | {(at, OWN_GRACE) for at in since}
 
     def is_deleted(self, grace: timedelta | None = None) -> None:
         """Let its source want it gone."""

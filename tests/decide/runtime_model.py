@@ -1,7 +1,8 @@
 """A runtime in memory, for the state machine over the pure core: what CRI would hold, and nothing it would not.
 
 Every call may come twice, as from an activity that is tried again: what is there already is found. It asserts by itself what
-may never happen: two live sandboxes of a pod, two live instances of a container, a container before its turn.
+may never happen: two live sandboxes of a pod, two live instances of a container, a container before its turn, a sidecar
+stopped before what it serves.
 """
 
 import itertools
@@ -49,6 +50,8 @@ class RuntimeModel:
     init: tuple[str, ...]
     """The init containers' names, in order."""
     now: datetime
+    sidecars: tuple[str, ...] = ()
+    """Those of them that run on."""
     sandboxes: dict[str, RuntimeSandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: bool = False
@@ -56,6 +59,8 @@ class RuntimeModel:
     """Those that are on the node."""
     succeeded: set[tuple[str, str]] = field(default_factory=set)
     """(sandbox, init container) that truly ended well."""
+    came_up: set[tuple[str, str]] = field(default_factory=set)
+    """(sandbox, container) that truly came up."""
     exit_codes: dict[str, int] = field(default_factory=dict)
     """How each container truly ended, for ever."""
     forgotten: bool = False
@@ -162,7 +167,8 @@ class RuntimeModel:
         assert not [one for one in own if one in self.live()], f"one live instance of {name}"
         before = self.init[: self.init.index(name)] if name in self.init else self.init
         for earlier in before:
-            assert (action.sandbox_id, earlier) in self.succeeded, f"{name} waits until {earlier} has succeeded"
+            passed = self.came_up if earlier in self.sidecars else self.succeeded
+            assert (action.sandbox_id, earlier) in passed, f"{name} waits for {earlier}"
         attempt = max([action.attempt, *(one.attempt + 1 for one in own)])
         made = RuntimeContainer(
             name=name,
@@ -174,6 +180,7 @@ class RuntimeModel:
             started_at=self.now,
         )
         self.containers[made.container_id] = made
+        self.came_up.add((action.sandbox_id, name))
         return made
 
     def stop(self, action: StopContainer | ShortenStop) -> RuntimeContainer:
@@ -182,5 +189,14 @@ class RuntimeModel:
         if found is None:
             return RuntimeContainer(action.name, action.container_id, "", 0, ContainerState.EXITED)
         if found.state is not ContainerState.EXITED:
+            assert self.is_turn_to_stop(action, found), f"{action.name} stops after what it serves"
             self.end(action.container_id, 143)
         return self.containers[action.container_id]
+
+    def is_turn_to_stop(self, action: StopContainer | ShortenStop, found: RuntimeContainer) -> bool:
+        """Say whether nothing lives on that a sidecar is to outlive; it is stopped alone when nobody knows its state."""
+        if found.name not in self.sidecars or found.state is ContainerState.UNKNOWN or self.forgotten:
+            return True
+        later = self.sidecars[self.sidecars.index(found.name) + 1 :]
+        served = [one for one in self.live() if one.name in later or one.name not in self.init]
+        return not served or action.asked_at + action.grace <= self.now

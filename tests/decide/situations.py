@@ -53,14 +53,19 @@ def container(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def pod(*names: str, init: Sequence[str] = (), **spec: Any) -> PodJson:
-    """Write a pod with these containers; one called web when none is named."""
+    """Write a pod with these containers; one called web when none is named. An init container `+name` is a sidecar."""
     containers: dict[str, Any] = {"containers": [container(name) for name in names or ("web",)]}
     if init:
-        containers["initContainers"] = [container(name) for name in init]
+        containers["initContainers"] = [init_container(name) for name in init]
     return {
         "metadata": {"name": KEY.name, "namespace": KEY.namespace, "uid": KEY.uid},
         "spec": {"restartPolicy": "Always", "terminationGracePeriodSeconds": 30, **containers, **spec},
     }
+
+
+def init_container(name: str) -> dict[str, Any]:
+    """Write an init container; a name with a plus before it is that of a sidecar."""
+    return container(name[1:], restartPolicy="Always") if name.startswith("+") else container(name)
 
 
 def sandbox(attempt: int = 0, *, ready: bool = True, stopped: bool = False) -> SandboxFacts:

@@ -70,6 +70,21 @@ def test_network(source: dict[str, Any], known: dict[str, Any], holds: str) -> N
             ("True", "PodCompleted", None),
             id="a-succeeded-pod",
         ),
+        pytest.param(
+            pod(init=["+s", "i"]),
+            {"containers": {"s": up("s"), "i": up("i")}},
+            ("False", "ContainersNotInitialized", "containers with incomplete status: [i]"),
+            id="a-started-sidecar-is-initialized",
+        ),
+        pytest.param(
+            pod(init=["+s"]),
+            {"containers": {"s": down(1, "s")}},
+            ("False", "ContainersNotInitialized", "containers with incomplete status: [s]"),
+            id="one-that-has-ended-is-not",
+        ),
+        pytest.param(
+            pod(init=["+s"]), {"containers": {"s": down(0, "s"), "web": up()}}, TRUE, id="but-for-one-that-restarts"
+        ),
     ],
 )
 def test_initialized(source: dict[str, Any], known: dict[str, Any], expected: tuple[Any, ...]) -> None:
@@ -88,6 +103,19 @@ def test_initialized(source: dict[str, Any], known: dict[str, Any], expected: tu
             {"containers": {"web": down(0)}},
             ("False", "PodCompleted", None),
             id="succeeded",
+        ),
+        pytest.param(pod(init=["+s"]), {"containers": {"s": up("s"), "web": up()}}, TRUE, id="with-a-sidecar"),
+        pytest.param(
+            pod(init=["i", "+s"]),
+            {"containers": {"i": done("i"), "s": down(1, "s"), "web": up()}},
+            ("False", "ContainersNotReady", "containers with unready status: [s]"),
+            id="a-sidecar-crashed",
+        ),
+        pytest.param(
+            pod(init=["+s"]),
+            {},
+            ("False", "ContainersNotReady", "containers with unready status: [s web]"),
+            id="sidecars-are-named-first",
         ),
         pytest.param(
             pod(restartPolicy="Never"), {"containers": {"web": down(1)}}, ("False", "PodFailed", None), id="failed"

@@ -8,7 +8,21 @@ import pytest
 
 from proto.temporal.pod import Eviction, Failure, Lifecycle
 from proto.temporal.requests import RunPodSandbox, StopContainer
-from tests.decide.situations import HERE, KEY, Around, at, deletion, done, down, pod, sandbox, situation, up
+from tests.decide.situations import (
+    HERE,
+    KEY,
+    Around,
+    at,
+    container,
+    deletion,
+    done,
+    down,
+    pod,
+    sandbox,
+    situation,
+    starting,
+    up,
+)
 from workflows.decide.grace import DEFAULT
 from workflows.decide.lifecycle import TRANSITIONS, Event, after, happened, next_event
 
@@ -103,6 +117,45 @@ def test_every_other_pair_is_an_error_that_names_both() -> None:
             id="deleted-before-anything-else",
         ),
         pytest.param(LIMITED, HERE, {"containers": {"web": down(0)}}, Event.POD_FINISHED, id="finished-before-late"),
+        pytest.param(
+            pod(init=["+s"], restartPolicy="Never"),
+            HERE,
+            {"containers": {"s": up("s"), "web": down(0)}},
+            Event.POD_FINISHED,
+            id="a-sidecar-keeps-no-pod-alive",
+        ),
+        pytest.param(
+            pod(init=["+s", "i"], restartPolicy="Never"),
+            HERE,
+            {"containers": {"s": up("s"), "i": down(1, "i")}},
+            Event.POD_FINISHED,
+            id="nor-a-pod-whose-initialization-has-failed",
+        ),
+        pytest.param(
+            pod(init=["+s"], restartPolicy="Never"),
+            HERE,
+            {"containers": {"s": down(1, "s"), "web": up()}},
+            None,
+            id="and-a-failed-sidecar-fails-no-pod",
+        ),
+        pytest.param(
+            pod(init=["+s"], restartPolicy="Never"),
+            Around(busy=(starting("s", 1),)),
+            {"containers": {"s": down(1, "s"), "web": down(0)}},
+            None,
+            id="not-while-a-sidecar-is-being-started",
+        ),
+        pytest.param(
+            pod(
+                "a",
+                "b",
+                containers=[container("a", restartPolicy="Never"), container("b", restartPolicy="OnFailure")],
+            ),
+            HERE,
+            {"containers": {"a": down(3, "a"), "b": down(0, "b")}},
+            Event.POD_FINISHED,
+            id="policies-of-their-own-end-a-pod-that-always-restarts",
+        ),
         pytest.param(NEVER, MAKING, {"containers": {"web": down(0)}}, None, id="not-while-a-sandbox-is-being-made"),
     ],
 )
@@ -155,3 +208,19 @@ def test_a_deadline_is_written_down(known: dict[str, Any], doubt: bool) -> None:
 def test_a_terminated_pod_knows_no_event() -> None:
     """A deletion of a finished pod is undone without another state."""
     assert next_event(situation(lifecycle=TERMINATED, deletion=deletion(), sandbox=STOPPED)) is None
+
+
+def test_a_pod_that_finishes_remembers_when() -> None:
+    """What is still to stop has its grace from there."""
+    here = situation(pod(init=["+s"], restartPolicy="Never"), containers={"s": up("s"), "web": down(0)})
+    happened(here, Event.POD_FINISHED)
+    assert (here.observed.lifecycle, here.observed.finished_at) == (TERMINATING, at(0))
+    assert not here.observed.runtime_stale
+
+
+def test_a_sidecar_whose_start_failed_is_looked_for_when_the_pod_finishes() -> None:
+    """It may live nevertheless."""
+    failed = {"container/s": Failure("DeadlineExceeded", "no answer", at(-1))}
+    here = situation(pod(init=["+s"], restartPolicy="Never"), containers={"web": down(0)}, failures=failed)
+    happened(here, Event.POD_FINISHED)
+    assert (here.observed.runtime_stale, here.observed.starts_in_doubt) == (True, True)

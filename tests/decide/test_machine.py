@@ -21,11 +21,15 @@ from proto.temporal.signals import PodListed, ProbeVerdict, RuntimeChanged
 from tests.decide.driven_pod import DrivenPod
 from tests.decide.situations import IMAGE, pod
 from workflows.decide import hints
+from workflows.decide.containers import Standing, next_in_line, standing
 from workflows.decide.explain import explanation
 from workflows.decide.fold import fold_failure
 from workflows.decide.restart import failed_probe
 from workflows.decide.skips import waiting_backoffs
 from workflows.versions import BEHAVIOURS
+
+RESTART_ON_1 = {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}
+RESTART_ALL_ON_137 = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [137]}}
 
 
 class PodMachine(DrivenPod, RuleBasedStateMachine):
@@ -33,7 +37,9 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
 
     @initialize(
         policy=st.sampled_from(["Always", "OnFailure", "Never"]),
-        init=st.integers(0, 2),
+        init=st.lists(st.sampled_from(["init", "+side"]), max_size=3),
+        own=st.sampled_from([None, None, None, "Always", "OnFailure", "Never"]),
+        rules=st.sampled_from([[], [RESTART_ON_1], [RESTART_ALL_ON_137]]),
         regular=st.integers(1, 2),
         pull=st.sampled_from(["IfNotPresent", "Always"]),
         head_start=st.sampled_from([0, 0, 1, 2, 3, 4, 5, 8, 13, 25]),
@@ -45,7 +51,9 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
     def listed(
         self,
         policy: str,
-        init: int,
+        init: list[str],
+        own: str | None,
+        rules: list[dict[str, Any]],
         regular: int,
         pull: str,
         head_start: int,
@@ -55,14 +63,16 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         probes: set[ProbeKind],
     ) -> None:
         """A source lists the pod."""
-        first = [f"init{number}" for number in range(init)]
+        first = [f"{kind}{number}" for number, kind in enumerate(init)]
         names = [f"main{number}" for number in range(regular)]
         source = pod(*names, init=first, restartPolicy=policy, activeDeadlineSeconds=deadline)
+        if own:
+            source["spec"]["containers"][0] |= {"restartPolicy": own, "restartPolicyRules": rules}
         for one in (*source["spec"].get("initContainers", ()), *source["spec"]["containers"]):
             one["imagePullPolicy"] = pull
         for one in source["spec"]["containers"]:
             one.update({kind.field: {"tcpSocket": {"port": 80}} for kind in sorted(probes)})
-        self.is_listed(source, tuple(first), behaviour)
+        self.is_listed(source, tuple(name.removeprefix("+") for name in first), behaviour)
         if present:
             self.runtime.images.add(IMAGE)
         self.goes_well(head_start)
@@ -77,7 +87,8 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
     def goes_well(self, steps: int) -> None:
         """Actions work at once, and init containers succeed."""
         for _ in range(steps):
-            waits = [one for one in self.runtime.live() if one.name in self.runtime.init]
+            ends = set(self.runtime.init) - set(self.runtime.sidecars)
+            waits = [one for one in self.runtime.live() if one.name in ends]
             if waits and not self.due():
                 self.runtime.end(waits[0].container_id, 0)
                 hints.hear(self.situation(), RuntimeChanged("event", exited=(waits[0].container_id,)))
@@ -226,6 +237,9 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         if self.observed.lifecycle is Lifecycle.SYNC:
             assert self.runtime.ready()
             self.everyone_is_probed()
+            for one in next_in_line(self.situation()):
+                stands = standing(self.situation(), one)
+                assert one.name not in self.runtime.sidecars or stands is Standing.UP, f"{one.name} runs on"
             self.hear_resync()
             assert self.due() == ["runtime"]
             self.effect("runtime")

@@ -7,7 +7,7 @@ import pytest
 
 from proto.temporal.pod import ContainerFacts, ContainerState, Eviction, Exit, Lifecycle
 from proto.temporal.requests import StartContainer
-from tests.decide.situations import HERE, KEY, Around, at, deletion, done, down, pod, situation, stopping, up
+from tests.decide.situations import HERE, KEY, Around, at, container, deletion, done, down, pod, situation, stopping, up
 from workflows.decide.phase import Phase
 from workflows.decide.status import pod_status
 
@@ -73,6 +73,91 @@ def test_init_containers(containers: Facts, always: str, never: str) -> None:
     """One init container before two."""
     got = [phase(pod("a", "b", init=["x"], restartPolicy=policy), containers) for policy in ("Always", "Never")]
     assert got == [always, never]
+
+
+BOTH = {"a": A, "b": B}
+ENDED = {"a": down(0, "a"), "b": down(0, "b")}
+
+
+@pytest.mark.parametrize(
+    ("containers", "always", "never"),
+    [
+        pytest.param({}, "Pending", "Pending", id="empty"),
+        pytest.param({"s": up("s")}, "Pending", "Pending", id="sidecar-started-and-nothing-else"),
+        pytest.param({"s": up("s", state=ContainerState.CREATED)}, "Pending", "Pending", id="sidecar-created"),
+        pytest.param({"s": down(0, "s")}, "Pending", "Pending", id="sidecar-stopped"),
+        pytest.param({"s": down(1, "s", **LOOPING)}, "Pending", "Pending", id="sidecar-backs-off"),
+        pytest.param({"s": up("s"), "a": A}, "Pending", "Pending", id="one-of-two-regular-ones-runs"),
+        pytest.param({"s": up("s"), **BOTH}, "Running", "Running", id="all-run"),
+        pytest.param({"s": down(1, "s"), **BOTH}, "Running", "Running", id="sidecar-stopped-the-others-run"),
+        pytest.param({"s": down(1, "s", **LOOPING), **BOTH}, "Running", "Running", id="sidecar-backs-off-others-run"),
+        pytest.param({"s": up("s"), **ENDED}, "Running", "Running", id="sidecar-runs-the-others-succeeded"),
+        pytest.param({"s": down(1, "s"), **ENDED}, "Running", "Succeeded", id="a-failed-sidecar-fails-no-pod"),
+        pytest.param({"s": down(0, "s"), **ENDED}, "Running", "Succeeded", id="all-stopped"),
+        pytest.param(
+            {"s": down(0, "s"), "a": A, "b": down(1, "b")}, "Running", "Running", id="one-runs-one-failed-none-beside"
+        ),
+        pytest.param(
+            {"s": down(0, "s"), "a": down(1, "a"), "b": down(0, "b")}, "Running", "Failed", id="one-of-two-failed"
+        ),
+    ],
+)
+def test_sidecars(containers: Facts, always: str, never: str) -> None:
+    """One sidecar beside two regular containers."""
+    got = [phase(pod("a", "b", init=["+s"], restartPolicy=policy), containers) for policy in ("Always", "Never")]
+    assert got == [always, never]
+
+
+@pytest.mark.parametrize(
+    ("around", "known"),
+    [
+        pytest.param(HERE, {"starts_in_doubt": True}, id="a-sidecar-may-have-started-unseen"),
+        pytest.param(Around(busy=(RESTART,)), {}, id="a-restart-is-still-out"),
+    ],
+)
+def test_no_phase_is_final_while_a_sidecar_may_appear(around: Around, known: dict[str, Any]) -> None:
+    """Its pod is deleted or not."""
+    here = situation(
+        pod(init=["+a"], restartPolicy="Never"), around, containers={"a": down(1, "a"), "web": down(0)}, **known
+    )
+    assert pod_status(here).phase == "Running"
+
+
+def policies(a: str | None, b: str | None) -> list[dict[str, Any]]:
+    """Write two containers with policies of their own."""
+    own = {"a": a, "b": b}
+    return [container(name, **({"restartPolicy": policy} if policy else {})) for name, policy in own.items()]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "pods", "codes", "expected"),
+    [
+        pytest.param("Never", "Never", "Always", (1, 0), "Failed", id="never-of-their-own-and-one-failed"),
+        pytest.param("OnFailure", "Never", "Always", (1, 0), "Running", id="on-failure-and-failed"),
+        pytest.param("Always", "Never", "Never", (0, 1), "Running", id="one-of-two-comes-again"),
+        pytest.param("Never", "OnFailure", "Always", (1, 0), "Failed", id="none-comes-again"),
+        pytest.param("Never", "OnFailure", "Always", (0, 0), "Succeeded", id="all-succeeded"),
+        pytest.param(None, "Always", "Never", (1, 1), "Running", id="the-pod-s-for-one-without-its-own"),
+    ],
+)
+def test_policies_of_their_own(a: str, b: str, pods: str, codes: tuple[int, int], expected: str) -> None:
+    """Of two regular containers that have ended."""
+    ended = {name: down(code, name) for name, code in zip("ab", codes, strict=True)}
+    assert phase(pod(containers=policies(a, b), restartPolicy=pods), ended) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "pods", "expected"),
+    [
+        pytest.param("Never", "Always", "Failed", id="never-of-its-own"),
+        pytest.param("OnFailure", "Never", "Pending", id="on-failure-of-its-own"),
+        pytest.param("Always", "Never", "Pending", id="a-sidecar"),
+    ],
+)
+def test_a_failed_init_container_with_a_policy_of_its_own(own: str, pods: str, expected: str) -> None:
+    """Whatever the pod's says."""
+    source = pod(initContainers=[container("x", restartPolicy=own)], restartPolicy=pods)
+    assert phase(source, {"x": down(1, "x")}) == expected
 
 
 @pytest.mark.parametrize(

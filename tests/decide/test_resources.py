@@ -119,6 +119,69 @@ def test_requests_add_up_exactly() -> None:
     assert pod_requests(pod_of(*[want("0.3m")] * 10))["cpu"].milli == 3
 
 
+def beside(resources: dict[str, Any]) -> dict[str, Any]:
+    """Write resources of a sidecar for `with_sidecars`."""
+    return resources | {"beside": True}
+
+
+def with_sidecars(*init: dict[str, Any], main: dict[str, Any]) -> dict[str, Any]:
+    """Build a pod of one container; of its init containers those `beside` are sidecars."""
+    pod = pod_of(main, init=init)
+    for one in pod["spec"]["initContainers"]:
+        if one["resources"].pop("beside", False):
+            one["restartPolicy"] = "Always"
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("init", "milli"),
+    [
+        pytest.param((beside(want("100m")), beside(want("200m"))), 800, id="sidecars-add-up-with-the-containers"),
+        pytest.param((want("700m"),), 700, id="an-init-container-that-ends-counts-alone"),
+        pytest.param((beside(want("100m")), want("700m")), 800, id="together-with-the-sidecars-before-it"),
+        pytest.param((want("700m"), beside(want("100m"))), 700, id="not-with-those-after-it"),
+        pytest.param((beside(want("100m")), want("400m"), beside(want("200m"))), 800, id="the-most-of-any-moment"),
+    ],
+)
+def test_sidecars_run_beside(init: tuple[dict[str, Any], ...], milli: int) -> None:
+    """Requests of a pod whose container asks for 500m (component-helpers AggregateContainerRequests)."""
+    assert pod_requests(with_sidecars(*init, main=want("500m")))["cpu"].milli == milli
+
+
+@pytest.mark.parametrize(
+    ("init", "expected"),
+    [
+        pytest.param(
+            (beside(want("100m,100Mi", "100m,100Mi")),),
+            PodResources(204, 30000, 100000, 300 * MI),
+            id="limits-of-sidecars-add-up",
+        ),
+        pytest.param((beside(want("100m,100Mi")),), PodResources(204), id="one-without-limits-opens-the-pod"),
+        pytest.param(
+            (beside(want("100m,100Mi", "100m,100Mi")), beside(want())),
+            PodResources(204, 30000, 100000, 300 * MI),
+            id="but-not-behind-one-that-has-them",
+        ),
+    ],
+)
+def test_pod_cgroup_with_sidecars(init: tuple[dict[str, Any], ...], expected: PodResources) -> None:
+    """What is declared is asked of the running sum of sidecars, as the kubelet does it."""
+    assert pod_resources(with_sidecars(*init, main=want("100m,100Mi", "200m,200Mi")), NODE) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "score"),
+    [
+        pytest.param(want(",2G"), 500, id="one-that-asks-for-more-than-the-containers"),
+        pytest.param(want(",100M"), 750, id="one-that-asks-for-less-dies-no-sooner-than-they"),
+    ],
+)
+def test_oom_score_of_a_sidecar(own: dict[str, Any], score: int) -> None:
+    """Beside a container that asks for a quarter of the node's memory (pkg/kubelet/qos/policy.go)."""
+    pod = with_sidecars(beside(own), main=want(",1G"))
+    assert oom_score_adj(pod, pod["spec"]["initContainers"][0], 4_000_000_000) == score
+
+
 def test_only_burstable_pods_raise_the_burstable_cgroup() -> None:
     """Guaranteed pods live beside that cgroup, not in it."""
     assert burstable_cpu_shares([BURSTABLE, PARTIAL, GUARANTEED, pod_of(want())]) == cpu_shares(300)

@@ -15,19 +15,19 @@ SOURCE = pod(
         container("web", env=[{"name": "A", "value": SECRET}], command=[SECRET], ports=[{"hostPort": 80}]),
         container("side", resources={"requests": {"cpu": "1"}}),
     ],
-    initContainers=[container("first", args=[SECRET])],
+    initContainers=[container("first", args=[SECRET]), container("beside", restartPolicy="Always")],
 )
 
 
 def test_a_sandbox_sees_no_command_and_no_environment() -> None:
-    """Of each container its name, ports and resources; of the pod what a sandbox is made of."""
+    """Of each container its name, ports, resources and whether it runs on; of the pod what a sandbox is made of."""
     cut = sandbox_slice(SOURCE)
     assert SECRET not in repr(cut)
     assert cut["spec"]["containers"] == [
         {"name": "web", "ports": [{"hostPort": 80}]},
         {"name": "side", "resources": {"requests": {"cpu": "1"}}},
     ]
-    assert cut["spec"]["initContainers"] == [{"name": "first"}]
+    assert cut["spec"]["initContainers"] == [{"name": "first"}, {"name": "beside", "restartPolicy": "Always"}]
     assert cut["spec"]["hostNetwork"] is True
     assert set(cut["spec"]) <= {
         "hostNetwork",

@@ -18,6 +18,10 @@ TABLES = [
     pytest.param(supported.METADATA, models.V1ObjectMeta, id="ObjectMeta"),
     pytest.param(supported.SPEC, models.V1PodSpec, id="PodSpec"),
     pytest.param(supported.CONTAINER, models.V1Container, id="Container"),
+    pytest.param(supported.RESTART_RULE, models.V1ContainerRestartRule, id="ContainerRestartRule"),
+    pytest.param(
+        supported.RESTART_RULE["exitCodes"].inside, models.V1ContainerRestartRuleOnExitCodes, id="RestartRuleExitCodes"
+    ),
     pytest.param(supported.ENV_VAR, models.V1EnvVar, id="EnvVar"),
     pytest.param(supported.CONTAINER_PORT, models.V1ContainerPort, id="ContainerPort"),
     pytest.param(supported.RESOURCES, models.V1ResourceRequirements, id="ResourceRequirements"),
@@ -49,7 +53,7 @@ def kind_of(name: str, annotation: Any) -> Kind:
         return kind_of(name, arguments[0])
     if origin is list:
         inner = kind_of(name, arguments[0])
-        return Kind.STRINGS if inner is Kind.STRING else Kind.OBJECTS
+        return {Kind.STRING: Kind.STRINGS, Kind.INT32: Kind.INT32S}.get(inner, Kind.OBJECTS)
     if origin is dict:
         return Kind.QUANTITY_MAP if name in QUANTITIES else Kind.STRING_MAP
     if issubclass(annotation, BaseModel):
@@ -91,6 +95,7 @@ def some_value(kind: Kind) -> Any:
         Kind.INT_OR_STRING: 7,
         Kind.TIME: "2026-01-01T00:00:00Z",
         Kind.STRINGS: ["x"],
+        Kind.INT32S: [7],
         Kind.STRING_MAP: {"x": "x"},
         Kind.QUANTITY_MAP: {"cpu": "1"},
         Kind.OBJECT: {"x": 1},
@@ -146,11 +151,6 @@ def test_what_is_not_run_is_refused_by_its_path(path: str, field: Field) -> None
             with_container(livenessProbe={"tcpSocket": {"port": "http"}}, readinessProbe={}),
             [],
             id="probes-are-taken",
-        ),
-        pytest.param(
-            minimal(initContainers=[{"name": "a"}, {"name": "side", "restartPolicy": "Always"}]),
-            ["spec.initContainers[1].restartPolicy: not supported yet"],
-            id="sidecar",
         ),
         pytest.param(
             with_container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}]),

@@ -198,6 +198,40 @@ def probes(node: TempoletNode) -> None:
     node.until_pod("pod", lambda one: one.ready and one.restarts == 1, "killed and back")
 
 
+def sidecars(node: TempoletNode) -> None:
+    """One of two restarts alone; the work ends, and they are stopped, the last one first."""
+    serve = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+    beside = [
+        {"name": name, "image": BUSYBOX, "command": ["sh", "-c", serve], "restartPolicy": "Always"}
+        for name in ("side-a", "side-b")
+    ]
+    steps = [beside[0], *init(0), beside[1]]
+    node.apply(pod_manifest("pod", "sleep 3", initContainers=steps, restartPolicy="Never"))
+    first = node.until_running("pod")
+    os.kill(container_pid(node.containerd, first.containers["side-a"].container_id), signal.SIGKILL)
+    node.until_pod("pod", lambda one: one.ready and one.containers["side-a"].attempt == 1, "side-a again")
+    node.until_pod("pod", lambda one: one.lifecycle == "terminated", "ended")
+
+
+def restart_rules(node: TempoletNode) -> None:
+    """An exit code that a rule names is started again in a pod that never restarts."""
+    manifest = pod_manifest("pod", "exit 42", restartPolicy="Never")
+    rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
+    manifest["spec"]["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+    node.apply(manifest)
+    node.until_pod("pod", lambda one: one.restarts >= 2, "restarted twice")
+
+
+def restart_all(node: TempoletNode) -> None:
+    """One end, as a rule says, starts every container of the pod again in its sandbox."""
+    steps = [*init(0), {"name": "beside", "image": BUSYBOX, "command": ["sleep", "3600"], "restartPolicy": "Always"}]
+    manifest = pod_manifest("pod", "sleep 1; exit 88", initContainers=steps, restartPolicy="Never")
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}
+    manifest["spec"]["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+    node.apply(manifest)
+    node.until_pod("pod", lambda one: one.ready and one.restarts == 3, "all of them restarted")
+
+
 LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "plain": plain,
     "three-init-containers": three_init_containers,
@@ -215,6 +249,9 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "deadline": deadline,
     "stop-shortened": stop_shortened,
     "probes": probes,
+    "sidecars": sidecars,
+    "restart-rules": restart_rules,
+    "restart-all": restart_all,
 }
 
 

@@ -39,6 +39,27 @@ SAID = {
         "stop of container main was shortened to 1.00 s of grace",
         "main stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved",
     ],
+    "sidecars": [
+        "container side-a started",
+        "container init-0 ended: exit 0",
+        "container side-b started",
+        "container main started",
+        "container side-a ended: exit 137",
+        "container side-a started, restart 1",
+        "container main ended: exit 0 Completed",
+        "container side-b stopped.*the pod has finished",
+        "container side-a stopped.*the pod has finished",
+        "pod Succeeded",
+    ],
+    "restart-rules": ["main ended: exit 42", "restart 1", "waits .*CrashLoopBackOff: restart 2", "restart 2"],
+    "restart-all": [
+        "container main ended: exit 88",
+        "container beside stopped.*RestartingAllContainers: main ended with 88",
+        "instance .* of container main removed",
+        "container init-0 started, restart 1",
+        "container beside started, restart 1",
+        "container main started, restart 1",
+    ],
     "finished": ["container main ended: exit 0 Completed", "pod Succeeded"],
 }
 

@@ -66,10 +66,10 @@ def restart_words(known: Instances, asked: StartContainer, at: datetime) -> str:
 
 
 def policy_of(asked: StartContainer) -> str:
-    """Say which restart policy holds: the container's own, else the pod's."""
-    return str(
-        asked.container.get("restartPolicy") or asked.sandbox_spec.get("spec", {}).get("restartPolicy", "Always")
-    )
+    """Say which restart policy holds: the container's own, with its rules by exit code, else the pod's."""
+    own = asked.container.get("restartPolicy")
+    policy = str(own or asked.sandbox_spec.get("spec", {}).get("restartPolicy", "Always"))
+    return f"{policy} with rules" if asked.container.get("restartPolicyRules") else policy
 
 
 def backoff_words(known: Instances, at: datetime) -> str:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from proto.temporal.pod import ContainerFacts
+
 INITIAL: Final = timedelta(seconds=10)
 FORGIVEN_AFTER: Final = timedelta(minutes=10)
 """pkg/kubelet/kubelet.go HasExpiredFunc; not twice the maximum."""
@@ -33,6 +35,14 @@ def due(backoff: Backoff, ended_at: datetime) -> datetime:
     if backoff.forgiven(ended_at) or backoff.delay is None:
         return ended_at
     return ended_at + backoff.delay
+
+
+def starts_at(facts: ContainerFacts) -> datetime | None:
+    """Say when a container that is wanted may start again, an operator's skip included; None when it never ended."""
+    if facts.exit is None or facts.exit.finished_at is None:
+        return None
+    at = due(Backoff(facts.backoff, facts.backoff_at), facts.exit.finished_at)
+    return at if facts.skipped_at is None else min(at, facts.skipped_at)
 
 
 def after_restart(backoff: Backoff, ended_at: datetime, now: datetime, maximum: timedelta) -> Backoff:

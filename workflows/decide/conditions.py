@@ -13,11 +13,14 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 from kubernetes.client.models.v1_pod_condition import V1PodCondition
 
 from proto.temporal.pod import ContainerState, Observed
+from workflows.decide.init_containers import is_sidecar
 from workflows.decide.phase import Phase
+from workflows.decide.restart_all import could_restart_all, sources
 from workflows.decide.situation import Situation
 
 POD_COMPLETED: Final = "PodCompleted"
 POD_FAILED: Final = "PodFailed"
+INITIALIZED: Final = "Initialized"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +56,27 @@ def verdicts(
     sandbox = situation.observed.sandbox
     has_network = bool(sandbox and sandbox.ready and (sandbox.ips or situation.spec.host_network))
     yield "PodReadyToStartContainers", Verdict(has_network)
-    yield "Initialized", initialized(situation, init, phase)
-    ready = containers_ready(regular, phase)
+    yield INITIALIZED, initialized(situation, init, phase)
+    sidecars = [one for one in init if is_sidecar(situation, one.name)]
+    ready = containers_ready([*sidecars, *regular], phase)
     yield "Ready", ready
     yield "ContainersReady", ready
     yield "PodScheduled", Verdict(holds=True)
+    if could_restart_all(situation):
+        yield "AllContainersRestarting", all_restarting(situation, phase)
+
+
+def all_restarting(situation: Situation, phase: Phase) -> Verdict:
+    """Say whether every container is being started again because one of them ended as a rule says."""
+    if phase is Phase.SUCCEEDED:
+        return Verdict(holds=False, reason=POD_COMPLETED)
+    if phase is Phase.FAILED:
+        return Verdict(holds=False, reason=POD_FAILED)
+    if not sources(situation):
+        return Verdict(holds=False)
+    return Verdict(
+        holds=True, reason="RestartAllContainersStarted", message="container exited with restart policy rule"
+    )
 
 
 def initialized(situation: Situation, init: list[V1ContainerStatus], phase: Phase) -> Verdict:
@@ -70,7 +89,9 @@ def initialized(situation: Situation, init: list[V1ContainerStatus], phase: Phas
         if (facts := situation.facts(one.name)).container_id
     ):
         return Verdict(holds=True)
-    incomplete = [one.name for one in init if not one.ready]
+    if (known := situation.observed.condition_times.get(INITIALIZED)) and known[0] == "True":
+        return Verdict(holds=True)  # what was initialized once stays so, also while all containers start again
+    incomplete = [one.name for one in init if not (one.started if is_sidecar(situation, one.name) else one.ready)]
     if incomplete:
         return Verdict(
             holds=False,
@@ -80,15 +101,15 @@ def initialized(situation: Situation, init: list[V1ContainerStatus], phase: Phas
     return Verdict(holds=True)
 
 
-def containers_ready(regular: list[V1ContainerStatus], phase: Phase) -> Verdict:
-    """Say whether every regular container is ready."""
+def containers_ready(lasting: list[V1ContainerStatus], phase: Phase) -> Verdict:
+    """Say whether every container that is to keep running is ready: sidecars first, as the kubelet names them."""
     match phase:
         case Phase.SUCCEEDED:
             return Verdict(holds=False, reason=POD_COMPLETED)
         case Phase.FAILED:
             return Verdict(holds=False, reason=POD_FAILED)
         case _:
-            unready = [one.name for one in regular if not one.ready]
+            unready = [one.name for one in lasting if not one.ready]
             if not unready:
                 return Verdict(holds=True)
             message = f"containers with unready status: [{' '.join(unready)}]"

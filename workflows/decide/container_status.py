@@ -13,17 +13,20 @@ from kubernetes.client.models.v1_container_state_waiting import V1ContainerState
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Lifecycle
-from workflows.decide.backoff import NOT_PULLED
-from workflows.decide.containers import Standing, init_failed, is_init, standing, starts_at
+from workflows.decide.backoff import NOT_PULLED, starts_at
+from workflows.decide.containers import Standing, standing
+from workflows.decide.init_containers import init_failed, is_init, is_sidecar
 from workflows.decide.instances import UNKNOWN_EXIT, UNKNOWN_MESSAGE, UNKNOWN_REASON
 from workflows.decide.messages import shown
 from workflows.decide.readiness import is_ready, is_started
+from workflows.decide.restart_all import RESTARTING, sources
 from workflows.decide.situation import Situation
 
 CONTAINER_CREATING: Final = "ContainerCreating"
 POD_INITIALIZING: Final = "PodInitializing"
 CRASH_LOOP_BACK_OFF: Final = "CrashLoopBackOff"
 RUNTIME_SCHEME: Final = "containerd://"
+REMOVED: Final = "it was removed from the runtime: all containers of the pod start again"
 DONE_UNSEEN: Final = "its record is gone from the runtime, but containers that come after it have run: it had succeeded"
 
 
@@ -31,7 +34,7 @@ def container_status(situation: Situation, container: V1Container) -> V1Containe
     """Build one container's status."""
     facts = situation.facts(container.name)
     state, last = states(situation, container, facts)
-    init = is_init(situation, container.name)
+    ends = is_init(situation, container.name) and not is_sidecar(situation, container.name)
     done = state.terminated is not None and state.terminated.exit_code == 0
     return V1ContainerStatus(
         name=container.name,
@@ -39,7 +42,7 @@ def container_status(situation: Situation, container: V1Container) -> V1Containe
         image_id=facts.image_ref,
         container_id=container_uri(facts.container_id),
         restart_count=facts.attempt,
-        ready=done if init else is_ready(situation, container),
+        ready=done if ends else is_ready(situation, container),
         started=is_started(situation, container),
         state=state,
         last_state=last,
@@ -87,7 +90,10 @@ def not_ended(situation: Situation, container: V1Container, facts: ContainerFact
 
 
 def has_initialized(situation: Situation) -> bool:
-    """Say whether the pod ever got past its init containers (pkg/kubelet/status/status_manager.go hasPodInitialized)."""
+    """Say whether the pod ever got past its init containers (pkg/kubelet/status/status_manager.go hasPodInitialized).
+
+    A last one that is a sidecar proves it only while it runs, which it no longer does when this is asked.
+    """
     if not situation.init_containers or any(situation.facts(one.name).container_id for one in situation.containers):
         return True
     return bool(situation.facts(situation.init_containers[-1].name).done_in_sandbox)
@@ -104,6 +110,8 @@ def waiting(situation: Situation, container: V1Container, facts: ContainerFacts)
         return image_waiting(container, image.reason, image.message, again=again)
     if facts.failure_reason:
         return V1ContainerStateWaiting(reason=facts.failure_reason, message=facts.failure_message or None)
+    if facts.last_exit and not facts.container_id and sources(situation):
+        return V1ContainerStateWaiting(reason=RESTARTING, message=REMOVED)
     init_first = situation.init_containers and not is_init(situation, container.name)
     return V1ContainerStateWaiting(reason=POD_INITIALIZING if init_first else CONTAINER_CREATING)
 

@@ -1,12 +1,13 @@
 """Which container starts next: init containers one after the other, then the regular ones, each when its backoff is over.
 
-What has been done in this sandbox is known from `Observed`, never inferred from what the runtime still remembers: an init
-container that succeeded stays done when its record is pruned, and is done again when the sandbox is new
-(pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions).
+A sidecar starts in its turn and from then on whenever it has ended, until nothing else of the pod will run. What has been
+done in this sandbox is known from `Observed`, never inferred from what the runtime still remembers: an init container that
+succeeded stays done when its record is pruned, and is done again when the sandbox is new (pkg/kubelet/kuberuntime/
+kuberuntime_manager.go computePodActions).
 """
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -15,8 +16,11 @@ from kubernetes.client.models.v1_container import V1Container
 from proto.temporal.pod import ContainerFacts, ContainerState
 from proto.temporal.requests import RemoveContainer, RemovePodSandbox, StartContainer, StopContainer
 from workflows.decide.actions import Action, Wake, container_key
-from workflows.decide.backoff import Backoff, due
-from workflows.decide.restart import RestartPolicy, comes_back, init_starts_again
+from workflows.decide.backoff import starts_at
+from workflows.decide.init_containers import init_failed, is_init, is_sidecar, policy_of, was_passed
+from workflows.decide.readiness import is_started
+from workflows.decide.restart import comes_back, init_starts_again
+from workflows.decide.restart_all import restart_all, sources
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import container_slice, sandbox_slice
 
@@ -36,26 +40,14 @@ class Standing(StrEnum):
     """It lives in a sandbox that is not the pod's any more: it is stopped."""
 
 
-def policy_of(situation: Situation) -> RestartPolicy:
-    """The pod's restartPolicy."""
-    return RestartPolicy(situation.spec.restart_policy or "Always")
-
-
-def is_init(situation: Situation, name: str) -> bool:
-    """Say whether it is an init container."""
-    return name in situation.init_names
-
-
 def standing(situation: Situation, container: V1Container) -> Standing:
     """Say where a container stands."""
     facts = situation.facts(container.name)
     here = bool(facts.sandbox_id) and facts.sandbox_id == situation.sandbox_id
-    init = is_init(situation, container.name)
-    if init and situation.sandbox_id and facts.done_in_sandbox == situation.sandbox_id:
+    if situation.sandbox_id and facts.done_in_sandbox == situation.sandbox_id:
         return Standing.DONE
     if facts.exit is not None:
-        policy = policy_of(situation)
-        again = init_starts_again(policy, facts.exit) or not here if init else comes_back(policy, facts)
+        again = comes_again(situation, container, facts, here=here)
         return Standing.WANTED if again else Standing.DONE
     match facts.state:
         case None:
@@ -70,12 +62,22 @@ def standing(situation: Situation, container: V1Container) -> Standing:
             return Standing.WANTED
 
 
-def starts_at(facts: ContainerFacts) -> datetime | None:
-    """Say when a container that is wanted may start again, an operator's skip included; None when it never ended."""
-    if facts.exit is None or facts.exit.finished_at is None:
-        return None
-    at = due(Backoff(facts.backoff, facts.backoff_at), facts.exit.finished_at)
-    return at if facts.skipped_at is None else min(at, facts.skipped_at)
+def comes_again(situation: Situation, container: V1Container, facts: ContainerFacts, *, here: bool) -> bool:
+    """Say whether a container that ended, in the present sandbox or an earlier one, is to run once more."""
+    policy = policy_of(situation)
+    if is_sidecar(situation, container.name):
+        return not is_through(situation)
+    if is_init(situation, container.name):
+        code = facts.exit.exit_code if facts.exit else 0
+        return not here or init_starts_again(container, policy, code)
+    return comes_back(container, policy, facts)
+
+
+def is_through(situation: Situation) -> bool:
+    """Say whether the pod has nothing left to do: then its sidecars have none either."""
+    if sources(situation):
+        return False
+    return init_failed(situation) or all(standing(situation, one) is Standing.DONE for one in situation.containers)
 
 
 def is_due(situation: Situation, container: V1Container) -> bool:
@@ -106,28 +108,30 @@ def next_attempt(facts: ContainerFacts) -> int:
     return facts.attempt + 1 if facts.exit is not None else facts.attempt
 
 
-def init_failed(situation: Situation) -> bool:
-    """Say whether an init container has failed for good: nothing starts after it."""
-    policy = policy_of(situation)
-    return any(
-        (ended := situation.facts(one.name).exit) and ended.exit_code != 0 and not init_starts_again(policy, ended)
-        for one in situation.init_containers
-    )
-
-
 def next_in_line(situation: Situation) -> list[V1Container]:
-    """The containers whose turn it is: the first unfinished init container, else all the regular ones."""
-    for one in situation.init_containers:
-        if standing(situation, one) is not Standing.DONE:
-            return [one]
-    return situation.containers
+    """List whose turn it is: the sidecars so far, with the first unfinished init container, else all regular ones."""
+    line: list[V1Container] = []
+    for index, one in enumerate(situation.init_containers):
+        stands = standing(situation, one)
+        if stands is not Standing.DONE:
+            line.append(one)
+        if is_sidecar(situation, one.name):
+            started = stands is Standing.UP and is_started(situation, one)
+            if not started and not was_passed(situation, index):
+                return line
+        elif stands is not Standing.DONE:
+            return line
+    return [*line, *situation.containers]
 
 
 def start_containers(situation: Situation) -> Iterator[Action | Wake]:
     """Start what is due, one at a time and in the spec's order, as the kubelet does; what is lost is stopped first."""
-    if not situation.sandbox_id or not situation.observed.directories or init_failed(situation):
+    if not situation.sandbox_id or not situation.observed.directories or is_through(situation):
         return
     if any(standing(situation, one) is Standing.LOST for one in (*situation.init_containers, *situation.containers)):
+        return
+    if asked_by := sources(situation):
+        yield from restart_all(situation, asked_by)
         return
     starting = any(isinstance(action, StartContainer) for action in situation.busy.values())
     for container in next_in_line(situation):

@@ -14,15 +14,16 @@ from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import ContainerState, Exit, Lifecycle
 from proto.temporal.requests import PullImage, ReadPodRuntime, RunPodSandbox, StartContainer, StopContainer
 from workflows.decide.actions import Action, Wake, container_key, holds_reread, is_endless
-from workflows.decide.backoff import Backoff, after_restart
-from workflows.decide.containers import Standing, init_failed, next_in_line, standing, starts_at
+from workflows.decide.backoff import Backoff, after_restart, starts_at
+from workflows.decide.containers import Standing, next_in_line, standing
 from workflows.decide.forecast import AfterEnd, if_all_goes_well, if_it_ended
 from workflows.decide.images import image_action_key, is_unread, pulls_at
+from workflows.decide.init_containers import init_failed
 from workflows.decide.pod_actions import answers
-from workflows.decide.sandbox import live_containers
 from workflows.decide.situation import Situation, image_asked
 from workflows.decide.skips import waiting_backoffs
 from workflows.decide.status import headline, pod_status
+from workflows.decide.termination_order import live_containers
 from workflows.decide.unready import unready_words
 
 Say = Callable[[Action], str]
@@ -171,7 +172,7 @@ def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
         return "the pod's directories"
     line = [one.name for one in next_in_line(situation)]
     if container.name not in line:
-        return f"init container {', '.join(line)}"
+        return f"init container {line[-1]}"
     at = starts_at(situation.facts(container.name))
     if (at and at > situation.now) or container_key(container.name) in situation.observed.failures:
         return ""

@@ -38,6 +38,7 @@ from workflows.decide import backoff
 from workflows.decide.actions import Action, image_key, is_endless, key
 from workflows.decide.instances import container_stopped, forget_image, instance_started
 from workflows.decide.reread import runtime_read
+from workflows.decide.restart_all import removed
 from workflows.decide.situation import Situation, image_asked
 
 Answer = PodSandbox | ImagesPresent | PulledImage | RuntimeContainer | PodRuntime | None
@@ -70,6 +71,7 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
         case RemoveContainer(name=name, container_id=container_id), _:
             left = tuple(one for one in observed.dead_containers.get(name, ()) if one != container_id)
             observed.dead_containers[name] = left
+            removed(situation, name, container_id)
         case RemovePodDirectories(), _:
             observed.cleaned = True
         case ReadPodRuntime(), PodRuntime() as seen_all:

@@ -34,13 +34,15 @@ from proto.temporal.requests import (
 )
 from workflows.decide import lifecycle
 from workflows.decide.actions import Action, key
-from workflows.decide.containers import Standing, next_attempt, standing, starts_at
+from workflows.decide.backoff import starts_at
+from workflows.decide.containers import Standing, next_attempt, standing
 from workflows.decide.fold import Answer, fold
 from workflows.decide.instances import instance_seen, reason_of
 from workflows.decide.lifecycle import Event
 from workflows.decide.pod_actions import pod_actions
 from workflows.decide.situation import Situation
 from workflows.decide.status import pod_status
+from workflows.decide.termination_order import live_containers
 
 LOOKS: Final = 40
 """How often the core is asked at most; a pod of 20 containers comes up in fewer."""
@@ -155,6 +157,9 @@ def if_it_ended(situation: Situation, container: V1Container, exit_code: int) ->
     facts = ahead.observed.containers[container.name]
     instance_seen(ahead, facts, ended(ahead, container.name, facts.container_id, exit_code))
     if lifecycle.next_event(ahead) is Event.POD_FINISHED:
+        for name in live_containers(ahead):  # sidecars, which are stopped then
+            last = ahead.observed.containers[name]
+            instance_seen(ahead, last, ended(ahead, name, last.container_id, TERMINATED_BY_SIGTERM))
         return AfterEnd(phase=pod_status(ahead).phase or "")
     begins = tuple(one for one in pod_actions(ahead).begin if isinstance(one, StartContainer | StopContainer))
     if standing(ahead, container) is not Standing.WANTED:

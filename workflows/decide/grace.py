@@ -45,4 +45,6 @@ def grace_of(situation: Situation) -> Grace:
     asked = [asked_by(observed.deletion)] if observed.deletion else []
     if observed.eviction:
         asked.append(Grace(own, observed.eviction.at))
+    if observed.finished_at:
+        asked.append(Grace(own, observed.finished_at))
     return min(asked, key=lambda one: one.over_at, default=Grace(own, situation.now))

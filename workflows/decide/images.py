@@ -13,14 +13,14 @@ from kubernetes.client.models.v1_container import V1Container
 from proto.temporal.pod import ImageFacts
 from proto.temporal.requests import PullImage, ReadImages
 from workflows.decide.actions import Action, Wake, image_key, key
-from workflows.decide.containers import init_failed, is_due
+from workflows.decide.containers import is_due, is_through
 from workflows.decide.situation import Situation, image_asked, unless_failed
 from workflows.versions import STARTS_LEAN
 
 
 def pull_images(situation: Situation) -> Iterator[Action | Wake]:
     """Ask for every image that a container which may start now still lacks."""
-    if init_failed(situation):
+    if is_through(situation):
         return
     lacking = {
         image_asked(one): one

@@ -5,10 +5,12 @@ from typing import Final
 
 from proto.temporal.pod import Eviction, Lifecycle
 from workflows.decide import deadline
-from workflows.decide.containers import Standing, init_failed, standing
-from workflows.decide.sandbox import live_containers, may_have_sandbox
+from workflows.decide.actions import container_key
+from workflows.decide.containers import is_through
+from workflows.decide.sandbox import may_have_sandbox
 from workflows.decide.situation import Situation
 from workflows.decide.termination import doubt_what_failed
+from workflows.decide.termination_order import live_containers
 
 
 class Event(StrEnum):
@@ -41,6 +43,11 @@ def happened(situation: Situation, event: Event) -> None:
     observed = situation.observed
     observed.lifecycle = after(observed.lifecycle, event)
     observed.waiting_for = ""
+    if event is Event.POD_FINISHED:
+        observed.finished_at = situation.now
+        # a sidecar whose start failed may live nevertheless: it must be found before it can be stopped
+        if any(container_key(name) in observed.failures for name in situation.sidecar_names):
+            observed.runtime_stale = observed.starts_in_doubt = True
     if event is Event.DEADLINE_EXCEEDED:
         doubt_what_failed(observed)
         observed.eviction = Eviction(situation.now, deadline.REASON, deadline.MESSAGE)
@@ -63,12 +70,10 @@ def next_event(situation: Situation) -> Event | None:
 
 
 def pod_finished(situation: Situation) -> bool:
-    """Say whether nothing of the pod will ever run again (pkg/kubelet/kubelet.go SyncPod, isTerminal)."""
-    if situation.is_busy("container/", "sandbox") or live_containers(situation):
+    """Say whether nothing of the pod will ever run again but its sidecars (pkg/kubelet/kubelet.go SyncPod, isTerminal)."""
+    if situation.is_busy("container/", "sandbox") or not situation.sidecar_names.issuperset(live_containers(situation)):
         return False
-    if init_failed(situation):
-        return True
-    if all(standing(situation, one) is Standing.DONE for one in situation.containers):
+    if is_through(situation):
         return True
     return bool(situation.observed.sandbox) and not situation.sandbox_id and not may_have_sandbox(situation)
 

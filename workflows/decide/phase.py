@@ -5,10 +5,11 @@ from enum import StrEnum
 from kubernetes.client.models.v1_container_state_terminated import V1ContainerStateTerminated
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
-from workflows.decide.containers import init_failed, policy_of
-from workflows.decide.restart import RestartPolicy, comes_back
-from workflows.decide.sandbox import live_containers
+from workflows.decide.init_containers import init_failed, is_sidecar, policy_of
+from workflows.decide.restart import comes_back
+from workflows.decide.restart_all import sources
 from workflows.decide.situation import Situation
+from workflows.decide.termination_order import live_containers
 
 
 class Phase(StrEnum):
@@ -51,18 +52,39 @@ def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], reg
     """Say the phase that the containers alone give."""
     if init_failed(situation):
         return Phase.FAILED
-    if any(ending(one) is None for one in init):
+    sidecars = [one for one in init if is_sidecar(situation, one.name)]
+    ending_ones = [one for one in init if not is_sidecar(situation, one.name)]
+    if any(ending(one) is None for one in ending_ones) or sidecars_pending(situation, sidecars):
         return Phase.PENDING
-    running = sum(1 for one in regular if one.state and one.state.running)
+    running = sum(1 for one in regular if is_running(one))
     ends = [end for one in regular if (end := ending(one)) is not None]
     if running + len(ends) < len(regular):
         return Phase.PENDING
-    if running:
+    if running or any(is_running(one) for one in sidecars) or sidecars_in_doubt(situation):
         return Phase.RUNNING
-    gone = will_start_nothing(situation)
-    if not gone and any(comes_back(policy_of(situation), situation.facts(one.name)) for one in situation.containers):
-        return Phase.RUNNING
-    return phase_of_ends(policy_of(situation), [end.exit_code for end in ends], gone=gone)
+    return phase_of_ends(situation, [end.exit_code for end in ends])
+
+
+def is_running(status: V1ContainerStatus) -> bool:
+    """Say whether it runs now."""
+    return bool(status.state and status.state.running)
+
+
+def sidecars_pending(situation: Situation, sidecars: list[V1ContainerStatus]) -> bool:
+    """Say whether one of them has never come up, or is not started yet in a pod of which nothing regular has run."""
+    if any(not is_running(one) and ending(one) is None for one in sidecars):
+        return True
+    if all(one.started for one in sidecars if is_running(one)):
+        return False
+    here = situation.sandbox_id
+    return not here or all(situation.facts(one.name).sandbox_id != here for one in situation.containers)
+
+
+def sidecars_in_doubt(situation: Situation) -> bool:
+    """Say whether a sidecar may be up of which we were not told: then no phase is final yet."""
+    if not situation.sidecar_names:
+        return False
+    return situation.observed.starts_in_doubt or situation.is_busy("container/")
 
 
 def will_start_nothing(situation: Situation) -> bool:
@@ -73,9 +95,20 @@ def will_start_nothing(situation: Situation) -> bool:
     return not live_containers(situation)
 
 
-def phase_of_ends(policy: RestartPolicy, exit_codes: list[int], *, gone: bool) -> Phase:
+def was_removed(situation: Situation, name: str) -> bool:
+    """Say whether its last instance was removed so that all start again."""
+    facts = situation.facts(name)
+    return facts.last_exit is not None and not facts.container_id
+
+
+def phase_of_ends(situation: Situation, exit_codes: list[int]) -> Phase:
     """Say the phase of a pod all of whose containers have ended; one that is deleted will not start them again."""
-    failed = any(exit_codes)
-    if not gone and (policy is RestartPolicy.ALWAYS or (policy is RestartPolicy.ON_FAILURE and failed)):
+    policy = policy_of(situation)
+    ends = zip(situation.containers, exit_codes, strict=True)
+    again = any(
+        comes_back(one, policy, situation.facts(one.name), code) or was_removed(situation, one.name)
+        for one, code in ends
+    )
+    if (again or sources(situation)) and not will_start_nothing(situation):
         return Phase.RUNNING
-    return Phase.FAILED if failed else Phase.SUCCEEDED
+    return Phase.FAILED if any(exit_codes) else Phase.SUCCEEDED

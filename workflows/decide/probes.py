@@ -15,9 +15,10 @@ from proto.temporal.pod import ProbeFact, ProbeKind
 from proto.temporal.requests import ProbeContainer, StopContainer
 from proto.temporal.signals import ProbeVerdict
 from workflows.decide.actions import Action, Wake, container_key
-from workflows.decide.containers import Standing, is_init, policy_of, standing
+from workflows.decide.containers import Standing, standing
 from workflows.decide.grace import SHORTEST, pod_grace
-from workflows.decide.restart import RestartPolicy, failed_probe
+from workflows.decide.init_containers import policy_of
+from workflows.decide.restart import RestartPolicy, failed_probe, policy_for
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import probe_slice
 
@@ -35,10 +36,8 @@ def probe_of(container: V1Container, kind: ProbeKind) -> V1Probe | None:
 
 def probe_containers(situation: Situation) -> Iterator[Action | Wake]:
     """Probe every container that runs and has probes; stop one that has failed what it lives by."""
-    for container in (
-        *situation.init_containers,
-        *situation.containers,
-    ):  # of the first only those that stay have probes
+    sidecars = [one for one in situation.init_containers if one.name in situation.sidecar_names]
+    for container in (*sidecars, *situation.containers):
         if not any(probe_of(container, kind) for kind in ProbeKind):
             continue
         if standing(situation, container) is not Standing.UP or container_key(container.name) in situation.busy:
@@ -70,15 +69,14 @@ def stop_failed(situation: Situation, container: V1Container, failed: ProbeKind)
     asked = probe_of(container, failed)
     own = asked.termination_grace_period_seconds if asked else None
     grace = pod_grace(situation.spec, None) if own is None else max(timedelta(seconds=own), SHORTEST)
-    subject = "Init container" if is_init(situation, container.name) else "Container"
-    comes_back = policy_of(situation) is not RestartPolicy.NEVER and subject == "Container"
+    again = "" if policy_for(container, policy_of(situation)) is RestartPolicy.NEVER else ", will be restarted"
     return StopContainer(
         pod=situation.key,
         name=container.name,
         container_id=situation.facts(container.name).container_id,
         grace=grace,
         asked_at=situation.now,
-        reason=f"{subject} {container.name} failed {failed.value} probe{', will be restarted' if comes_back else ''}",
+        reason=f"Container {container.name} failed {failed.value} probe{again}",
     )
 
 

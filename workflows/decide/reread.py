@@ -7,6 +7,7 @@ kubelet's words for that.
 
 from proto.temporal.pod import ContainerFacts, SandboxFacts
 from proto.temporal.requests import PodRuntime, RuntimeContainer, RuntimeSandbox
+from workflows.decide.init_containers import is_sidecar
 from workflows.decide.instances import instance_seen, new_instance, vanished
 from workflows.decide.situation import Situation
 
@@ -36,7 +37,7 @@ def instances_read(situation: Situation, name: str, instances: list[RuntimeConta
     if known and facts.exit is None and known not in {one.container_id for one in instances}:
         vanished(situation, name, facts)
     for one in instances:
-        if one.container_id != facts.container_id and (not facts.container_id or one.attempt >= facts.attempt):
+        if one.container_id != facts.container_id and one.attempt >= facts.attempt:
             new_instance(situation, facts, one)
         if one.container_id == facts.container_id:
             instance_seen(situation, facts, one)
@@ -49,7 +50,7 @@ def initialization_read(situation: Situation) -> None:
     """Take an init container as done when a later one has come up in the same sandbox.
 
     Its own record may be gone from the runtime, and ours with a lost history (kuberuntime_container.go
-    computeInitContainerActions goes by the last one that it finds, too).
+    computeInitContainerActions goes by the last one that it finds, too). A sidecar is never done: it starts again.
     """
     observed = situation.observed
     sandbox_id = observed.sandbox.sandbox_id if observed.sandbox else ""
@@ -57,7 +58,7 @@ def initialization_read(situation: Situation) -> None:
         return
     later = any(situation.facts(one.name).sandbox_id == sandbox_id for one in situation.containers)
     for one in reversed(situation.init_containers):
-        if later:
+        if later and not is_sidecar(situation, one.name):
             observed.containers.setdefault(one.name, ContainerFacts()).done_in_sandbox = sandbox_id
         later = later or situation.facts(one.name).sandbox_id == sandbox_id
 

@@ -1,26 +1,56 @@
-"""Whether a container that has ended starts again (pkg/kubelet/container/helpers.go ShouldContainerBeRestarted)."""
+"""Whether a container that has ended starts again (pkg/kubelet/container/helpers.go ShouldContainerBeRestarted).
+
+Three may say so, the nearest first: the container's own rules about exit codes, its own restartPolicy, the pod's. A
+restartable init container (a sidecar) is asked elsewhere: it starts again for as long as the pod has anything to do.
+"""
 
 from enum import StrEnum
 from typing import assert_never
 
-from proto.temporal.pod import ContainerFacts, Exit, ProbeKind
+from kubernetes.client.models.v1_container import V1Container
+from kubernetes.client.models.v1_container_restart_rule import V1ContainerRestartRule
+from kubernetes.client.models.v1_container_restart_rule_on_exit_codes import V1ContainerRestartRuleOnExitCodes
+
+from proto.temporal.pod import ContainerFacts, ProbeKind
 
 
 class RestartPolicy(StrEnum):
-    """spec.restartPolicy."""
+    """spec.restartPolicy and that of a container."""
 
     ALWAYS = "Always"
     ON_FAILURE = "OnFailure"
     NEVER = "Never"
 
 
-def starts_again(policy: RestartPolicy, ended: Exit) -> bool:
-    """Say whether a regular container that ended this way is started again."""
+class RuleAction(StrEnum):
+    """What a rule does."""
+
+    RESTART = "Restart"
+    RESTART_ALL = "RestartAllContainers"
+
+
+class ExitCodes(StrEnum):
+    """How a rule's list of exit codes is meant."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+
+
+def policy_for(container: V1Container, pods: RestartPolicy) -> RestartPolicy:
+    """Say which policy holds for a container: its own, else the pod's."""
+    return RestartPolicy(container.restart_policy) if container.restart_policy else pods
+
+
+def starts_again(container: V1Container, pods: RestartPolicy, exit_code: int) -> bool:
+    """Say whether a container that ended with this code is started again (pkg/api/v1/pod ContainerShouldRestart)."""
+    if container.restart_policy and matching_rule(container, exit_code):
+        return True  # both actions start it; `restart_all` has the others to say
+    policy = policy_for(container, pods)
     match policy:
         case RestartPolicy.ALWAYS:
             return True
         case RestartPolicy.ON_FAILURE:
-            return ended.exit_code != 0
+            return exit_code != 0
         case RestartPolicy.NEVER:
             return False
         case _:
@@ -36,13 +66,39 @@ def failed_probe(facts: ContainerFacts) -> ProbeKind | None:
     return None
 
 
-def comes_back(policy: RestartPolicy, facts: ContainerFacts) -> bool:
-    """Say whether a regular container that has ended starts again: after a failed probe whatever its exit code."""
-    if failed_probe(facts) is not None and policy is not RestartPolicy.NEVER:
+def comes_back(
+    container: V1Container, pods: RestartPolicy, facts: ContainerFacts, exit_code: int | None = None
+) -> bool:
+    """Say whether a regular container that has ended starts again: after a failed probe whatever its exit code.
+
+    The exit code is that of the newest instance unless another one is given. Rules are not asked about a failed probe.
+    """
+    if failed_probe(facts) is not None and policy_for(container, pods) is not RestartPolicy.NEVER:
         return True
-    return facts.exit is not None and starts_again(policy, facts.exit)
+    code = exit_code if exit_code is not None else facts.exit.exit_code if facts.exit else None
+    return code is not None and starts_again(container, pods, code)
 
 
-def init_starts_again(policy: RestartPolicy, ended: Exit) -> bool:
-    """Say whether an init container that ended this way is started again; with Never its failure fails the pod."""
-    return ended.exit_code != 0 and policy is not RestartPolicy.NEVER
+def init_starts_again(container: V1Container, pods: RestartPolicy, exit_code: int) -> bool:
+    """Say whether an init container that ended with this code is tried again; if not, a failure fails the pod."""
+    return exit_code != 0 and starts_again(container, pods, exit_code)
+
+
+def matching_rule(container: V1Container, exit_code: int) -> V1ContainerRestartRule | None:
+    """Find the first rule that speaks of this exit code; the others are not asked then."""
+    for rule in container.restart_policy_rules or ():
+        if rule.exit_codes and speaks_of(rule.exit_codes, exit_code):
+            return rule
+    return None
+
+
+def speaks_of(codes: V1ContainerRestartRuleOnExitCodes, exit_code: int) -> bool:
+    """Say whether a rule's codes take this one in."""
+    listed = exit_code in (codes.values or ())
+    match codes.operator:
+        case ExitCodes.IN:
+            return listed
+        case ExitCodes.NOT_IN:
+            return not listed
+        case _:
+            return False

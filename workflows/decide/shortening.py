@@ -11,8 +11,8 @@ from datetime import datetime
 from proto.temporal.requests import ShortenStop, StopContainer
 from workflows.decide.actions import Action, Wake
 from workflows.decide.grace import SHORTEST, Grace, grace_of
-from workflows.decide.sandbox import live_containers
 from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.termination_order import live_containers
 
 
 def shorten_stops(situation: Situation, reason: str) -> Iterator[Action | Wake]:

@@ -42,9 +42,14 @@ class Situation:
     """Actions under way, by key."""
     init_names: frozenset[str] = field(init=False)
     """The init containers' names: looked up for every container, so gathered once."""
+    sidecar_names: frozenset[str] = field(init=False)
+    """Those of them that run on beside what follows: their own restartPolicy is Always."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "init_names", frozenset(one.name for one in self.init_containers))
+        init = self.init_containers
+        object.__setattr__(self, "init_names", frozenset(one.name for one in init))
+        sidecars = frozenset(one.name for one in init if one.restart_policy == "Always")
+        object.__setattr__(self, "sidecar_names", sidecars)
 
     @property
     def init_containers(self) -> list[V1Container]:

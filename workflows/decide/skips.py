@@ -12,8 +12,10 @@ from kubernetes.client.models.v1_container import V1Container
 from proto.temporal.operator import SkipBackoff, SkippedBackoff
 from proto.temporal.pod import Lifecycle
 from workflows.decide.actions import container_key, image_key
-from workflows.decide.containers import Standing, init_failed, next_attempt, standing, starts_at
+from workflows.decide.backoff import starts_at
+from workflows.decide.containers import Standing, next_attempt, standing
 from workflows.decide.images import image_action_key, pulls_at
+from workflows.decide.init_containers import init_failed
 from workflows.decide.situation import Situation, image_asked
 
 

@@ -18,7 +18,7 @@ SPEC: Final = (
     "priority",
     "priorityClassName",
 )
-CONTAINER: Final = ("name", "ports", "resources")
+CONTAINER: Final = ("name", "ports", "resources", "restartPolicy")
 """What the sandbox must know of every container: host ports, and the sums that make the pod's cgroup."""
 
 

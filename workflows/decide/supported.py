@@ -22,6 +22,7 @@ class Kind(StrEnum):
     INT_OR_STRING = "a 32-bit integer or a string"
     TIME = "a time"
     STRINGS = "a list of strings"
+    INT32S = "a list of 32-bit integers"
     STRING_MAP = "a mapping of strings"
     QUANTITY_MAP = "a mapping of quantities"
     OBJECT = "an object"
@@ -146,6 +147,11 @@ PROBE: Final[Fields] = {
     "terminationGracePeriodSeconds": runs(Kind.INT64),
 }
 
+RESTART_RULE: Final[Fields] = {
+    "action": runs(Kind.STRING),
+    "exitCodes": runs(Kind.OBJECT, {"operator": runs(Kind.STRING), "values": runs(Kind.INT32S)}),
+}
+
 CONTAINER: Final[Fields] = {
     "name": runs(Kind.STRING),
     "image": runs(Kind.STRING),
@@ -158,8 +164,8 @@ CONTAINER: Final[Fields] = {
     "ports": runs(Kind.OBJECTS, CONTAINER_PORT),
     "resources": runs(Kind.OBJECT, RESOURCES),
     "resizePolicy": only_empty(Kind.OBJECTS),
-    "restartPolicy": not_yet(Kind.STRING),
-    "restartPolicyRules": only_empty(Kind.OBJECTS),
+    "restartPolicy": runs(Kind.STRING),
+    "restartPolicyRules": runs(Kind.OBJECTS, RESTART_RULE),
     "volumeMounts": only_empty(Kind.OBJECTS),
     "volumeDevices": only_empty(Kind.OBJECTS),
     "livenessProbe": runs(Kind.OBJECT, PROBE),

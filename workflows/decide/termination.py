@@ -9,16 +9,18 @@ from proto.kubernetes.qos import qos_class
 from proto.temporal.pod import Observed
 from proto.temporal.requests import RemovePodDirectories, RemovePodSandbox, StopPodSandbox
 from workflows.decide.actions import Action, Wake
-from workflows.decide.sandbox import live_containers, stop_all
 from workflows.decide.shortening import shorten_stops
 from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.termination_order import live_containers, stop_in_order
 
 
 def doubt_what_failed(observed: Observed) -> None:
     """Take for a pod that goes: what failed may be half made and must be found, how often it failed delays no undoing."""
     if observed.eviction is None:  # else it was looked into then, and has begun nothing since
-        observed.starts_in_doubt = bool(observed.failures) or observed.sandbox is None
-        observed.runtime_stale = observed.runtime_stale or observed.starts_in_doubt
+        half_made = bool(observed.failures) or observed.sandbox is None
+        observed.runtime_stale = observed.runtime_stale or half_made
+        # a pod that has finished starts nothing any more
+        observed.starts_in_doubt = observed.starts_in_doubt or (half_made and observed.finished_at is None)
     observed.failures.clear()
 
 
@@ -29,8 +31,8 @@ def why_it_goes(situation: Situation) -> str:
 
 
 def stop_containers(situation: Situation) -> Iterator[Action | Wake]:
-    """Stop every container that still runs, side by side."""
-    yield from stop_all(situation, live_containers(situation), why_it_goes(situation))
+    """Stop every container that still runs, sidecars last."""
+    yield from stop_in_order(situation, live_containers(situation), why_it_goes(situation))
     yield from shorten_stops(situation, why_it_goes(situation))
 
 

@@ -11,6 +11,7 @@ from workflows.decide.validation import names
 from workflows.decide.validation.field_errors import duplicate, invalid, not_supported, required
 from workflows.decide.validation.probes import refuse_probes, validate_probes
 from workflows.decide.validation.requirements import validate_resources
+from workflows.decide.validation.restart_policy import refuse_hooks, validate_restart_policy
 
 Container = Mapping[str, Any]
 
@@ -32,13 +33,17 @@ def validate_containers(containers: Sequence[Container], path: str) -> Iterator[
 
 
 def validate_init_containers(containers: Sequence[Container], others: Sequence[Container], path: str) -> Iterator[str]:
-    """Judge the init containers; `others` share their names but not their ports, for they run one by one."""
+    """Judge the init containers; `others` share their names but not their ports, as if all of them ran one by one."""
     taken = {name for other in others if (name := other.get("name"))}
     for index, container in enumerate(containers):
         yield from _container(container, f"{path}[{index}]")
         yield from _unique_name(container, f"{path}[{index}]", taken)
         yield from _host_port_conflicts([container], path, first=index)
-        yield from refuse_probes(container, f"{path}[{index}]")
+        if container.get("restartPolicy") == "Always":
+            yield from validate_probes(container, f"{path}[{index}]")
+        else:
+            yield from refuse_hooks(container, f"{path}[{index}]")
+            yield from refuse_probes(container, f"{path}[{index}]")
 
 
 def _container(container: Container, path: str) -> Iterator[str]:
@@ -58,6 +63,7 @@ def _container(container: Container, path: str) -> Iterator[str]:
     for index, variable in enumerate(container.get("env", ())):
         yield from _variable(variable, f"{path}.env[{index}]")
     yield from validate_resources(container.get("resources", {}), f"{path}.resources")
+    yield from validate_restart_policy(container, path)
 
 
 def _unique_name(container: Container, path: str, taken: set[str]) -> Iterator[str]:

@@ -63,6 +63,11 @@ def too_long(path: str, most: int) -> str:
     return f"{path}: Too long: may not be more than {most} bytes"
 
 
+def too_many(path: str, count: int, most: int) -> str:
+    """Say that there are more than so many items."""
+    return f"{path}: Too many: {count}: must have at most {most} items"
+
+
 def quoted(value: Any) -> str:
     """Write a JSON value, shortened; of a list or an object only that it is one."""
     match value:

@@ -112,6 +112,8 @@ def _value(walk: _Walk, value: Any, known: Field) -> Any:
             return _items(walk, value, Field(Kind.OBJECT, Support.RUNS, known.inside))
         case Kind.STRINGS, list():
             return _items(walk, value, Field(Kind.STRING, Support.RUNS))
+        case Kind.INT32S, list():
+            return _items(walk, value, Field(Kind.INT32, Support.RUNS))
         case ((Kind.STRING_MAP | Kind.QUANTITY_MAP), dict()):
             return _free_mapping(walk, value, known.kind)
         case ((Kind.STRING | Kind.INT_OR_STRING), str()):

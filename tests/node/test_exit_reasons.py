@@ -1,0 +1,48 @@
+"""Does a pod say how its container ended in the kubelet's words, on real containerd?
+
+That of a signal (128 and its number) is in test_pod_lives: the first process of a container hears only those from outside.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.node.tempolet_node import TempoletNode, pod_manifest
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+EAT = "dd if=/dev/zero of=/dev/null bs=200M count=1000"
+"""Needs more memory than the limit; dd's buffer is touched."""
+
+
+@pytest.fixture(scope="module")
+def node(
+    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
+) -> Iterator[TempoletNode]:
+    """Run one node for all rows."""
+    with TempoletNode(tmp_path_factory.mktemp("reasons"), containerd, temporal) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("command", "limit", "code", "reason"),
+    [
+        pytest.param(["true"], "", 0, "Completed", id="success"),
+        pytest.param(["sh", "-c", "exit 3"], "", 3, "Error", id="failure"),
+        pytest.param(["sh", "-c", f"exec {EAT}"], "16Mi", 137, "OOMKilled", id="out-of-memory"),
+        pytest.param(["/no/such/program"], "", 128, "StartError", id="no-such-program"),
+    ],
+)
+def test_reasons(node: TempoletNode, command: list[str], limit: str, code: int, reason: str) -> None:
+    """Exit code and reason of a container that runs once."""
+    manifest: dict[str, Any] = pod_manifest("ends", restartPolicy="Never")
+    manifest["spec"]["containers"][0] |= {"command": command}
+    if limit:
+        manifest["spec"]["containers"][0]["resources"] = {"limits": {"memory": limit}}
+    node.apply(manifest)
+    snapshot = node.until_pod("ends", lambda one: one.lifecycle == "terminated")
+    end = snapshot.status["containerStatuses"][0]["state"]["terminated"]
+    assert (end["exitCode"], end["reason"], snapshot.phase) == (code, reason, "Failed" if code else "Succeeded")
+    node.remove("ends")
+    node.until(lambda: node.pod("ends") is None, "gone")

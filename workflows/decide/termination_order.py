@@ -1,0 +1,57 @@
+"""In which order a pod's containers stop: the regular ones first, then the sidecars, the last one first.
+
+Asked when a pod goes and when its sandbox is lost. Init containers that end by themselves hold nobody up. All stops share
+one grace: what comes later has what is left of it, and once it is over nobody waits for anybody
+(pkg/kubelet/kuberuntime/kuberuntime_termination_order.go, killContainer).
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from proto.temporal.pod import ContainerState
+from proto.temporal.requests import StartContainer, StopContainer
+from workflows.decide.actions import Action, Wake
+from workflows.decide.grace import grace_of
+from workflows.decide.situation import Situation, unless_failed
+
+LIVE: Final = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)
+
+
+def live_containers(situation: Situation) -> list[str]:
+    """Name the containers that the runtime still holds and that have not ended, in the spec's order."""
+    return [
+        one.name
+        for one in (*situation.init_containers, *situation.containers)
+        if (facts := situation.facts(one.name)).exit is None and facts.state in LIVE
+    ]
+
+
+def stop_in_order(situation: Situation, names: list[str], reason: str) -> Iterator[Action | Wake]:
+    """Stop those of these containers whose turn it is, side by side, and say when nobody waits any more."""
+    grace = grace_of(situation)
+    waiting = waiting_for_others(situation, names) if situation.now < grace.over_at else frozenset()
+    for name in names:
+        if name not in waiting:
+            stop = StopContainer(
+                pod=situation.key,
+                name=name,
+                container_id=situation.facts(name).container_id,
+                grace=grace.length,
+                asked_at=grace.since,
+                reason=reason,
+            )
+            yield from unless_failed(situation, stop)
+    if waiting:
+        yield Wake(grace.over_at, f"the grace is over: stop {', '.join(sorted(waiting))}")
+
+
+def waiting_for_others(situation: Situation, names: list[str]) -> frozenset[str]:
+    """Name the sidecars that stop later: while a regular container lives all of them, else all but the last one.
+
+    One that is just being started lives.
+    """
+    starting = [str(one.container["name"]) for one in situation.busy.values() if isinstance(one, StartContainer)]
+    living = {*names, *starting}
+    sidecars = [one.name for one in situation.init_containers if one.name in living & situation.sidecar_names]
+    others_live = not living <= situation.init_names
+    return frozenset(sidecars if others_live else sidecars[:-1]).intersection(names)
