@@ -1,6 +1,6 @@
 """Probe by an HTTP GET: an answer from 200 to 399 is success (pkg/probe/http/http.go, request.go).
 
-HTTP/1.1 over asyncio streams, a connection a request, no proxy, no compression; certificates are not verified. Redirects
+HTTP/1.1, a connection a request, no proxy, no compression; certificates are not verified. Redirects
 are followed on the same host; one to another host ends the probe as a success with a warning.
 """
 
@@ -14,6 +14,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from activities.probes.dialing import dial, refusal
 from activities.probes.http_message import BadResponse, Head, read_body, read_head
+from activities.probes.http_stream import PlainStream, SecureStream, Stream
 from activities.probes.outcome import USER_AGENT, NoOutcome, Outcome, Target, address, port_of
 
 _MOST_REDIRECTS: Final = 10
@@ -22,19 +23,6 @@ _SECURE: Final = 443
 _AS_WRITTEN: Final = "/%:=&?~#+!$,;'@()*[]"
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _NEVER_IN_A_VALUE: Final = ("\r", "\n", "\0")
-
-
-@dataclass(frozen=True, slots=True)
-class _Stream:
-    """A connection over which one request is made."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    secure: bool
-
-    def close(self) -> None:
-        """Close it; a TLS farewell would keep it open until the server says its own."""
-        self.writer.transport.abort() if self.secure else self.writer.close()
 
 
 @dataclass(slots=True)
@@ -85,12 +73,12 @@ class HttpGet:
         while True:
             stream = await _open(way.urls[-1])
             try:
-                stream.writer.write(self._request(way.urls))
-                head = await read_head(stream.reader)
+                await stream.write(self._request(way.urls))
+                head = await read_head(stream)
                 onward = urljoin(way.urls[-1], head.location) if _redirects(head) else ""
                 if not onward or urlsplit(onward).hostname != first:
                     way.in_body = True
-                    return judged(head.status, await read_body(head, stream.reader))
+                    return judged(head.status, await read_body(head, stream))
             finally:
                 stream.close()
             way.urls.append(onward)
@@ -127,7 +115,7 @@ def request_headers(given: Sequence[dict[str, str]]) -> dict[str, list[str]]:
     }
 
 
-async def _open(url: str) -> _Stream:
+async def _open(url: str) -> Stream:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https"):
         raise BadResponse(f'unsupported protocol scheme "{parts.scheme}"')
@@ -136,11 +124,10 @@ async def _open(url: str) -> _Stream:
         connection = await dial(host, port)
     except OSError as error:
         raise BadResponse(refusal(host, port, error)) from error
+    if parts.scheme == "http":
+        return PlainStream(connection)
     try:
-        if parts.scheme == "http":
-            return _Stream(*await asyncio.open_connection(sock=connection), secure=False)
-        opened = await asyncio.open_connection(sock=connection, ssl=_unverified(), server_hostname=host)
-        return _Stream(*opened, secure=True)
+        return SecureStream(*await asyncio.open_connection(sock=connection, ssl=_unverified(), server_hostname=host))
     except BaseException:
         connection.close()
         raise

@@ -3,11 +3,11 @@
 Used by `http_get`. Lenient where Go's client is: lines may end without a carriage return.
 """
 
-import asyncio
 import re
 from dataclasses import dataclass
 from typing import Final
 
+from activities.probes.http_stream import Stream
 from activities.probes.outcome import MAX_OUTPUT
 
 _MAX_HEAD: Final = 1024 * 1024
@@ -34,7 +34,7 @@ class Head:
     rest: bytes = b""
 
 
-async def read_head(reader: asyncio.StreamReader) -> Head:
+async def read_head(reader: Stream) -> Head:
     """Read until the head is whole, interim answers left out; raises BadResponse."""
     read = b""
     while True:
@@ -51,7 +51,7 @@ async def read_head(reader: asyncio.StreamReader) -> Head:
         read = head.rest
 
 
-async def read_body(head: Head, reader: asyncio.StreamReader) -> bytes:
+async def read_body(head: Head, reader: Stream) -> bytes:
     """Read the body, 10 KiB at most; raises OSError when it breaks off."""
     body = head.rest
     if head.status in _WITHOUT_BODY:

@@ -173,6 +173,17 @@ def test_how_a_failed_probe_stops_its_container(
     assert stop.container_id == "web-0"
 
 
+def test_a_container_that_starts_before_the_others_is_probed_like_them() -> None:
+    """A sidecar; the kubelet calls it by its kind and promises nothing."""
+    source = pod(init=["side"])
+    source["spec"]["initContainers"][0] |= {"startupProbe": TCP, "restartPolicy": "Always"}
+    found = situation(source, containers={"side": up("side")})
+    assert decided(found) == ["ProbeContainer side"]
+    (stop,) = probe_containers(situation(source, containers={"side": up("side", probes={ProbeKind.STARTUP: BAD})}))
+    assert isinstance(stop, StopContainer)
+    assert stop.reason == "Init container side failed startup probe"
+
+
 @pytest.mark.parametrize(
     ("policy", "code", "again"),
     [

@@ -33,8 +33,8 @@ PASSED_THROUGH: Final = ("proto", "workflows", "kubernetes", "pydantic", "pydant
 """Read once a process instead of once a workflow (design §4.16): 6 ms and a megabyte each."""
 WORKFLOW_TASKS: Final = 8
 """At a time: more would queue on two cores until the deadlock detector took them for stuck."""
-ACTIVITIES: Final = 1000
-"""At a time: a slow pull in each of 110 pods must leave room for every stop."""
+ACTIVITIES: Final = 5000
+"""At a time: a slow pull in each of 110 pods must leave room for every stop, and each container that is probed takes one."""
 STICKY: Final = timedelta(seconds=1)
 """How long a workflow task waits for a worker that is gone (design §4.7; the default of 10 s is what a crash would cost)."""
 HEARTBEATS: Final = timedelta(seconds=2)

@@ -69,14 +69,17 @@ def stop_failed(situation: Situation, container: V1Container, failed: ProbeKind)
     asked = probe_of(container, failed)
     own = asked.termination_grace_period_seconds if asked else None
     grace = pod_grace(situation.spec, None) if own is None else max(timedelta(seconds=own), SHORTEST)
-    again = "" if policy_for(container, policy_of(situation)) is RestartPolicy.NEVER else ", will be restarted"
+    sidecar = container.name in situation.sidecar_names
+    subject = "Init container" if sidecar else "Container"
+    silent = sidecar or policy_for(container, policy_of(situation)) is RestartPolicy.NEVER
+    again = "" if silent else ", will be restarted"
     return StopContainer(
         pod=situation.key,
         name=container.name,
         container_id=situation.facts(container.name).container_id,
         grace=grace,
         asked_at=situation.now,
-        reason=f"Container {container.name} failed {failed.value} probe{again}",
+        reason=f"{subject} {container.name} failed {failed.value} probe{again}",
     )
 
 
