@@ -20,6 +20,7 @@ from activities.container_config import ContainerInputs, container_config, conta
 from activities.container_files import container_mounts
 from activities.environment import UnresolvedVariable, resolve_environment
 from activities.errors import CriError, Remedy, failed, translated
+from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from activities.runtime_facts import runtime_container
@@ -61,18 +62,16 @@ class ContainerActivities:
         """Find the container of this attempt or create it, and start it; answers it as the runtime then reports it.
 
         One that was created and could not start is answered as EXITED with the runtime's reason. Raises
-        CreateContainerConfigError, CreateContainerError or RunContainerError; the answer names the attempt used.
+        CreateContainerConfigError, CreateContainerError or RunContainerError, this also when the pod begins to go while
+        the runtime hangs; the answer names the attempt used.
         """
         name, pod = str(request.container["name"]), request.pod
         async with heartbeating(f"start {name} of {pod}"), self._services.locks.hold(f"{pod.uid}/{name}"):
-            for _ in range(_INTERRUPTIONS):
-                found = await self._find_or_create(request, name)
-                status = await self._start(request, found)
-                if not _interrupted(status):
-                    break
-                await self._remove_interrupted(request, found.container_id)
-            answer = await runtime_container(status, request.sandbox_id)
-            return replace(answer, adopted=found.adopted)
+            try:
+                return await self._services.going.unless_it_goes(pod.uid, self._find_and_start(request, name))
+            except GivenUpError as given_up:
+                message = f"the runtime had not started container {name} of {pod}: {given_up}"
+                raise failed("RunContainerError", message) from None
 
     @activity.defn(name=names.STOP_CONTAINER)
     async def stop_container(self, request: StopContainer) -> RuntimeContainer:
@@ -117,6 +116,16 @@ class ContainerActivities:
                 if error.remedy is not Remedy.GONE:
                     doing = f"remove container {request.name} of {request.pod}"
                     raise translated(error, self._services.endpoint, "FailedRemoveContainer", doing) from error
+
+    async def _find_and_start(self, request: StartContainer, name: str) -> RuntimeContainer:
+        for _ in range(_INTERRUPTIONS):
+            found = await self._find_or_create(request, name)
+            status = await self._start(request, found)
+            if not _interrupted(status):
+                break
+            await self._remove_interrupted(request, found.container_id)
+        answer = await runtime_container(status, request.sandbox_id)
+        return replace(answer, adopted=found.adopted)
 
     async def _find_or_create(self, request: StartContainer, name: str) -> _Found:
         doing = f"create container {name} of {request.pod}"

@@ -1,8 +1,9 @@
 """Which pods go, as far as this worker was told, so that a step which hangs is given up instead of waited for.
 
-Told by the worker with each snapshot that a workflow publishes, asked by RunPodSandbox: a cancel of the activity would arrive
-only with a heartbeat, and would have to stand in the history. It is a hint: a worker that was not told waits for the call's
-own deadline, and what a step had half made when it was given up is found by the re-read that follows each failure.
+Told by the worker with each snapshot that a workflow publishes, asked by RunPodSandbox and StartContainer: a cancel of
+the activity would arrive only with a heartbeat, and would have to stand in the history. It is a hint: a worker that was
+not told waits for the call's own deadline, and what a step had half made when it was given up is found by the re-read
+that follows each failure.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ _Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 
 
 class GivenUpError(Exception):
-    """A step was ended because its pod goes."""
+    """A step was ended because its pod goes; says after how long."""
 
 
 class GoingPods:
@@ -52,7 +53,8 @@ class GoingPods:
             if not work.done():
                 await asyncio.wait((work,), timeout=self.given_up_after.total_seconds())
             if not work.done():
-                raise GivenUpError
+                waited = self.given_up_after.total_seconds()
+                raise GivenUpError(f"given up {waited:g} s after the pod began to go")
             return work.result()
         finally:
             work.cancel()

@@ -55,12 +55,8 @@ class SandboxActivities:
                 await make_directories(self._services, pod, request.containers)
             try:
                 return await self._services.going.unless_it_goes(pod.uid, self._find_or_run(request))
-            except GivenUpError:
-                waited = self._services.going.given_up_after.total_seconds()
-                message = (
-                    f"the runtime had not made the sandbox of {pod} {waited:g} s after the pod began to go: given up"
-                )
-                raise failed(_NOT_MADE, message) from None
+            except GivenUpError as given_up:
+                raise failed(_NOT_MADE, f"the runtime had not made the sandbox of {pod}: {given_up}") from None
             except CriError as error:
                 raise await self._not_made(request, error) from error
             except (OSError, ValueError) as error:  # the cgroup, resolv.conf, a quantity

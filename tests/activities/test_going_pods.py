@@ -45,7 +45,7 @@ async def test_a_step_that_hangs_is_given_up() -> None:
     assert not waiting.done()
     thread = threading.Thread(target=going.tell, args=("uid",), kwargs={"going": True})
     thread.start()
-    with pytest.raises(GivenUpError):
+    with pytest.raises(GivenUpError, match=r"given up 0.02 s after the pod began to go"):
         await waiting
     thread.join()
     assert ended == ["cancelled"]

@@ -1,7 +1,8 @@
-"""What if the runtime holds a name for a try that never ends?"""
+"""What if the runtime holds a name for a try that never ends, or never answers?"""
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +16,7 @@ from activities.cgroups import Cgroups, Hierarchies
 from activities.clients.runtime import RuntimeClient
 from activities.containers import ContainerActivities
 from activities.errors import CriError
+from activities.going_pods import GoingPods
 from activities.image_pulls import ImagePulls
 from activities.node_services import ActivitySettings, NodeServices
 from activities.sandbox import SandboxActivities, free_attempt
@@ -160,4 +162,21 @@ async def test_a_cancel_ends_the_wait_for_a_name(tmp_path: Path) -> None:
     environment.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+    assert len(node.locks) == 0
+
+
+async def test_a_start_that_hangs_is_given_up_when_its_pod_goes(tmp_path: Path) -> None:
+    """And says so; the re-read that follows finds what it left."""
+
+    class Hangs(Runtime):
+        async def start_container(self, _: str) -> None:
+            await asyncio.Event().wait()
+
+    node = replace(services(Hangs([]), tmp_path), going=GoingPods(timedelta(milliseconds=20)))
+    node.going.tell(POD.uid, going=True)
+    container = {"name": "main", "image": "busybox"}
+    request = StartContainer(POD, "s", 0, "sha256:1", container, {"metadata": {"name": "web", "namespace": "prod"}})
+    with pytest.raises(ApplicationError, match=r"not started container main of .*: given up 0.02 s after") as given_up:
+        await ActivityEnvironment().run(ContainerActivities(node).start_container, request)
+    assert given_up.value.type == "RunContainerError"
     assert len(node.locks) == 0

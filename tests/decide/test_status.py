@@ -6,7 +6,23 @@ from typing import Any
 import pytest
 
 from proto.temporal.pod import ContainerFacts, Eviction, Exit, Failure, ImageFacts, Lifecycle
-from tests.decide.situations import IMAGE, at, deletion, done, down, pod, sandbox, situation, up
+from proto.temporal.requests import RunPodSandbox
+from tests.decide.situations import (
+    IMAGE,
+    KEY,
+    Around,
+    at,
+    deletion,
+    done,
+    down,
+    pod,
+    sandbox,
+    situation,
+    starting,
+    stopping,
+    up,
+)
+from workflows.decide.actions import Action
 from workflows.decide.situation import Situation
 from workflows.decide.status import Headline, headline, pod_status
 
@@ -171,3 +187,18 @@ def test_it_can_be_written_as_the_api_writes_it() -> None:
     )
     assert written["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 1
     assert "initContainerStatuses" not in written
+
+
+@pytest.mark.parametrize(
+    ("busy", "held"),
+    [
+        pytest.param(RunPodSandbox(KEY, 0, {}), "its sandbox is made", id="a-sandbox-that-is-being-made"),
+        pytest.param(starting(), "web is started", id="a-container-that-is-starting"),
+        pytest.param(stopping(), "", id="a-stop-is-no-hindrance"),
+    ],
+)
+def test_what_a_pod_that_goes_waits_for(busy: Action, held: str) -> None:
+    """Beside the reason why it goes."""
+    here = situation(around=Around(busy=(busy,)), lifecycle=Lifecycle.TERMINATING, deletion=deletion())
+    more = f"; waits until {held}, or given up after a few seconds" if held else ""
+    assert line(here).message == f"ManifestRemoved: web.yaml is gone{more}"

@@ -39,7 +39,7 @@ async def test_a_sandbox_that_hangs_is_given_up_when_its_pod_goes(acting: Acting
         running = asyncio.create_task(acting.sandbox(pod))
         await asyncio.sleep(0.5)
         going.tell(pod.uid, going=True)
-        with pytest.raises(ApplicationError, match="5 s after the pod began to go: given up") as given_up:
+        with pytest.raises(ApplicationError, match="given up 5 s after the pod began to go") as given_up:
             await running
         assert (given_up.value.type, given_up.value.non_retryable) == ("FailedCreatePodSandBox", True)
     going.tell(pod.uid, going=False)

@@ -13,7 +13,7 @@ from kubernetes.client.models.v1_pod_status import V1PodStatus
 
 from proto.kubernetes.qos import qos_class
 from proto.temporal.pod import Lifecycle
-from proto.temporal.requests import RunPodSandbox
+from proto.temporal.requests import RunPodSandbox, StartContainer
 from workflows.decide.conditions import conditions
 from workflows.decide.container_status import CONTAINER_CREATING, POD_INITIALIZING, container_status
 from workflows.decide.phase import TERMINAL, Phase, pod_phase
@@ -71,11 +71,15 @@ def headline(situation: Situation, status: V1PodStatus) -> Headline:
 
 
 def held_up(situation: Situation) -> str:
-    """Say what a pod that goes waits for where that is no container: what is being made must be there to be undone."""
-    if situation.observed.lifecycle is Lifecycle.TERMINATING and isinstance(
-        situation.busy.get("sandbox"), RunPodSandbox
-    ):
-        return "; waits until its sandbox is made, or given up after a few seconds"
+    """Say what a pod that goes waits for before it can stop anything: what is being made is undone when it is there."""
+    if situation.observed.lifecycle is not Lifecycle.TERMINATING:
+        return ""
+    for action in situation.busy.values():
+        match action:
+            case RunPodSandbox():
+                return "; waits until its sandbox is made, or given up after a few seconds"
+            case StartContainer(container=container):
+                return f"; waits until {container['name']} is started, or given up after a few seconds"
     return ""
 
 
