@@ -51,14 +51,19 @@ SAID = {
         "container side-a stopped.*the pod has finished",
         "pod Succeeded",
     ],
-    "restart-rules": ["main ended: exit 42", "restart 1", "waits .*CrashLoopBackOff: restart 2", "restart 2"],
+    "restart-rules": [
+        "main ended: exit 42",
+        "restart 1 .*rule Restart after exit 42",
+        "waits .*CrashLoopBackOff: restart 2",
+        "restart 2",
+    ],
     "restart-all": [
         "container main ended: exit 88",
         "container beside stopped.*RestartingAllContainers: main ended with 88",
         "instance .* of container main removed",
-        "container init-0 started, restart 1",
+        "container init-0 started, restart 1 .*with all containers, as the rule of main asks, after exit 0",
         "container beside started, restart 1",
-        "container main started, restart 1",
+        "container main started, restart 1 .*rule RestartAllContainers after exit 88",
     ],
     "finished": ["container main ended: exit 0 Completed", "pod Succeeded"],
 }

@@ -1,5 +1,6 @@
 """Does one line say why a container was stopped or started again: who or what asked, how it ended, which back-off?"""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -241,3 +242,39 @@ def test_two_stops_with_one_end_are_told_once(recorded: Recorder, first: str) ->
         stop(recorded, ended)
         told = f"container web stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: {WHY}"
         assert recorded.texts()[2:] == ["the stop of container web was shortened to 1.00 s of grace", told]
+
+
+RULES = {
+    "restartPolicy": "Never",
+    "restartPolicyRules": [
+        {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}},
+        {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}},
+    ],
+}
+
+
+def test_a_restart_by_a_rule_names_the_rule(recorded: Recorder) -> None:
+    """Not the policy, which would have left it down."""
+    for attempt in (0, 1):
+        request = requests.StartContainer(POD, "s1", attempt, "", {"name": "web", **RULES}, {})
+        recorded.do(names.START_CONTAINER, request, seen(f"c{attempt}", attempt=attempt))
+        end(recorded, attempt, 42)
+    assert ": rule Restart after exit 42 Error, without back-off" in recorded.texts()[-2]
+
+
+def test_containers_that_start_again_with_one_are_told_so(recorded: Recorder) -> None:
+    """Whatever their own policy says, and they earn no back-off by it."""
+    other = replace(seen("b0", exit_code=0, reason="Completed", finished_at=START), name="init")
+    for attempt in (0, 1):
+        request = requests.StartContainer(POD, "s1", attempt, "", {"name": "init"}, {})
+        recorded.do(names.START_CONTAINER, request, replace(other, container_id=f"b{attempt}", attempt=attempt))
+        request = requests.StartContainer(POD, "s1", attempt, "", {"name": "web", **RULES}, {})
+        recorded.do(names.START_CONTAINER, request, seen(f"c{attempt}", attempt=attempt))
+        end(recorded, attempt, 88)
+        for name, container_id in (("init", f"b{attempt}"), ("web", f"c{attempt}")):
+            recorded.do(names.REMOVE_CONTAINER, requests.RemoveContainer(POD, name, container_id))
+    restarts = [text for text in recorded.texts() if "restart 1" in text]
+    assert restarts == [
+        "container init started, restart 1 (0.00 s): with all containers, as the rule of web asks, after exit 0 Completed",
+        "container web started, restart 1 (0.00 s): rule RestartAllContainers after exit 88 Error, without back-off",
+    ]

@@ -9,13 +9,19 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+from kubernetes.client.models.v1_container import V1Container
+
 from proto.temporal.operator import BackoffsSkipped
-from proto.temporal.pod import ContainerState, Observed
-from proto.temporal.requests import RuntimeContainer, ShortenStop, StartContainer, StopContainer
+from proto.temporal.pod import ContainerState, Observed, PodJson
+from proto.temporal.requests import RemoveContainer, RuntimeContainer, ShortenStop, StartContainer, StopContainer
 from worker.commands.told import Done, Instances, Told, seconds
 from workflows.decide.backoff import Backoff, after_restart, due
+from workflows.decide.restart import RuleAction, matching_rule
 
 SIGKILLED: Final = 137
+IDENTITY: Final = 12
+"""Characters of an id that tell it from others, as crictl shows it."""
+RESTART_ALL: Final = RuleAction.RESTART_ALL.value
 EARLY: Final = timedelta(milliseconds=100)
 """How far before its grace was over a SIGKILL may seem to have come: two clocks tell of it."""
 
@@ -28,7 +34,7 @@ def started(told: Told, done: Done) -> Iterator[str]:
     again = f", restart {seen.attempt}" if seen.attempt else ""
     why = restart_words(known, asked, done.at) if seen.attempt and seen.container_id != known.container_id else ""
     new_instance(told, known, seen)
-    known.sandbox_id = asked.sandbox_id
+    known.sandbox_id, known.spec = asked.sandbox_id, asked.container
     yield f"container {seen.name} started{again} ({seconds(done.took)}){why}"
     yield from ends(told, [seen])
 
@@ -37,13 +43,14 @@ def new_instance(told: Told, known: Instances, seen: RuntimeContainer) -> None:
     """Take an instance as the newest; the end of the one before it earns a back-off, as in `decide/instances.py`."""
     if known.container_id == seen.container_id:
         return
-    if known.container_id:
+    if known.container_id and known.restarted_for in ("", seen.name):  # others that start again with one earn nothing
         begun_at = seen.created_at or seen.started_at or seen.finished_at
         ended_at = known.end.finished_at if known.end else begun_at
         if begun_at and ended_at:
             maximum = told.settings.max_container_restart_period
             known.backoff = after_restart(known.backoff, ended_at, begun_at, maximum)
-    known.container_id, known.end, known.stopped_because, known.skipped_by = seen.container_id, None, "", ""
+    known.container_id, known.end, known.stopped_because = seen.container_id, None, ""
+    known.skipped_by = known.restarted_for = ""
 
 
 def continued(told: Told, observed: Observed) -> None:
@@ -61,15 +68,35 @@ def restart_words(known: Instances, asked: StartContainer, at: datetime) -> str:
     after = f"after {end_words(known.end)}"
     if known.stopped_because:
         after += f" by our stop ({known.stopped_because})"
+    if known.restarted_for and known.restarted_for != asked.container.get("name"):
+        return f": with all containers, as the rule of {known.restarted_for} asks, {after}"
     new = known.sandbox_id not in ("", asked.sandbox_id)
-    return f": {'in a new sandbox' if new else f'policy {policy_of(asked)}'} {after}, {backoff_words(known, at)}"
+    return f": {'in a new sandbox' if new else policy_of(asked, known.end)} {after}, " + (backoff_words(known, at))
 
 
-def policy_of(asked: StartContainer) -> str:
-    """Say which restart policy holds: the container's own, with its rules by exit code, else the pod's."""
+def policy_of(asked: StartContainer, end: RuntimeContainer) -> str:
+    """Say what started it again: its own rule about that exit code, its own restart policy, else the pod's."""
+    if rule := rule_for(asked.container, end):
+        return f"rule {rule}"
     own = asked.container.get("restartPolicy")
-    policy = str(own or asked.sandbox_spec.get("spec", {}).get("restartPolicy", "Always"))
-    return f"{policy} with rules" if asked.container.get("restartPolicyRules") else policy
+    return f"policy {own or asked.sandbox_spec.get('spec', {}).get('restartPolicy', 'Always')}"
+
+
+def rule_for(container: PodJson, end: RuntimeContainer) -> str:
+    """Say the action of the restart rule that speaks of an end; empty where none does."""
+    spec = V1Container.from_dict(container) if container.get("restartPolicyRules") else None
+    rule = matching_rule(spec, end.exit_code) if spec and end.exit_code is not None else None
+    return rule.action if rule else ""
+
+
+def removed(told: Told, done: Done) -> Iterator[str]:
+    """Tell the removal of an instance; that of the newest is the first half of starting all containers again."""
+    asked: RemoveContainer = done.asked
+    known = told.of(asked.name)
+    if asked.container_id == known.container_id:
+        asks = (name for name, one in told.containers.items() if one.end and rule_for(one.spec, one.end) == RESTART_ALL)
+        known.restarted_for = known.restarted_for or next(asks, "")
+    yield f"dead instance {asked.container_id[:IDENTITY]} of container {asked.name} removed ({seconds(done.took)})"
 
 
 def backoff_words(known: Instances, at: datetime) -> str:

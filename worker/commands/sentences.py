@@ -239,7 +239,7 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
         requests.RemoveContainer,
         None,
         lambda asked: f"removing dead container {asked.name}",
-        _plain(lambda asked: f"dead instance {asked.container_id[:_IDENTITY]} of container {asked.name} removed"),
+        container_sentences.removed,
     ),
     names.READ_POD_RUNTIME: ActivityRow(
         requests.ReadPodRuntime, requests.PodRuntime, lambda _: "reading the runtime", _runtime_read

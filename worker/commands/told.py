@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from proto.temporal.pod import NodeSettings
+from proto.temporal.pod import NodeSettings, PodJson
 from proto.temporal.requests import RuntimeContainer
 from workflows.decide.backoff import Backoff
 
@@ -54,6 +54,10 @@ class Instances:
     stopped_because: str = ""
     """Set where that end was our doing."""
     backoff: Backoff = field(default_factory=Backoff)
+    spec: PodJson = field(default_factory=dict)
+    """Its part of the pod, as the newest instance was started with."""
+    restarted_for: str = ""
+    """The container whose end let all start again, this one too."""
     skipped_by: str = ""
     """The operator who ended the wait that this end had earned."""
 
