@@ -194,8 +194,12 @@ class RuntimeModel:
         return self.containers[action.container_id]
 
     def is_turn_to_stop(self, action: StopContainer | ShortenStop, found: RuntimeContainer) -> bool:
-        """Say whether nothing lives on that a sidecar is to outlive; it is stopped alone when nobody knows its state."""
-        if found.name not in self.sidecars or found.state is ContainerState.UNKNOWN or self.forgotten:
+        """Say whether nothing lives on that a sidecar is to outlive.
+
+        It is stopped alone when nobody knows its state, or when it has failed a probe.
+        """
+        alone = found.state is ContainerState.UNKNOWN or action.reason.startswith(f"Init container {found.name} failed")
+        if found.name not in self.sidecars or alone or self.forgotten:
             return True
         later = self.sidecars[self.sidecars.index(found.name) + 1 :]
         served = [one for one in self.live() if one.name in later or one.name not in self.init]

@@ -354,6 +354,17 @@ STAYS = "it stays like that until its source no longer lists it; then its contai
             id="on-failure-asks-how",
         ),
         pytest.param(
+            pod(init=["+s"], restartPolicy="Never"),
+            HERE,
+            {"containers": {"s": up("s"), "web": up()}},
+            [
+                "if s ended now, it would start again at once (restart 1)",
+                "if web succeeded now, the pod would be over: Succeeded",
+                "if web failed now, the pod would be over: Failed",
+            ],
+            id="a-sidecar-comes-back-and-ends-with-the-pod-s-work",
+        ),
+        pytest.param(
             pod("a", "b", restartPolicy="Never"),
             HERE,
             {"containers": {"a": up("a"), "b": up("b")}},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import ContainerFacts, ContainerState
+from proto.temporal.pod import ContainerFacts, ContainerState, ProbeFact, ProbeKind
 from tests.decide.situations import Around, at, done, down, pod, read, sandbox, seen, situation, starting, told, up
 from workflows.decide.containers import start_containers
 from workflows.decide.images import pull_images
@@ -95,6 +95,37 @@ MIXED = ["i", "+s", "j"]
 def test_start_containers(init: list[str], containers: dict[str, Any], decision: list[str]) -> None:
     """Who starts, who is waited for."""
     assert told(list(start_containers(situation(pod(init=init), containers=containers)))) == decision
+
+
+STARTED, NOT_STARTED = ProbeFact(success=True, sequence=1), ProbeFact(success=False, sequence=1)
+
+
+@pytest.mark.parametrize(
+    ("startup", "decision"),
+    [
+        pytest.param({}, ["ProbeContainer s"], id="asked-and-not-answered-yet"),
+        pytest.param({ProbeKind.STARTUP: NOT_STARTED}, ["StopContainer s"], id="failed-and-restarted"),
+        pytest.param({ProbeKind.STARTUP: STARTED}, ["StartContainer i 0", "ProbeContainer s"], id="passed"),
+    ],
+)
+def test_a_startup_probe_holds_up_what_comes_next(startup: dict[ProbeKind, ProbeFact], decision: list[str]) -> None:
+    """The next init container starts when the sidecar has started, also in a pod that never restarts."""
+    source = pod(init=["+s", "i"], restartPolicy="Never")
+    source["spec"]["initContainers"][0]["startupProbe"] = {"tcpSocket": {"port": 80}}
+    here = situation(source, containers={"s": up("s", probes=startup)})
+    assert told(pod_actions(here).begin) == decision
+
+
+def test_a_sidecar_that_failed_its_liveness_probe_restarts_alone() -> None:
+    """Beside the regular one, which goes on."""
+    source = pod(init=["+s"], restartPolicy="Never")
+    source["spec"]["initContainers"][0]["livenessProbe"] = {"tcpSocket": {"port": 80}}
+    probes = {ProbeKind.LIVENESS: NOT_STARTED}
+    (stop,) = pod_actions(situation(source, containers={"s": up("s", probes=probes), "web": up()})).begin
+    assert (told([stop]), getattr(stop, "reason", "")) == (
+        ["StopContainer s"],
+        "Init container s failed liveness probe",
+    )
 
 
 @pytest.mark.parametrize(

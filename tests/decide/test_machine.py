@@ -70,7 +70,8 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
             source["spec"]["containers"][0] |= {"restartPolicy": own, "restartPolicyRules": rules}
         for one in (*source["spec"].get("initContainers", ()), *source["spec"]["containers"]):
             one["imagePullPolicy"] = pull
-        for one in source["spec"]["containers"]:
+        sidecars = [one for one in source["spec"].get("initContainers", ()) if one.get("restartPolicy")]
+        for one in (*sidecars, *source["spec"]["containers"]):
             one.update({kind.field: {"tcpSocket": {"port": 80}} for kind in sorted(probes)})
         self.is_listed(source, tuple(name.removeprefix("+") for name in first), behaviour)
         if present:
@@ -251,7 +252,8 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
 
     def everyone_is_probed(self) -> None:
         """Whatever runs and has probes is probed, and has failed none that it lives by."""
-        for one in self.spec.containers:
+        sidecars = [one for one in self.spec.init_containers or () if one.name in self.runtime.sidecars]
+        for one in (*sidecars, *self.spec.containers):
             facts = self.observed.containers.get(one.name)
             if facts and facts.state is ContainerState.RUNNING:
                 assert failed_probe(facts) is None

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,6 +100,28 @@ def test_a_killed_sidecar_restarts_alone(node: TempoletNode) -> None:
         assert second.containers[name].container_id == first.containers[name].container_id
     assert second.phase == "Running"
     remove(node, "alone")
+
+
+def test_a_startup_probe_of_a_sidecar_holds_up_what_comes_next(node: TempoletNode) -> None:
+    """The regular container starts after it has passed; a liveness probe that fails restarts the sidecar alone."""
+    probes = {
+        "startupProbe": {"exec": {"command": ["test", "-e", "/started"]}, "periodSeconds": 1, "failureThreshold": 30},
+        "livenessProbe": {
+            "exec": {"command": ["test", "-e", "/started"]},
+            "periodSeconds": 1,
+            "failureThreshold": 1,
+            "terminationGracePeriodSeconds": 1,
+        },
+    }
+    beside = sidecar("a", "sleep 2; touch /started; exec sleep 3600") | probes
+    node.apply(pod_manifest("probed", initContainers=[beside], restartPolicy="Never"))
+    first = node.until_running("probed")
+    shown = states(first)
+    assert shown["main"]["running"]["startedAt"] > shown["a"]["running"]["startedAt"]
+    Path("/proc", str(container_pid(node.containerd, first.containers["a"].container_id)), "root/started").unlink()
+    second = node.until_pod("probed", lambda one: one.ready and one.containers["a"].attempt == 1)
+    assert second.containers["main"].container_id == first.containers["main"].container_id
+    remove(node, "probed")
 
 
 @pytest.mark.parametrize(("code", "phase"), [pytest.param(0, "Succeeded", id="0"), pytest.param(3, "Failed", id="3")])
