@@ -118,6 +118,38 @@ def test_a_second_deletion_with_a_shorter_grace(node: TempoletNode, grace: float
     assert re.search("container main stopped: exit 137 Error, .* grace.*; why: ManifestRemoved", told)
 
 
+def sidecar(command: str) -> dict[str, Any]:
+    """Write an init container that runs beside the others."""
+    return {"name": "side", "image": BUSYBOX, "command": ["sh", "-c", command], "restartPolicy": "Always"}
+
+
+def test_a_sidecar_s_share_is_shortened_too(node: TempoletNode) -> None:
+    """Both deaf, with a grace of 30 s: the sidecar waits for the other no longer than the shorter grace."""
+    node.apply(pod_manifest("pair", DEAF, terminationGracePeriodSeconds=30, initContainers=[sidecar(DEAF)]))
+    snapshot = node.until_running("pair")
+    node.remove("pair")
+    node.until_pod("pair", lambda one: one.deleting)
+    asked = time.monotonic()
+    ask(node, snapshot, 1)
+    gone(node, "pair", snapshot)
+    assert time.monotonic() - asked < 5
+
+
+def test_a_pod_with_a_sidecar_that_is_active_for_too_long_fails(node: TempoletNode) -> None:
+    """Whatever its containers end with; the sidecar goes last."""
+    kind = "trap 'exit 0' TERM; while true; do sleep 0.1; done"
+    spec = {"initContainers": [sidecar(kind)], "activeDeadlineSeconds": 2, "terminationGracePeriodSeconds": 10}
+    node.apply(pod_manifest("pair-limited", kind, **spec))
+    node.until_running("pair-limited")
+    snapshot = node.until_pod("pair-limited", lambda one: one.lifecycle == "terminated")
+    assert (snapshot.phase, snapshot.status["reason"]) == ("Failed", "DeadlineExceeded")
+    main, side = ended(snapshot), ended(snapshot, 0, "initContainerStatuses")
+    assert (main["exitCode"], side["exitCode"]) == (0, 0)
+    assert main["finishedAt"] <= side["finishedAt"]
+    node.remove("pair-limited")
+    gone(node, "pair-limited", snapshot)
+
+
 def test_the_end_of_the_log_speaks_for_a_silent_failure(node: TempoletNode) -> None:
     """FallbackToLogsOnError: 80 lines at the most, the last ones; a file goes before it; a success says nothing."""
     manifest = pod_manifest("words", restartPolicy="Never")
