@@ -286,6 +286,20 @@ def test_what_it_waits_for(
             id="by-no-probe-that-succeeds",
         ),
         pytest.param(
+            pod(initContainers=[container("s", restartPolicy="Always", startupProbe=ASKED)]),
+            HERE,
+            {"containers": {"s": up("s")}},
+            ["s runs and is not ready: its startup probe has not come to a verdict", "web waits for init container s"],
+            id="by-a-sidecar-that-has-not-started",
+        ),
+        pytest.param(
+            pod(initContainers=[container("s", restartPolicy="Always", readinessProbe=ASKED)]),
+            HERE,
+            {"containers": {"s": up("s", probes={ProbeKind.READINESS: REFUSED}), "web": up()}},
+            ["s runs and is not ready: its readiness probe fails: connection refused"],
+            id="by-a-sidecar-that-is-not-ready",
+        ),
+        pytest.param(
             pod("a", "b"), HERE, {}, ["b waits for a: containers start one at a time"], id="by-one-that-starts-now"
         ),
         pytest.param(

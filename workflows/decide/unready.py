@@ -5,15 +5,13 @@ from kubernetes.client.models.v1_container import V1Container
 from proto.temporal.pod import ProbeKind
 from workflows.decide.containers import Standing, standing
 from workflows.decide.probes import probe_of
-from workflows.decide.readiness import is_ready, is_started, succeeded
+from workflows.decide.readiness import is_ready, succeeded
 from workflows.decide.situation import Situation
 
 
 def unready_words(situation: Situation, container: V1Container) -> str:
     """Say why it is not ready; empty for one that is, and for one that does not run or is not meant to be."""
     if standing(situation, container) is not Standing.UP or is_ready(situation, container):
-        return ""
-    if container.name in situation.init_names and is_started(situation, container):
         return ""
     facts = situation.facts(container.name)
     for kind in (ProbeKind.STARTUP, ProbeKind.READINESS):
