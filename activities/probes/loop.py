@@ -105,7 +105,7 @@ class ProbeLoop:
             delay = max(delay, period)
         if self.progress[kind].run and delay <= runs_for:
             return random.uniform(0, period)  # noqa: S311 - spreads load, guards nothing
-        return max(0.0, delay - runs_for)
+        return min(max(0.0, delay - runs_for), delay)  # a clock that was set back makes no wait longer
 
     async def _ask(self, kind: ProbeKind, handler: Handler, needed: Thresholds) -> None:
         """Ask once and count the answer; what could not be asked counts for nothing."""

@@ -1,14 +1,21 @@
 """Does each handler ask as the kubelet does, and say what came back in its words? (pkg/probe/*_test.go)"""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 import grpc
 import grpc.aio
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from activities.errors import CriError
 from activities.probes.exec_command import ExecCommand
@@ -193,6 +200,23 @@ async def test_https_to_a_server_that_speaks_none() -> None:
     async with serving(answering(response("200 OK"))) as port:
         outcome = await HttpGet({"port": port, "scheme": "HTTPS"}, target(port), 5).ask()
     assert not outcome.success
+
+
+async def test_https_is_not_verified(tmp_path: Path) -> None:
+    """A certificate of its own, for another name, long expired."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "other.example")])
+    before, after = datetime(2001, 1, 1, tzinfo=UTC), datetime(2002, 1, 1, tzinfo=UTC)
+    certificate = x509.CertificateBuilder(name, name, key.public_key(), 1, before, after).sign(key, hashes.SHA256())
+    written = tmp_path / "server.pem"
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    written.write_bytes(secret + certificate.public_bytes(Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(written)
+    server = await asyncio.start_server(answering(response("200 OK")), "127.0.0.1", 0, ssl=context)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert await get(port, scheme="HTTPS") == Outcome(success=True)
 
 
 async def test_ports_by_name() -> None:

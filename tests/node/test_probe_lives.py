@@ -142,6 +142,16 @@ def test_a_failed_startup_probe_restarts_the_container(node: TempoletNode) -> No
     gone(node, "late", snapshot)
 
 
+def test_a_command_that_does_not_end_has_failed(node: TempoletNode) -> None:
+    """By the probe's own timeout."""
+    probe = {"exec": {"command": ["sleep", "60"]}, **QUICK, "timeoutSeconds": 1}
+    node.apply(probed("slow", readinessProbe=probe))
+    snapshot = until_up(node, "slow")
+    wanted = 'its readiness probe failed: command timed out: "sleep 60" timed out after 1s'
+    node.until(lambda: any(wanted in line for line in story(node, snapshot)), "the timeout told")
+    gone(node, "slow", snapshot)
+
+
 def test_verdicts_survive_a_killed_worker(node: TempoletNode) -> None:
     """Ready stays ready and not started stays not started, without an event; and probing goes on."""
     node.apply(
