@@ -15,7 +15,7 @@ from kubernetes.client.models.v1_pod_condition import V1PodCondition
 from proto.temporal.pod import ContainerState, Observed
 from workflows.decide.init_containers import is_sidecar
 from workflows.decide.phase import Phase
-from workflows.decide.restart_all import could_restart_all, sources
+from workflows.decide.restart_all import sources
 from workflows.decide.situation import Situation
 
 POD_COMPLETED: Final = "PodCompleted"
@@ -62,7 +62,7 @@ def verdicts(
     yield "Ready", ready
     yield "ContainersReady", ready
     yield "PodScheduled", Verdict(holds=True)
-    if could_restart_all(situation):
+    if situation.restart_all:
         yield "AllContainersRestarting", all_restarting(situation, phase)
 
 

@@ -32,14 +32,14 @@ def init_failed(situation: Situation) -> bool:
     """Say whether an init container has failed for good: nothing starts after it. A sidecar never does."""
     if sources(situation):
         return False  # whatever was stopped for it starts again
-    policy = policy_of(situation)
-    return any(
-        (ended := situation.facts(one.name).exit)
-        and ended.exit_code != 0
-        and not is_sidecar(situation, one.name)
-        and not init_starts_again(one, policy, ended.exit_code)
+    failed = [
+        (one, ended.exit_code)
         for one in situation.init_containers
-    )
+        if one.name not in situation.sidecar_names
+        and (ended := situation.facts(one.name).exit) is not None
+        and ended.exit_code != 0
+    ]
+    return any(not init_starts_again(one, policy_of(situation), code) for one, code in failed)
 
 
 def was_passed(situation: Situation, index: int) -> bool:

@@ -41,17 +41,7 @@ def asks_for_all(situation: Situation, container: V1Container) -> bool:
 
 def sources(situation: Situation) -> list[str]:
     """Name the containers whose ends ask for it; none while nothing of that is under way."""
-    everyone = (*situation.init_containers, *situation.containers)
-    return [one.name for one in everyone if one.restart_policy_rules and asks_for_all(situation, one)]
-
-
-def could_restart_all(situation: Situation) -> bool:
-    """Say whether any rule of the pod has this action."""
-    return any(
-        rule.action == RuleAction.RESTART_ALL
-        for one in (*situation.init_containers, *situation.containers)
-        for rule in one.restart_policy_rules or ()
-    )
+    return [one.name for one in situation.restart_all if asks_for_all(situation, one)]
 
 
 def restart_all(situation: Situation, asked_by: list[str]) -> Iterator[Action | Wake]:

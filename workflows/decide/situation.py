@@ -25,6 +25,11 @@ def image_asked(container: V1Container) -> tuple[str, str]:
     return container.image or "", container.image_pull_policy or "IfNotPresent"
 
 
+def has_restart_all(container: V1Container) -> bool:
+    """Say whether a restart rule of the container has the action RestartAllContainers."""
+    return any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules or ())
+
+
 @dataclass(frozen=True, slots=True)
 class Situation:
     """What is asked about: everything a rule needs, and nothing it could fetch."""
@@ -45,11 +50,16 @@ class Situation:
     sidecar_names: frozenset[str] = field(init=False)
     """Those of them that run on beside what follows: their own restartPolicy is Always."""
 
+    restart_all: tuple[V1Container, ...] = field(init=False)
+    """Those that have a rule by which one end starts all containers again."""
+
     def __post_init__(self) -> None:
         init = self.init_containers
         object.__setattr__(self, "init_names", frozenset(one.name for one in init))
         sidecars = frozenset(one.name for one in init if one.restart_policy == "Always")
         object.__setattr__(self, "sidecar_names", sidecars)
+        asking = tuple(one for one in (*init, *self.containers) if has_restart_all(one))
+        object.__setattr__(self, "restart_all", asking)
 
     @property
     def init_containers(self) -> list[V1Container]:
