@@ -65,6 +65,16 @@ SAID = {
         "container beside started, restart 1",
         "container main started, restart 1 .*rule RestartAllContainers after exit 88",
     ],
+    "probes": [
+        "container main passed its startup probe",
+        "container main is ready",
+        "container main is not ready, its readiness probe failed",
+        "container main failed its liveness probe",
+        "another worker took over",
+        "main stopped.*grace of 1.00 s; why: Container main failed liveness probe, will be restarted",
+        "container main started, restart 1",
+        "container main is ready",
+    ],
     "finished": ["container main ended: exit 0 Completed", "pod Succeeded"],
 }
 
