@@ -8,6 +8,7 @@ from typing import Any
 
 from activities.containers import ContainerActivities
 from activities.directories import DirectoryActivities
+from activities.hooks import HookActivities
 from activities.images import ImageActivities
 from activities.node_services import NodeServices
 from activities.predecessor import PredecessorActivities
@@ -36,6 +37,7 @@ def activities(services: NodeServices) -> list[Callable[..., Any]]:
         images.read_images,
         images.pull_image,
         containers.start_container,
+        HookActivities(services).run_hook,
         containers.stop_container,
         containers.shorten_stop,
         containers.remove_container,

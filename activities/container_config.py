@@ -24,6 +24,7 @@ CONTAINER_HASH: Final = "io.kubernetes.container.hash"
 RESTART_COUNT: Final = "io.kubernetes.container.restartCount"
 TERMINATION_MESSAGE_PATH: Final = "io.kubernetes.container.terminationMessagePath"
 TERMINATION_MESSAGE_POLICY: Final = "io.kubernetes.container.terminationMessagePolicy"
+PRE_STOP_HANDLER: Final = "io.kubernetes.container.preStopHandler"
 CONTAINER_PORTS: Final = "io.kubernetes.container.ports"
 POD_GRACE: Final = "io.kubernetes.pod.terminationGracePeriod"
 
@@ -154,6 +155,8 @@ def _container_annotations(pod: Mapping[str, Any], container: Mapping[str, Any],
     grace = (pod.get("spec") or {}).get("terminationGracePeriodSeconds")
     if grace is not None:
         annotations[POD_GRACE] = str(grace)
+    if pre_stop := (container.get("lifecycle") or {}).get("preStop"):
+        annotations[PRE_STOP_HANDLER] = json.dumps(pre_stop, separators=(",", ":"))
     if ports := container.get("ports"):
         shown = [{key: port[key] for key in _PORT_FIELDS if port.get(key)} for port in ports]
         annotations[CONTAINER_PORTS] = json.dumps(shown, separators=(",", ":"))

@@ -36,8 +36,8 @@ _UNKNOWN: Final = cri.ContainerState.CONTAINER_UNKNOWN
 _PAUSE_SECONDS: Final = 0.1
 _RAISES: Final = 3
 _INTERRUPTIONS: Final = 3
-_SHORTEST_GRACE: Final = 1
-"""Seconds; CRI takes 0 as SIGKILL at once."""
+_SHORTEST_GRACE: Final = timedelta(seconds=1)
+"""CRI takes 0 as SIGKILL at once."""
 _START_UNDER_WAY_SECONDS: Final = 15.0
 """How long a start of a killed worker may still be under way in the runtime; containerd takes 5 s to give it up."""
 
@@ -79,7 +79,7 @@ class ContainerActivities:
 
         Never without a SIGTERM: grace may have passed while the runtime was away, and the container heard of nothing.
         """
-        return await self._stop(request)
+        return await self._stop(request, request.at_least)
 
     @activity.defn(name=names.SHORTEN_STOP)
     async def shorten_stop(self, request: ShortenStop) -> RuntimeContainer:
@@ -87,11 +87,11 @@ class ContainerActivities:
 
         The runtime sends the stop signal once and kills when the first of both is over; both calls answer the same end.
         """
-        return await self._stop(request)
+        return await self._stop(request, _SHORTEST_GRACE)
 
-    async def _stop(self, request: StopContainer | ShortenStop) -> RuntimeContainer:
+    async def _stop(self, request: StopContainer | ShortenStop, at_least: timedelta) -> RuntimeContainer:
         left = request.asked_at + request.grace - datetime.now(UTC)
-        seconds = max(_SHORTEST_GRACE, ceil(left / timedelta(seconds=1)))
+        seconds = ceil(max(_SHORTEST_GRACE, at_least, left) / timedelta(seconds=1))
         async with heartbeating(f"stop {request.name} of {request.pod}: {request.reason}"):
             self._services.probes.stopping(request.container_id)
             try:

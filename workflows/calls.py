@@ -97,6 +97,12 @@ CALLS: Final[dict[type, Call]] = {
         timedelta(minutes=5),
         lambda asked: f"start {asked.container['name']}" + (f", restart {asked.attempt}" if asked.attempt else ""),
     ),
+    requests.RunHook: Call(
+        names.RUN_HOOK,
+        requests.HookEnded,
+        timedelta(days=365),  # Kubernetes sets a postStart hook no time; a preStop hook ends itself with its grace
+        lambda asked: f"{asked.hook} of {asked.name}" + (f": {asked.reason}" if asked.reason else ""),
+    ),
     requests.StopContainer: Call(
         names.STOP_CONTAINER,
         requests.RuntimeContainer,

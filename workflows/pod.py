@@ -21,7 +21,7 @@ from proto.temporal.requests import AwaitPredecessor, PullImage
 from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
 from workflows import publish
 from workflows.calls import CALLS
-from workflows.decide import conditions, hints, lifecycle, skips, status
+from workflows.decide import conditions, hints, hooks, lifecycle, skips, status
 from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.explain import explanation
 from workflows.decide.fold import Answer, fold, fold_failure
@@ -91,13 +91,20 @@ class PodWorkflow:
         while event := lifecycle.next_event(self.situation()):
             lifecycle.happened(self.situation(), event)
             self.give_up_waiting()
+        self.give_up(hooks.given_up(self.situation()))
 
     def give_up_waiting(self) -> None:
         """Wait no longer for images and predecessors: a pod that goes needs none, a new run asks for them again."""
-        for name, (action, task) in list(self.under_way.items()):
-            if isinstance(action, PullImage | AwaitPredecessor):
-                task.cancel()
-                del self.under_way[name]
+        waits = [
+            name for name, (action, _) in self.under_way.items() if isinstance(action, PullImage | AwaitPredecessor)
+        ]
+        self.give_up(waits)
+
+    def give_up(self, names: list[str]) -> None:
+        """Cancel what is under way by these keys."""
+        for name in names:
+            _, task = self.under_way.pop(name)
+            task.cancel()
 
     def begin_what_is_due(self) -> Plan:
         """Begin every action that is decided; a run that is about to be continued begins nothing more."""

@@ -139,10 +139,12 @@ class RuntimeClient:
         status: cri.ContainerStatus = answer.status
         return status
 
-    async def exec_sync(self, container_id: str, command: Sequence[str], timeout_seconds: int) -> cri.ExecSyncResponse:
-        """Run a command in a container and wait for its end; a timeout is DEADLINE_EXCEEDED."""
+    async def exec_sync(
+        self, container_id: str, command: Sequence[str], timeout_seconds: int = 0
+    ) -> cri.ExecSyncResponse:
+        """Run a command in a container and wait for its end; a timeout is DEADLINE_EXCEEDED, 0 is none."""
         request = cri.ExecSyncRequest(container_id=container_id, cmd=command, timeout=timeout_seconds)
-        deadline = timeout_seconds + REQUEST_SECONDS
+        deadline = timeout_seconds + REQUEST_SECONDS if timeout_seconds else None
         answer: cri.ExecSyncResponse = await self._ask(self._runtime.ExecSync, request, deadline)
         return answer
 
@@ -167,7 +169,7 @@ class RuntimeClient:
         answer = await self._ask(self._images.PullImage, request, PULL_SECONDS)
         return str(answer.image_ref)
 
-    async def _ask(self, method: Any, request: Any, deadline: float = READ_SECONDS) -> Any:
+    async def _ask(self, method: Any, request: Any, deadline: float | None = READ_SECONDS) -> Any:
         call = type(request).__name__.removesuffix("Request")
         try:
             return await method(request, timeout=deadline)

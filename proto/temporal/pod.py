@@ -90,6 +90,25 @@ class Exit:
     finished_at: datetime | None = None
 
 
+class Hook(StrEnum):
+    """A container's lifecycle hooks, the API's words."""
+
+    POST_START = "postStart"
+    PRE_STOP = "preStop"
+
+
+@dataclass(frozen=True, slots=True)
+class HookOutcome:
+    """How a hook of one instance ended; once it is known, the hook is not run again for that instance."""
+
+    container_id: str
+    succeeded: bool
+    message: str = ""
+    asked_at: datetime | None = None
+    """Of a preStop hook: when the stop was asked for, from where its grace counts."""
+    ended_at: datetime | None = None
+
+
 @dataclass(slots=True)
 class ContainerFacts:
     """What is known of one container of the pod, by its name in the spec."""
@@ -125,6 +144,8 @@ class ContainerFacts:
     """Who stopped it and why, when we did."""
     probes: dict[ProbeKind, ProbeFact] = field(default_factory=dict)
     """What its probes have found; nothing of a probe that has not come to a verdict yet."""
+    post_start: HookOutcome | None = None
+    pre_stop: HookOutcome | None = None
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ facts, not judgements: what they mean is for `workflows/decide/`.
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from proto.temporal.pod import ContainerState, PodJson, PodKey, ProbeFact, ProbeKind
+from proto.temporal.pod import ContainerState, Hook, PodJson, PodKey, ProbeFact, ProbeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +149,37 @@ class RuntimeContainer:
 
 
 @dataclass(frozen=True, slots=True)
+class RunHook:
+    """Run a lifecycle hook of a container, and answer how it ended."""
+
+    pod: PodKey
+    name: str
+    container_id: str
+    hook: Hook
+    handler: PodJson
+    """The hook's part of the spec."""
+    ports: tuple[PodJson, ...] = ()
+    """The container's, by whose names a handler may call one."""
+    ips: tuple[str, ...] = ()
+    """The pod's."""
+    asked_at: datetime | None = None
+    grace: timedelta | None = None
+    """Of a preStop hook: how long it may last, counted from `asked_at`."""
+    reason: str = ""
+    """Of a preStop hook: who stops the container and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookEnded:
+    """How a hook ended."""
+
+    succeeded: bool
+    message: str = ""
+    again: bool = False
+    """An earlier try may have run it, and nobody knows how that ended."""
+
+
+@dataclass(frozen=True, slots=True)
 class StopContainer:
     """Stop a container: SIGTERM, SIGKILL when grace is over; answer its end as a RuntimeContainer."""
 
@@ -160,6 +191,8 @@ class StopContainer:
     """Grace counts from here, so a second try after a crash never lengthens it."""
     reason: str
     """For the story: who stops it and why."""
+    at_least: timedelta = timedelta(seconds=1)
+    """What it gets between SIGTERM and SIGKILL, however little is left of its grace."""
 
 
 @dataclass(frozen=True, slots=True)

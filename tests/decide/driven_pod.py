@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
-from proto.temporal.pod import Lifecycle, Observed, PodJson
+from proto.temporal.pod import ContainerState, Hook, Lifecycle, Observed, PodJson
 from proto.temporal.requests import (
     AwaitPredecessor,
     ProbeContainer,
     PullImage,
     ReadImages,
+    RunHook,
     RunPodSandbox,
     ShortenStop,
     StartContainer,
@@ -22,7 +23,7 @@ from proto.temporal.requests import (
 from proto.temporal.signals import DeletionRequested, ProbeVerdict, RuntimeChanged
 from tests.decide.runtime_model import Lasting, Refused, RuntimeModel
 from tests.decide.situations import KEY, NOW
-from workflows.decide import conditions, hints, lifecycle
+from workflows.decide import conditions, hints, hooks, lifecycle
 from workflows.decide.actions import Action, Wake, key
 from workflows.decide.fold import Answer, fold, fold_failure
 from workflows.decide.grace import SHORTEST
@@ -60,6 +61,7 @@ class DrivenPod:
         self.wake: Wake | None = None
         self.restarts: dict[str, int] = {}
         self.known_exits: dict[str, int] = {}
+        self.hooks_known: set[str] = set()
         self.final_phase = ""
         self.wishes: set[tuple[datetime, timedelta]] = set()
         self.over = False
@@ -89,6 +91,9 @@ class DrivenPod:
                 if isinstance(action, PullImage | AwaitPredecessor):
                     del self.under_way[name]
                     self.answers.pop(name, None)
+        for name in hooks.given_up(self.situation()):
+            del self.under_way[name]
+            self.answers.pop(name, None)
         if is_over(self.situation()):
             self.end_of_life()
             return
@@ -100,6 +105,7 @@ class DrivenPod:
                 assert not isinstance(action, begins), "nothing begins in a pod that goes"
                 if isinstance(action, StopContainer | ShortenStop):
                     assert (action.asked_at, action.grace) in self.graces(), "a grace that somebody asked for"
+            self.look_at_hooks(action)
             self.under_way[key(action)] = action
         assert sum(isinstance(one, StartContainer) for one in self.under_way.values()) <= 1, "one start at a time"
         self.wake = plan.wake
@@ -138,6 +144,23 @@ class DrivenPod:
         self.hints.clear()
         if again:
             self.born()
+
+    def look_at_hooks(self, action: Action) -> None:
+        """No hook begins once its outcome is known, nothing starts beside one, and none is skipped by a stop."""
+        here = self.situation()
+        containers = {one.name: one for one in here.containers}
+        match action:
+            case RunHook():
+                assert key(action) not in self.hooks_known, "a hook whose outcome is known runs again"
+            case StartContainer():
+                for name, one in containers.items():
+                    facts = here.facts(name)
+                    runs = facts.state is ContainerState.RUNNING and facts.sandbox_id == here.sandbox_id
+                    assert not runs or hooks.is_past_post_start(here, one), "nothing starts beside a hook"
+            case StopContainer(name=name, asked_at=asked_at, grace=grace):
+                if here.facts(name).state is ContainerState.RUNNING and hooks.has_pre_stop(here, name):
+                    known = hooks.outcome(here, name, Hook.PRE_STOP)
+                    assert known or asked_at + grace <= self.now, "a preStop hook is skipped"
 
     def look_at_status(self) -> None:
         """Counts only grow, known exits stay, a terminal phase is final."""
@@ -180,6 +203,8 @@ class DrivenPod:
     def answer(self, name: str) -> None:
         """Let an answer arrive."""
         action, answer = self.under_way.pop(name), self.answers.pop(name)
+        if isinstance(action, RunHook):
+            self.hooks_known.add(name)
         fold(self.situation(), action, answer)
         self.step()
 

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
+    HookEnded,
     ImagesPresent,
     MakePodDirectories,
     PodRuntime,
@@ -23,6 +24,7 @@ from proto.temporal.requests import (
     RemoveContainer,
     RemovePodDirectories,
     RemovePodSandbox,
+    RunHook,
     RunPodSandbox,
     RuntimeContainer,
     RuntimeSandbox,
@@ -33,6 +35,7 @@ from proto.temporal.requests import (
 )
 from workflows.decide.actions import Action
 from workflows.decide.fold import Answer
+from workflows.decide.hooks import FAILED_POST_START
 
 
 class Refused(Exception):
@@ -63,6 +66,8 @@ class RuntimeModel:
     """(sandbox, container) that truly came up."""
     exit_codes: dict[str, int] = field(default_factory=dict)
     """How each container truly ended, for ever."""
+    hooks_fail: set[str] = field(default_factory=set)
+    """Containers whose hooks fail."""
     forgotten: bool = False
     """Whether the core may not know of all this: its history is lost, and it has not read the runtime yet."""
     ids: "itertools.count[int]" = field(default_factory=itertools.count)
@@ -116,6 +121,8 @@ class RuntimeModel:
                 self.remove_sandbox(sandbox_id)
             case StartContainer():
                 return self.start(action)
+            case RunHook(container_id=container_id):
+                return self.run_hook(container_id)
             case StopContainer() | ShortenStop():
                 return self.stop(action)
             case ProbeContainer(container_id=container_id):
@@ -183,6 +190,13 @@ class RuntimeModel:
         self.came_up.add((action.sandbox_id, name))
         return made
 
+    def run_hook(self, container_id: str) -> HookEnded:
+        """Run a hook, perhaps for the second time; one whose container does not run fails."""
+        found = self.containers.get(container_id)
+        if found is None or found.state is not ContainerState.RUNNING:
+            return HookEnded(succeeded=False, message="container is not running")
+        return HookEnded(succeeded=container_id not in self.hooks_fail)
+
     def stop(self, action: StopContainer | ShortenStop) -> RuntimeContainer:
         """Stop a container; one that is gone has ended, nobody can say how."""
         found = self.containers.get(action.container_id)
@@ -196,9 +210,10 @@ class RuntimeModel:
     def is_turn_to_stop(self, action: StopContainer | ShortenStop, found: RuntimeContainer) -> bool:
         """Say whether nothing lives on that a sidecar is to outlive.
 
-        It is stopped alone when nobody knows its state, or when it has failed a probe.
+        It is stopped alone when nobody knows its state, or when it has failed a probe or its postStart hook.
         """
-        alone = found.state is ContainerState.UNKNOWN or action.reason.startswith(f"Init container {found.name} failed")
+        failed = (f"Init container {found.name} failed", FAILED_POST_START)
+        alone = found.state is ContainerState.UNKNOWN or action.reason.startswith(failed)
         if found.name not in self.sidecars or alone or self.forgotten:
             return True
         later = self.sidecars[self.sidecars.index(found.name) + 1 :]

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
-from proto.temporal.requests import ProbeContainer
+from proto.temporal.requests import ProbeContainer, RunHook
 from proto.temporal.signals import PodListed, ProbeVerdict, RuntimeChanged
 from tests.decide.driven_pod import DrivenPod
 from tests.decide.situations import IMAGE, pod
@@ -24,6 +24,7 @@ from workflows.decide import hints
 from workflows.decide.containers import Standing, next_in_line, standing
 from workflows.decide.explain import explanation
 from workflows.decide.fold import fold_failure
+from workflows.decide.hooks import is_starting
 from workflows.decide.restart import failed_probe
 from workflows.decide.skips import waiting_backoffs
 from workflows.versions import BEHAVIOURS
@@ -47,6 +48,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         present=st.booleans(),
         deadline=st.sampled_from([None, None, None, 1, 20, 400]),
         probes=st.sets(st.sampled_from(ProbeKind)),
+        hooked=st.sampled_from([(), (), ("postStart",), ("preStop",), ("postStart", "preStop")]),
     )
     def listed(
         self,
@@ -61,6 +63,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         present: bool,
         deadline: int | None,
         probes: set[ProbeKind],
+        hooked: tuple[str, ...],
     ) -> None:
         """A source lists the pod."""
         first = [f"{kind}{number}" for number, kind in enumerate(init)]
@@ -73,6 +76,9 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         sidecars = [one for one in source["spec"].get("initContainers", ()) if one.get("restartPolicy")]
         for one in (*sidecars, *source["spec"]["containers"]):
             one.update({kind.field: {"tcpSocket": {"port": 80}} for kind in sorted(probes)})
+        lasting = [one for one in source["spec"].get("initContainers", ()) if one.get("restartPolicy") == "Always"]
+        for one in (*lasting, *source["spec"]["containers"]) if hooked else ():
+            one["lifecycle"] = {hook: {"sleep": {"seconds": 1}} for hook in hooked}
         self.is_listed(source, tuple(name.removeprefix("+") for name in first), behaviour)
         if present:
             self.runtime.images.add(IMAGE)
@@ -118,8 +124,16 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         self.answers.pop(name, None)
         if name not in self.under_way:
             return
+        if isinstance(self.under_way[name], RunHook):
+            self.hooks_known.add(name)
         fold_failure(self.situation(), self.under_way.pop(name), "DeadlineExceeded", "no answer")
         self.step()
+
+    @precondition(lambda self: self.runtime.live())
+    @rule(data=st.data())
+    def hook_will_fail(self, data: st.DataObject) -> None:
+        """What a container's hooks are to do cannot be done."""
+        self.runtime.hooks_fail.add(self.pick(data, [one.container_id for one in self.runtime.live()]))
 
     @precondition(lambda self: self.runtime.live())
     @rule(data=st.data(), code=st.sampled_from([0, 0, 1, 137]))
@@ -241,6 +255,8 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
             for one in next_in_line(self.situation()):
                 stands = standing(self.situation(), one)
                 assert one.name not in self.runtime.sidecars or stands is Standing.UP, f"{one.name} runs on"
+            everyone = (*(self.spec.init_containers or ()), *self.spec.containers)
+            assert not [one.name for one in everyone if is_starting(self.situation(), one)], "a hook was skipped"
             self.hear_resync()
             assert self.due() == ["runtime"]
             self.effect("runtime")

@@ -2,8 +2,9 @@
 
 import pytest
 
+from proto.temporal.pod import Hook
 from tests.decide.situations import container, pod
-from workflows.decide.slices import container_slice, sandbox_slice
+from workflows.decide.slices import container_slice, hook_slice, sandbox_slice
 
 SECRET = "must-not-leave-its-container"
 SOURCE = pod(
@@ -57,3 +58,16 @@ def test_the_source_is_left_as_it_is() -> None:
     container_slice(SOURCE, "web")["name"] = "other"
     sandbox_slice(SOURCE)["spec"]["hostNetwork"] = False
     assert (SOURCE["spec"]["containers"][0]["name"], SOURCE["spec"]["hostNetwork"]) == ("web", True)
+
+
+def test_hooks_travel_only_where_they_are_run() -> None:
+    """A container is told of its preStop hook, which is written onto it; each hook is told of itself and the ports."""
+    ports = [{"name": "http", "containerPort": 80}]
+    both = {"postStart": {"exec": {"command": [SECRET]}}, "preStop": {"sleep": {"seconds": 1}}}
+    source = pod(containers=[container("web", ports=ports, lifecycle=both), container("side", lifecycle={})])
+    cut = container_slice(source, "web")
+    assert cut["lifecycle"] == {"preStop": {"sleep": {"seconds": 1}}}
+    assert "lifecycle" not in container_slice(source, "side")
+    assert SECRET not in repr(sandbox_slice(source))
+    assert hook_slice(source, "web", Hook.PRE_STOP) == ({"sleep": {"seconds": 1}}, tuple(ports))
+    assert source["spec"]["containers"][0]["lifecycle"] == both

@@ -232,6 +232,31 @@ def restart_all(node: TempoletNode) -> None:
     node.until_pod("pod", lambda one: one.ready and one.restarts == 3, "all of them restarted")
 
 
+def hooked(**hooks: list[str]) -> dict[str, object]:
+    """Write a manifest whose container has hooks that run these commands."""
+    manifest = pod_manifest("pod", terminationGracePeriodSeconds=10)
+    lifecycle = {hook: {"exec": {"command": command}} for hook, command in hooks.items()}
+    manifest["spec"]["containers"][0]["lifecycle"] = lifecycle
+    return manifest
+
+
+def both_hooks(node: TempoletNode) -> None:
+    """PostStart goes well; the worker dies during preStop, which runs again."""
+    node.apply(hooked(postStart=["true"], preStop=["sleep", "3"]))
+    node.until_running("pod")
+    node.remove("pod")
+    node.until_pod("pod", lambda one: one.deleting, "going")
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    node.until(lambda: node.pod("pod") is None, "gone")
+
+
+def failing_post_start(node: TempoletNode) -> None:
+    """It stops the container, which starts again."""
+    node.apply(hooked(postStart=["false"], preStop=["true"]))
+    node.until_pod("pod", lambda one: one.restarts >= 2, "the second restart")
+
+
 LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "plain": plain,
     "three-init-containers": three_init_containers,
@@ -252,6 +277,8 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "sidecars": sidecars,
     "restart-rules": restart_rules,
     "restart-all": restart_all,
+    "both-hooks": both_hooks,
+    "failing-post-start": failing_post_start,
 }
 
 

@@ -75,6 +75,13 @@ SAID = {
         "container main started, restart 1",
         "container main is ready",
     ],
+    "both-hooks": ["postStart of main done", "pod Running, ready", "preStop of main done .* run again", "main stopped"],
+    "failing-post-start": [
+        "postStart of main failed after .*FailedPostStartHook: exit code 1",
+        "preStop of main done",
+        "main stopped.*FailedPostStartHook",
+        "started, restart 1",
+    ],
     "finished": ["container main ended: exit 0 Completed", "pod Succeeded"],
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from proto.temporal import names, requests
+from proto.temporal.pod import Hook
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.worker.story_recorder import POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
 from worker.commands.sentences import ACTIVITIES, SIGNALS, UPDATES
@@ -71,6 +72,32 @@ def recorded() -> Recorder:
             None,
             ["container web stopped in 1.00 s, its end is not known; why: ManifestRemoved"],
             id="stopped-and-forgotten",
+        ),
+        pytest.param(
+            names.RUN_HOOK,
+            requests.RunHook(POD, "web", "c1", Hook.POST_START, {}),
+            requests.HookEnded(succeeded=True),
+            ["postStart of web done in 1.00 s"],
+            id="post-start",
+        ),
+        pytest.param(
+            names.RUN_HOOK,
+            requests.RunHook(POD, "web", "c1", Hook.POST_START, {}),
+            requests.HookEnded(succeeded=False, message="exit code 3"),
+            ["postStart of web failed after 1.00 s: FailedPostStartHook: exit code 3"],
+            id="post-start-failed",
+        ),
+        pytest.param(
+            names.RUN_HOOK,
+            requests.RunHook(POD, "web", "c1", Hook.PRE_STOP, {}, reason="ManifestRemoved"),
+            requests.HookEnded(succeeded=False, message="exit code 3", again=True),
+            [
+                (
+                    "preStop of web failed after 1.00 s: FailedPreStopHook: exit code 3, run again, for nobody knows how an"
+                    " earlier try ended"
+                )
+            ],
+            id="pre-stop-failed-again",
         ),
         pytest.param(
             names.AWAIT_PREDECESSOR,

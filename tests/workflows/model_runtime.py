@@ -19,6 +19,7 @@ from proto.temporal import names
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
     AwaitPredecessor,
+    HookEnded,
     ImagesPresent,
     MakePodDirectories,
     PodRuntime,
@@ -31,6 +32,7 @@ from proto.temporal.requests import (
     RemoveContainer,
     RemovePodDirectories,
     RemovePodSandbox,
+    RunHook,
     RunPodSandbox,
     RuntimeContainer,
     RuntimeSandbox,
@@ -52,6 +54,8 @@ class ModelRuntime:
     """Those that are on the node."""
     exits_at_once: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """By container: exit codes that its next instances end with as soon as they are started."""
+    hooks_fail: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """By container: how its next hooks fail."""
     failing: dict[str, list[ApplicationError]] = field(default_factory=lambda: defaultdict(list))
     """By activity: errors that its next calls raise."""
     held: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -75,6 +79,7 @@ class ModelRuntime:
             self.read_images,
             self.pull_image,
             self.start_container,
+            self.run_hook,
             self.stop_container,
             self.shorten_stop,
             self.probe_container,
@@ -193,6 +198,13 @@ class ModelRuntime:
         if self.exits_at_once[name]:
             self.end(made.container_id, self.exits_at_once[name].pop(0))
         return self.containers[made.container_id]
+
+    @activity.defn(name=names.RUN_HOOK)
+    async def run_hook(self, request: RunHook) -> HookEnded:
+        """Run it; it fails as often as it is told to."""
+        await self._called(names.RUN_HOOK, request)
+        failures = self.hooks_fail[request.name]
+        return HookEnded(succeeded=False, message=failures.pop(0)) if failures else HookEnded(succeeded=True)
 
     @activity.defn(name=names.STOP_CONTAINER)
     async def stop_container(self, request: StopContainer) -> RuntimeContainer:

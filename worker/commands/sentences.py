@@ -220,6 +220,12 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
         lambda asked: f"starting container {asked.container.get('name', '')}, attempt {asked.attempt}",
         container_sentences.started,
     ),
+    names.RUN_HOOK: ActivityRow(
+        requests.RunHook,
+        requests.HookEnded,
+        lambda asked: f"{asked.hook} of {asked.name}",
+        container_sentences.hook_ended,
+    ),
     names.STOP_CONTAINER: ActivityRow(
         requests.StopContainer,
         requests.RuntimeContainer | None,

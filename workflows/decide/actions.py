@@ -19,6 +19,7 @@ from proto.temporal.requests import (
     RemoveContainer,
     RemovePodDirectories,
     RemovePodSandbox,
+    RunHook,
     RunPodSandbox,
     ShortenStop,
     StartContainer,
@@ -36,6 +37,7 @@ Action = (
     | ReadImages
     | PullImage
     | StartContainer
+    | RunHook
     | StopContainer
     | ShortenStop
     | ProbeContainer
@@ -68,7 +70,12 @@ def container_key(name: str) -> str:
     return f"container/{name}"
 
 
-def key(action: Action) -> str:  # noqa: C901 - a table, one row a kind
+def hook_key(name: str, hook: str) -> str:
+    """Name a hook of a container, whichever instance it is for."""
+    return f"hook/{name}/{hook}"
+
+
+def key(action: Action) -> str:  # noqa: C901, PLR0912 - a table, one row a kind
     """Say what an action is about; also its activity id."""
     match action:
         case MakePodDirectories() | RemovePodDirectories():
@@ -87,6 +94,8 @@ def key(action: Action) -> str:  # noqa: C901 - a table, one row a kind
             return f"image/{sha256(asked.encode()).hexdigest() if too_long else asked}"
         case StartContainer(container=container):
             return container_key(container["name"])
+        case RunHook(name=name, hook=hook, container_id=container_id):
+            return f"{hook_key(name, hook)}/{container_id}"  # one that was given up may still be ending: never its id
         case StopContainer(name=name):
             return container_key(name)
         case ShortenStop(name=name, grace=grace, asked_at=asked_at):
@@ -101,7 +110,8 @@ def key(action: Action) -> str:  # noqa: C901 - a table, one row a kind
 
 def holds_reread(action: Action) -> bool:
     """Say whether a re-read of the runtime waits for it: it changes what that would see, or reads at once itself."""
-    return not isinstance(action, (ReadPodRuntime, PullImage, MakePodDirectories, AwaitPredecessor, ProbeContainer))
+    waits_long = (PullImage, MakePodDirectories, AwaitPredecessor, ProbeContainer, RunHook)
+    return not isinstance(action, (ReadPodRuntime, *waits_long))
 
 
 def is_endless(action: Action) -> bool:

@@ -15,6 +15,7 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Lifecycle
 from workflows.decide.backoff import NOT_PULLED, starts_at
 from workflows.decide.containers import Standing, standing
+from workflows.decide.hooks import is_starting
 from workflows.decide.init_containers import init_failed, is_init, is_sidecar
 from workflows.decide.instances import UNKNOWN_EXIT, UNKNOWN_MESSAGE, UNKNOWN_REASON
 from workflows.decide.messages import shown
@@ -74,7 +75,7 @@ def states(
 
 def not_ended(situation: Situation, container: V1Container, facts: ContainerFacts) -> V1ContainerState:
     """Say the state of a container whose newest instance has not ended, as far as we know, or that never had one."""
-    if facts.state is ContainerState.RUNNING:
+    if facts.state is ContainerState.RUNNING and not is_starting(situation, container):
         return V1ContainerState(running=V1ContainerStateRunning(started_at=facts.started_at))
     if facts.done_in_sandbox and not facts.container_id:
         return V1ContainerState(

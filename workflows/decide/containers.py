@@ -13,10 +13,12 @@ from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
 
-from proto.temporal.pod import ContainerFacts, ContainerState
+from proto.temporal.pod import ContainerFacts, ContainerState, Hook
 from proto.temporal.requests import RemoveContainer, RemovePodSandbox, StartContainer, StopContainer
+from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.backoff import starts_at
+from workflows.decide.grace import pod_grace
 from workflows.decide.init_containers import init_failed, is_init, is_sidecar, policy_of, was_passed
 from workflows.decide.readiness import is_started
 from workflows.decide.restart import comes_back, init_starts_again
@@ -134,10 +136,14 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
         yield from restart_all(situation, asked_by)
         return
     starting = any(isinstance(action, StartContainer) for action in situation.busy.values())
+    for container in (*situation.init_containers, *situation.containers):
+        if standing(situation, container) is Standing.UP and hooks.is_starting(situation, container):
+            starting = True  # the hook is a part of the start, and the kubelet starts one after the other
+            yield from hooks.after_start(situation, container)
     for container in next_in_line(situation):
         match standing(situation, container):
             case Standing.UNKNOWN:
-                yield from unless_failed(situation, stop_unknown(situation, container))
+                yield from hooks.stop(situation, stop_unknown(situation, container))
             case Standing.WANTED:
                 for answer in start_when_due(situation, container, starting=starting):
                     starting = starting or isinstance(answer, StartContainer)
@@ -158,11 +164,12 @@ def start_when_due(situation: Situation, container: V1Container, *, starting: bo
 def stop_unknown(situation: Situation, container: V1Container) -> StopContainer:
     """Stop a container of which the runtime has lost the state, so that it can start again."""
     facts = situation.facts(container.name)
+    with_hook = hooks.has_hook(container, Hook.PRE_STOP)
     return StopContainer(
         pod=situation.key,
         name=container.name,
         container_id=facts.container_id,
-        grace=STOP_UNKNOWN_WITHIN,
+        grace=pod_grace(situation.spec, None) if with_hook else STOP_UNKNOWN_WITHIN,
         asked_at=situation.now,
         reason="the runtime does not know its state",
     )

@@ -16,6 +16,7 @@ from proto.temporal.pod import (
 )
 from proto.temporal.requests import (
     AwaitPredecessor,
+    HookEnded,
     ImagesPresent,
     MakePodDirectories,
     PodRuntime,
@@ -27,6 +28,7 @@ from proto.temporal.requests import (
     RemoveContainer,
     RemovePodDirectories,
     RemovePodSandbox,
+    RunHook,
     RunPodSandbox,
     RuntimeContainer,
     ShortenStop,
@@ -36,15 +38,15 @@ from proto.temporal.requests import (
 )
 from workflows.decide import backoff
 from workflows.decide.actions import Action, image_key, is_endless, key
-from workflows.decide.instances import container_stopped, forget_image, instance_started
+from workflows.decide.instances import container_stopped, forget_image, hook_ended, instance_started
 from workflows.decide.reread import runtime_read
 from workflows.decide.restart_all import removed
 from workflows.decide.situation import Situation, image_asked
 
-Answer = PodSandbox | ImagesPresent | PulledImage | RuntimeContainer | PodRuntime | None
+Answer = PodSandbox | ImagesPresent | PulledImage | RuntimeContainer | HookEnded | PodRuntime | None
 
 
-def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa: C901 - a table, one row a kind
+def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa: C901, PLR0912 - a table, one row a kind
     """Write down what an action came back with; probing says nothing at its end, what it found came by signals."""
     observed = situation.observed
     observed.failures.pop(key(action), None)
@@ -66,6 +68,8 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
             sandbox_removed(observed, sandbox_id)
         case StartContainer(), RuntimeContainer() as seen:
             instance_started(situation, action, seen)
+        case RunHook(), HookEnded() as how:
+            hook_ended(situation, action, how)
         case StopContainer(name=name, reason=reason) | ShortenStop(name=name, reason=reason), _:
             container_stopped(situation, name, reason, answer if isinstance(answer, RuntimeContainer) else None)
         case RemoveContainer(name=name, container_id=container_id), _:
@@ -99,6 +103,9 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             facts = observed.containers.setdefault(container["name"], ContainerFacts(attempt=action.attempt))
             facts.failure_reason, facts.failure_message, facts.failed_at = reason, message, now
             forget_image(observed, container["image"], container.get("imagePullPolicy", "IfNotPresent"))
+        case RunHook():
+            observed.failures.pop(key(action))
+            hook_ended(situation, action, HookEnded(succeeded=False, message=f"{reason}: {message}"))
         case RemovePodDirectories():
             observed.runtime_stale = True
     if observed.lifecycle is not Lifecycle.SYNC and not is_endless(action):

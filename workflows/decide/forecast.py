@@ -16,6 +16,7 @@ from kubernetes.client.models.v1_container import V1Container
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
     AwaitPredecessor,
+    HookEnded,
     ImagesPresent,
     MakePodDirectories,
     PodSandbox,
@@ -25,6 +26,7 @@ from proto.temporal.requests import (
     RemoveContainer,
     RemovePodDirectories,
     RemovePodSandbox,
+    RunHook,
     RunPodSandbox,
     RuntimeContainer,
     ShortenStop,
@@ -105,6 +107,7 @@ def is_foreseeable(action: Action) -> bool:
             RemoveContainer,
             RemovePodDirectories,
             RemovePodSandbox,
+            RunHook,
             RunPodSandbox,
             ShortenStop,
             StartContainer,
@@ -128,6 +131,8 @@ def answer(ahead: Situation, action: Action) -> Answer:
             return RuntimeContainer(
                 name, f"next-{name}-{attempt}", sandbox_id, attempt, running, created_at=ahead.now, started_at=ahead.now
             )
+        case RunHook():
+            return HookEnded(succeeded=True)
         case StopContainer(name=name, container_id=container_id) | ShortenStop(name=name, container_id=container_id):
             return ended(ahead, name, container_id, TERMINATED_BY_SIGTERM)
         case _:

@@ -6,8 +6,8 @@ overwritten by a guess (design §4.1): an exit that is known stays, whatever is 
 
 from typing import Final
 
-from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Observed
-from proto.temporal.requests import RuntimeContainer, StartContainer
+from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Hook, HookOutcome, Observed
+from proto.temporal.requests import HookEnded, RunHook, RuntimeContainer, StartContainer
 from workflows.decide.actions import container_key, image_key
 from workflows.decide.backoff import Backoff, after_restart
 from workflows.decide.init_containers import is_init, is_sidecar
@@ -17,6 +17,8 @@ UNKNOWN_EXIT: Final = 137
 UNKNOWN_REASON: Final = "ContainerStatusUnknown"
 UNKNOWN_MESSAGE: Final = "The container could not be located when the pod was terminated"
 """pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses."""
+POST_START_FAILED: Final = "PostStartHookError"
+"""What a container waits with whose postStart hook failed (kuberuntime_container.go ErrPostStartHook)."""
 
 
 def instance_started(situation: Situation, action: StartContainer, seen: RuntimeContainer) -> None:
@@ -47,6 +49,7 @@ def new_instance(situation: Situation, facts: ContainerFacts, seen: RuntimeConta
     facts.container_id, facts.sandbox_id, facts.attempt = seen.container_id, seen.sandbox_id, seen.attempt
     facts.exit, facts.state, facts.stop_reason = None, None, ""
     facts.skipped_at, facts.probes = None, {}
+    facts.post_start = facts.pre_stop = None
     facts.created_at = facts.started_at = None
     facts.failure_reason = facts.failure_message = ""
     facts.failed_at = None
@@ -112,6 +115,20 @@ def container_stopped(situation: Situation, name: str, reason: str, seen: Runtim
         instance_seen(situation, facts, seen)
     if facts.exit is None:
         vanished(situation, name, facts)
+
+
+def hook_ended(situation: Situation, hook: RunHook, how: HookEnded) -> None:
+    """Write down how a hook of the newest instance ended; a start whose postStart hook failed is a failed start."""
+    facts = situation.observed.containers.get(hook.name)
+    if facts is None or facts.container_id != hook.container_id:
+        return
+    end = HookOutcome(hook.container_id, how.succeeded, how.message, hook.asked_at, situation.now)
+    if hook.hook is Hook.PRE_STOP:
+        facts.pre_stop = end
+        return
+    facts.post_start = end
+    if not how.succeeded:
+        facts.failure_reason, facts.failure_message, facts.failed_at = POST_START_FAILED, how.message, situation.now
 
 
 def vanished(situation: Situation, name: str, facts: ContainerFacts) -> None:

@@ -40,7 +40,7 @@ ORDER: Final = (
     Step("images", pull_images, nothing, ("images", "image/")),
     Step("sandbox record", nothing, remove_sandboxes, ("remove-sandbox/",)),
     Step("sandbox", run_sandbox, stop_sandbox, ("sandbox",)),
-    Step("containers", start_containers, stop_containers, ("container/",)),
+    Step("containers", start_containers, stop_containers, ("container/", "hook/")),
     Step("probes", probe_containers, nothing, ()),  # they end with their containers, so nothing waits for them
     Step("tidy", tidy, nothing, ("remove-container/",)),
 )

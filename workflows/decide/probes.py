@@ -14,6 +14,7 @@ from kubernetes.client.models.v1_probe import V1Probe
 from proto.temporal.pod import ProbeFact, ProbeKind
 from proto.temporal.requests import ProbeContainer, StopContainer
 from proto.temporal.signals import ProbeVerdict
+from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.containers import Standing, standing
 from workflows.decide.grace import SHORTEST, pod_grace
@@ -35,16 +36,18 @@ def probe_of(container: V1Container, kind: ProbeKind) -> V1Probe | None:
 
 
 def probe_containers(situation: Situation) -> Iterator[Action | Wake]:
-    """Probe every container that runs and has probes; stop one that has failed what it lives by."""
+    """Probe every container that runs and has probes, once it has started; stop one that has failed what it lives by."""
     sidecars = [one for one in situation.init_containers if one.name in situation.sidecar_names]
     for container in (*sidecars, *situation.containers):
         if not any(probe_of(container, kind) for kind in ProbeKind):
             continue
         if standing(situation, container) is not Standing.UP or container_key(container.name) in situation.busy:
             continue
+        if hooks.is_starting(situation, container):
+            continue
         failed = failed_probe(situation.facts(container.name))
         if failed is not None:
-            yield from unless_failed(situation, stop_failed(situation, container, failed))
+            yield from hooks.stop(situation, stop_failed(situation, container, failed))
         else:
             yield from unless_failed(situation, probe(situation, container))
 

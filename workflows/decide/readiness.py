@@ -7,13 +7,16 @@ UpdatePodStatus); a probe that has not come to a verdict counts as one that fail
 from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.pod import ContainerFacts, ContainerState, ProbeKind
+from workflows.decide import hooks
 from workflows.decide.situation import Situation
 
 
 def is_started(situation: Situation, container: V1Container) -> bool:
-    """Say whether the newest instance runs, and its startup probe has succeeded."""
+    """Say whether the newest instance runs, its postStart hook has gone well and its startup probe has succeeded."""
     facts = situation.facts(container.name)
     if facts.state is not ContainerState.RUNNING or facts.exit is not None:
+        return False
+    if not hooks.is_past_post_start(situation, container):
         return False
     return container.startup_probe is None or succeeded(facts, ProbeKind.STARTUP)
 

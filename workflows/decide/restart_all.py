@@ -19,6 +19,7 @@ from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.pod import ContainerFacts
 from proto.temporal.requests import RemoveContainer, StopContainer
+from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.backoff import Backoff, after_restart, starts_at
 from workflows.decide.restart import RuleAction, matching_rule
@@ -53,9 +54,9 @@ def restart_all(situation: Situation, asked_by: list[str]) -> Iterator[Action | 
         return
     living = live_containers(situation)
     waiting = waiting_for_others(situation, living)
-    for name in [one for one in living if one not in waiting]:
-        yield from unless_failed(situation, stop_for(situation, name, asked_by[0]))
-    if not living and not situation.is_busy("container/"):
+    for name in living:
+        yield from hooks.stop(situation, stop_for(situation, name, asked_by[0]), in_turn=name not in waiting)
+    if not living and not situation.is_busy("container/", "hook/"):
         for name, container_id in next_removals(situation, asked_by):
             yield from unless_failed(situation, RemoveContainer(situation.key, name, container_id))
 

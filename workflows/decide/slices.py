@@ -5,7 +5,7 @@ A pod may be a megabyte; a sandbox needs a page of it, a container its own part.
 
 from typing import Any, Final
 
-from proto.temporal.pod import PodJson
+from proto.temporal.pod import Hook, PodJson
 
 METADATA: Final = ("name", "namespace", "uid", "labels", "annotations")
 SPEC: Final = (
@@ -41,11 +41,27 @@ def sandbox_slice(pod: PodJson) -> PodJson:
 
 
 def container_slice(pod: PodJson, name: str) -> PodJson:
-    """Cut one container's own part; raises KeyError for a name the pod does not have."""
+    """Cut one container's own part, of its hooks only what is written onto it; raises KeyError for an unknown name."""
+    cut = dict(own_part(pod, name))
+    if lifecycle := cut.pop("lifecycle", None):
+        kept = _cut(lifecycle, (Hook.PRE_STOP,))
+        cut |= {"lifecycle": kept} if kept else {}
+    return cut
+
+
+def hook_slice(pod: PodJson, name: str, hook: Hook) -> tuple[PodJson, tuple[PodJson, ...]]:
+    """Cut a hook's handler, and the ports that it may name; raises KeyError for a hook that is not there."""
+    part = own_part(pod, name)
+    return part["lifecycle"][hook], tuple(part.get("ports", ()))
+
+
+def own_part(pod: PodJson, name: str) -> PodJson:
+    """Find one container's part; raises KeyError for a name the pod does not have."""
     spec = pod["spec"]
     for one in (*spec.get("initContainers", ()), *spec["containers"]):
         if one["name"] == name:
-            return dict(one)
+            part: PodJson = one
+            return part
     raise KeyError(f"the pod has no container {name!r}")
 
 

@@ -152,6 +152,19 @@ RESTART_RULE: Final[Fields] = {
     "exitCodes": runs(Kind.OBJECT, {"operator": runs(Kind.STRING), "values": runs(Kind.INT32S)}),
 }
 
+LIFECYCLE_HANDLER: Final[Fields] = {
+    "exec": runs(Kind.OBJECT, EXEC_ACTION),
+    "httpGet": not_yet(Kind.OBJECT),
+    "tcpSocket": not_yet(Kind.OBJECT),
+    "sleep": runs(Kind.OBJECT, {"seconds": runs(Kind.INT64)}),
+}
+
+LIFECYCLE: Final[Fields] = {
+    "postStart": runs(Kind.OBJECT, LIFECYCLE_HANDLER),
+    "preStop": runs(Kind.OBJECT, LIFECYCLE_HANDLER),
+    "stopSignal": not_yet(Kind.STRING),
+}
+
 CONTAINER: Final[Fields] = {
     "name": runs(Kind.STRING),
     "image": runs(Kind.STRING),
@@ -171,7 +184,7 @@ CONTAINER: Final[Fields] = {
     "livenessProbe": runs(Kind.OBJECT, PROBE),
     "readinessProbe": runs(Kind.OBJECT, PROBE),
     "startupProbe": runs(Kind.OBJECT, PROBE),
-    "lifecycle": only_empty(Kind.OBJECT),
+    "lifecycle": runs(Kind.OBJECT, LIFECYCLE),
     "terminationMessagePath": runs(Kind.STRING),
     "terminationMessagePolicy": runs(Kind.STRING),
     "securityContext": only_empty(Kind.OBJECT),

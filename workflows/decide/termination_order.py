@@ -10,9 +10,10 @@ from typing import Final
 
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import StartContainer, StopContainer
+from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake
 from workflows.decide.grace import grace_of
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation
 
 LIVE: Final = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)
 
@@ -27,20 +28,22 @@ def live_containers(situation: Situation) -> list[str]:
 
 
 def stop_in_order(situation: Situation, names: list[str], reason: str) -> Iterator[Action | Wake]:
-    """Stop those of these containers whose turn it is, side by side, and say when nobody waits any more."""
+    """Stop those of these containers whose turn it is, side by side, and say when nobody waits any more.
+
+    No preStop hook waits for a turn: all begin at once.
+    """
     grace = grace_of(situation)
     waiting = waiting_for_others(situation, names) if situation.now < grace.over_at else frozenset()
     for name in names:
-        if name not in waiting:
-            stop = StopContainer(
-                pod=situation.key,
-                name=name,
-                container_id=situation.facts(name).container_id,
-                grace=grace.length,
-                asked_at=grace.since,
-                reason=reason,
-            )
-            yield from unless_failed(situation, stop)
+        stop = StopContainer(
+            pod=situation.key,
+            name=name,
+            container_id=situation.facts(name).container_id,
+            grace=grace.length,
+            asked_at=grace.since,
+            reason=reason,
+        )
+        yield from hooks.stop(situation, stop, in_turn=name not in waiting)
     if waiting:
         yield Wake(grace.over_at, f"the grace is over: stop {', '.join(sorted(waiting))}")
 

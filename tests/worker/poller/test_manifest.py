@@ -184,9 +184,9 @@ def test_other_ways_to_write_it(same: bytes) -> None:
             id="not-supported-yet",
         ),
         pytest.param(
-            POD + b"    tty: 1\n    lifecycle: {preStop: {}}\n",
+            POD + b"    tty: 1\n    volumeMounts: [{name: a}]\n",
             "InvalidPod",
-            "spec.containers[0].tty: must be a boolean, not a number; spec.containers[0].lifecycle: not supported yet",
+            "spec.containers[0].tty: must be a boolean, not a number; spec.containers[0].volumeMounts: not supported yet",
             id="all-kinds-of-trouble-together",
         ),
         pytest.param(

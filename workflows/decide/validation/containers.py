@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from workflows.decide.validation import names
 from workflows.decide.validation.field_errors import duplicate, invalid, not_supported, required
+from workflows.decide.validation.lifecycle import refuse_lifecycle, validate_lifecycle
 from workflows.decide.validation.probes import refuse_probes, validate_probes
 from workflows.decide.validation.requirements import validate_resources
-from workflows.decide.validation.restart_policy import refuse_hooks, validate_restart_policy
+from workflows.decide.validation.restart_policy import validate_restart_policy
 
 Container = Mapping[str, Any]
 
@@ -20,19 +21,22 @@ _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 
 
-def validate_containers(containers: Sequence[Container], path: str) -> Iterator[str]:
-    """Judge the containers; a host port belongs to one of them."""
+def validate_containers(containers: Sequence[Container], path: str, *, grace: int) -> Iterator[str]:
+    """Judge the containers; a host port belongs to one of them; `grace` is the pod's, in seconds."""
     if not containers:
         yield required(path)
     taken: set[str] = set()
     for index, container in enumerate(containers):
         yield from _container(container, f"{path}[{index}]")
         yield from _unique_name(container, f"{path}[{index}]", taken)
+        yield from validate_lifecycle(container, f"{path}[{index}]", grace=grace)
         yield from validate_probes(container, f"{path}[{index}]")
     yield from _host_port_conflicts(containers, path)
 
 
-def validate_init_containers(containers: Sequence[Container], others: Sequence[Container], path: str) -> Iterator[str]:
+def validate_init_containers(
+    containers: Sequence[Container], others: Sequence[Container], path: str, *, grace: int
+) -> Iterator[str]:
     """Judge the init containers; `others` share their names but not their ports, as if all of them ran one by one."""
     taken = {name for other in others if (name := other.get("name"))}
     for index, container in enumerate(containers):
@@ -40,9 +44,10 @@ def validate_init_containers(containers: Sequence[Container], others: Sequence[C
         yield from _unique_name(container, f"{path}[{index}]", taken)
         yield from _host_port_conflicts([container], path, first=index)
         if container.get("restartPolicy") == "Always":
+            yield from validate_lifecycle(container, f"{path}[{index}]", grace=grace)
             yield from validate_probes(container, f"{path}[{index}]")
         else:
-            yield from refuse_hooks(container, f"{path}[{index}]")
+            yield from refuse_lifecycle(container, f"{path}[{index}]")
             yield from refuse_probes(container, f"{path}[{index}]")
 
 

@@ -53,9 +53,10 @@ def _metadata(metadata: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
-    containers = spec.get("containers", ())
-    yield from validate_containers(containers, "spec.containers")
-    yield from validate_init_containers(spec.get("initContainers", ()), containers, "spec.initContainers")
+    containers, init = spec.get("containers", ()), spec.get("initContainers", ())
+    grace = spec["terminationGracePeriodSeconds"]
+    yield from validate_containers(containers, "spec.containers", grace=grace)
+    yield from validate_init_containers(init, containers, "spec.initContainers", grace=grace)
     if spec.get("hostNetwork"):
         yield from _host_network(containers)
     yield from _choices(spec)

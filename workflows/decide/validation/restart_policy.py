@@ -8,7 +8,7 @@ validateInitContainerRestartPolicy, with the gates ContainerRestartRules and Res
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from workflows.decide.validation.field_errors import forbidden, not_supported, required, too_many
+from workflows.decide.validation.field_errors import not_supported, required, too_many
 
 _POLICIES: Final = ("Always", "Never", "OnFailure")
 _ACTIONS: Final = ("Restart", "RestartAllContainers")
@@ -28,12 +28,6 @@ def validate_restart_policy(container: Mapping[str, Any], path: str) -> Iterator
         yield too_many(f"{path}.restartPolicyRules", len(rules), _MOST_RULES)
     for index, rule in enumerate(rules):
         yield from _rule(rule, f"{path}.restartPolicyRules[{index}]")
-
-
-def refuse_hooks(container: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Refuse the hooks of an init container that ends by itself."""
-    if "lifecycle" in container:
-        yield forbidden(f"{path}.lifecycle", "may not be set for init containers without restartPolicy=Always")
 
 
 def _rule(rule: Mapping[str, Any], path: str) -> Iterator[str]:

@@ -1,0 +1,187 @@
+"""Do lifecycle hooks run on real containerd when it is their turn, once, within their grace, and is it told?
+
+What a hook does is written into its container's log, by way of process 1.
+"""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import NAMESPACE
+from tests.node.containerd_view import containers_of
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
+from worker.codec import Seal
+from worker.commands.story import tell
+from worker.decoded_history import decode_history
+from worker.keys import KeyFile
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+
+@pytest.fixture(scope="module")
+def node(
+    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
+) -> Iterator[TempoletNode]:
+    """Run one node for all lives of this file."""
+    quick = {
+        "featureGates": {"KubeletCrashLoopBackOffMax": True},
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
+    }
+    with TempoletNode(tmp_path_factory.mktemp("hooks"), containerd, temporal, keys=quick) as made:
+        yield made
+
+
+def says(word: str, then: str = "true") -> dict[str, Any]:
+    """Write a hook that says a word in the container's log and then does something."""
+    return {"exec": {"command": ["sh", "-c", f"echo {word} > /proc/1/fd/1; {then}"]}}
+
+
+def hooked(name: str, command: str = "sleep 3600", grace: int = 1, **hooks: Any) -> dict[str, Any]:
+    """Write a manifest whose container has these hooks."""
+    manifest = pod_manifest(name, command, terminationGracePeriodSeconds=grace)
+    manifest["spec"]["containers"][0]["lifecycle"] = hooks
+    return manifest
+
+
+def log_of(node: TempoletNode, snapshot: PodSnapshot, attempt: int = 0) -> Path:
+    """Say where the container's log lies."""
+    return node.logs / f"default_{snapshot.name}_{snapshot.uid}" / "main" / f"{attempt}.log"
+
+
+def said(log: Path) -> list[tuple[datetime, str]]:
+    """Read what was said, and when."""
+    lines = (line.split(" ", 3) for line in log.read_text().splitlines())
+    return [(datetime.fromisoformat(f"{at[:26]}+00:00"), text) for at, _, _, text in lines]
+
+
+def words(log: Path) -> list[str]:
+    """Read what was said."""
+    return [text for _, text in said(log)] if log.exists() else []
+
+
+def story(node: TempoletNode, snapshot: PodSnapshot) -> list[str]:
+    """Tell the pod's history."""
+
+    async def fetch() -> list[str]:
+        history = await (await node.workflow(snapshot)).fetch_history()
+        seal = Seal(KeyFile(node.temporal_settings().key_file))
+        return [line.text for line in tell([decode_history(history, seal, NAMESPACE).events]).lines]
+
+    return asyncio.run(fetch())
+
+
+def keep_log(node: TempoletNode, snapshot: PodSnapshot, to: Path, word: str) -> Path:
+    """Link a log that goes with its pod, once it says a word."""
+    log = log_of(node, snapshot)
+    node.until(lambda: word in words(log), f"{word} in the log")
+    to.hardlink_to(log)
+    return to
+
+
+def until_gone(node: TempoletNode, name: str) -> None:
+    """Wait until nothing is left of a pod."""
+    node.until(lambda: node.pod(name) is None, f"{name} gone")
+
+
+def test_the_next_container_waits_for_post_start(node: TempoletNode) -> None:
+    """It is created when the hook of the one before it has ended; until then that one is not running."""
+    manifest = hooked("waits", postStart=says("hook", "sleep 2; echo done > /proc/1/fd/1"))
+    second = {"name": "second", "image": BUSYBOX, "command": ["sleep", "3600"]}
+    manifest["spec"]["containers"].append(second)
+    node.apply(manifest)
+    early = node.until_pod("waits", lambda one: one.containers.get("main") and one.containers["main"].container_id)
+    assert early.status["containerStatuses"][0]["state"]["waiting"]["reason"] == "ContainerCreating"
+    snapshot = node.until_running("waits")
+    done_at = next(at for at, text in said(log_of(node, snapshot)) if text == "done")
+    (after,) = [one for one in containers_of(node.containerd, snapshot.uid) if one.metadata.name == "second"]
+    assert after.created_at / 1e9 > done_at.timestamp()
+    assert any(text.startswith("postStart of main done") for text in story(node, snapshot))
+
+
+def test_a_failing_post_start_restarts_the_container_and_says_why(node: TempoletNode) -> None:
+    """The restart policy with its backoff decides on, and the reason is told."""
+    node.apply(hooked("fails", postStart={"exec": {"command": ["sh", "-c", "echo no database >&2; exit 3"]}}))
+    snapshot = node.until_pod("fails", lambda one: one.restarts >= 2)
+    told = story(node, snapshot)
+    assert any("FailedPostStartHook: exit code 3: no database" in text for text in told)
+    assert any(text.startswith("container main stopped") and "FailedPostStartHook" in text for text in told)
+    node.until_pod("fails", lambda one: one.reason in ("CrashLoopBackOff", "PostStartHookError"))
+    node.remove("fails")
+    until_gone(node, "fails")
+
+
+def test_pre_stop_runs_before_sigterm_within_the_grace(node: TempoletNode, tmp_path: Path) -> None:
+    """The container hears of the stop when the hook has ended, and has the rest of the grace."""
+    command = "trap 'echo term; sleep 1; echo bye; exit 0' TERM; echo up; sleep 3600 & wait"
+    node.apply(hooked("kind", command, 20, preStop=says("hook", "sleep 2; echo done > /proc/1/fd/1")))
+    log = keep_log(node, node.until_running("kind"), tmp_path / "log", "up")
+    node.remove("kind")
+    until_gone(node, "kind")
+    assert words(log) == ["up", "hook", "done", "term", "bye"]
+
+
+def test_a_pre_stop_that_hangs_is_ended_by_the_grace(node: TempoletNode, tmp_path: Path) -> None:
+    """The stop goes on, with two seconds at the least between SIGTERM and SIGKILL."""
+    command = "trap 'echo term; sleep 1.5; echo bye; exit 0' TERM; echo up; sleep 3600 & wait"
+    node.apply(hooked("hangs", command, 3, preStop=says("hook", "sleep 3600; echo never > /proc/1/fd/1")))
+    snapshot = node.until_running("hangs")
+    log = keep_log(node, snapshot, tmp_path / "log", "up")
+    node.remove("hangs")
+    until_gone(node, "hangs")
+    assert words(log) == ["up", "hook", "term", "bye"]
+    (hook_at, term_at) = [at for at, text in said(log) if text in ("hook", "term")]
+    assert 2.5 < (term_at - hook_at).total_seconds() < 5
+    assert any("FailedPreStopHook: the grace period of 3 s ran out" in text for text in story(node, snapshot))
+
+
+def test_a_deletion_ends_a_post_start_that_hangs(node: TempoletNode) -> None:
+    """Nobody waits for it any more."""
+    node.apply(hooked("stuck", postStart={"sleep": {"seconds": 1}}, preStop={"sleep": {"seconds": 0}}))
+    node.until_running("stuck")
+    node.apply(hooked("never", postStart=says("hook", "sleep 3600")))
+    snapshot = node.until_pod("never", lambda one: one.containers.get("main") and one.containers["main"].container_id)
+    node.until(lambda: "hook" in words(log_of(node, snapshot)), "the hook running")
+    node.remove("never")
+    node.remove("stuck")
+    until_gone(node, "never")
+    until_gone(node, "stuck")
+
+
+def test_a_hook_whose_worker_dies_runs_again_and_the_history_says_so(node: TempoletNode) -> None:
+    """Nobody knows how it ended; one whose outcome is known is not repeated."""
+    node.apply(hooked("killed", postStart=says("hook", "sleep 3; echo done > /proc/1/fd/1")))
+    node.apply(hooked("known", postStart=says("hook")))
+    known = node.until_running("known")
+    snapshot = node.until_pod("killed", lambda one: one.containers.get("main") and one.containers["main"].container_id)
+    node.until(lambda: words(log_of(node, snapshot)) == ["hook"], "the hook running")
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    node.until_running("killed")
+    assert words(log_of(node, snapshot))[-2:] == ["hook", "done"]
+    assert words(log_of(node, snapshot)).count("hook") == 2
+    assert any("run again, for nobody knows how an earlier try ended" in text for text in story(node, snapshot))
+    assert words(log_of(node, known)) == ["hook"]
+    assert known.restarts == 0
+
+
+def test_a_worker_killed_between_start_and_hook_skips_nothing(node: TempoletNode) -> None:
+    """Killed as soon as the container runs: whatever of the start is known, the hook runs before anything else."""
+    for number in range(3):
+        name = f"between-{number}"
+        node.apply(hooked(name, postStart=says("hook")))
+        snapshot = node.until_pod(name, lambda one: one.uid)
+        node.until(lambda uid=snapshot.uid: containers_of(node.containerd, uid), "its container made")  # type: ignore[misc]
+        node.stop("worker", signal.SIGKILL)
+        node.start("worker")
+        snapshot = node.until_running(name)
+        told = story(node, snapshot)
+        again = any("run again" in text for text in told)
+        count = words(log_of(node, snapshot)).count("hook")
+        assert count == 1 or (again and count == 2), told
+        assert sum(text.startswith("postStart of main done") for text in told) == 1

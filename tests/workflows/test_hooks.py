@@ -1,0 +1,85 @@
+"""Does PodWorkflow run each hook in its turn, end what nobody waits for, and go on whatever a hook does?"""
+
+import asyncio
+
+from proto.temporal import names
+from proto.temporal.pod import PodJson
+from proto.temporal.signals import DeletionRequested
+from tests.workflows.conftest import Node, container, pod_json
+
+
+def hooked(*hooks: str) -> PodJson:
+    """Write a pod of two containers, of which the first has these hooks."""
+    lifecycle = {hook: {"exec": {"command": [hook]}} for hook in hooks}
+    return pod_json(containers=[container("web") | {"lifecycle": lifecycle}, container("side")])
+
+
+def called(node: Node, *of: str) -> list[str]:
+    """Say what was asked of these activities, in order."""
+    return [
+        f"{name} {getattr(request, 'hook', '') or getattr(request, 'name', '') or request.container['name']}"
+        for name, request in node.runtime.calls
+        if name in of
+    ]
+
+
+async def until_asked(node: Node, name: str) -> None:
+    """Wait until an activity is under way."""
+    async with asyncio.timeout(20):
+        while not node.runtime.named(name):
+            node.runtime.changed.clear()
+            await node.runtime.changed.wait()
+
+
+async def test_a_life_with_both_hooks(node: Node) -> None:
+    """Each runs once, the next container waits for the first, the stop for the second."""
+    pod = hooked("postStart", "preStop")
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    assert called(node, names.START_CONTAINER, names.RUN_HOOK) == [
+        "StartContainer web",
+        "RunHook postStart",
+        "StartContainer side",
+    ]
+    await node.delete(handle)
+    assert [one.hook for one in node.runtime.named(names.RUN_HOOK)] == ["postStart", "preStop"]
+    assert called(node, names.RUN_HOOK, names.STOP_CONTAINER)[-1] == "StopContainer web"
+
+
+async def test_a_failing_post_start_restarts_the_container(node: Node) -> None:
+    """It is stopped with the reason, and starts again; the second hook goes well."""
+    pod = hooked("postStart")
+    node.runtime.hooks_fail["web"] = ["exit code 3"]
+    handle = await node.start(pod)
+    snapshot = await node.until(pod, lambda one: one.ready)
+    assert snapshot.restarts == 1
+    (stop,) = node.runtime.named(names.STOP_CONTAINER)
+    assert stop.reason == "FailedPostStartHook: exit code 3"
+    await node.delete(handle)
+
+
+async def test_a_deletion_gives_a_post_start_up(node: Node) -> None:
+    """Its activity may take its time to end: the pod goes without it."""
+    pod = hooked("postStart", "preStop")
+    gate = node.runtime.held[names.RUN_HOOK] = asyncio.Event()
+    handle = await node.start(pod)
+    await until_asked(node, names.RUN_HOOK)
+    del node.runtime.held[names.RUN_HOOK]
+    await node.delete(handle)
+    assert [one.hook for one in node.runtime.named(names.RUN_HOOK)] == ["postStart", "preStop"]
+    gate.set()
+
+
+async def test_a_container_that_ends_during_its_pre_stop_is_not_waited_for(node: Node) -> None:
+    """Nothing is left to stop."""
+    pod = hooked("preStop")
+    gate = node.runtime.held[names.RUN_HOOK] = asyncio.Event()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
+    await until_asked(node, names.RUN_HOOK)
+    await node.exits(handle, "web", 0)
+    async with asyncio.timeout(20):
+        await handle.result()
+    assert [one.name for one in node.runtime.named(names.STOP_CONTAINER)] == ["side"]
+    gate.set()
