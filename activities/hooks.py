@@ -15,7 +15,9 @@ from temporalio import activity
 
 from activities.errors import CriError, Remedy, shorten, unavailable
 from activities.heartbeat import heartbeating
+from activities.hook_request import answered
 from activities.node_services import NodeServices
+from activities.probes.outcome import Target
 from proto.temporal import names
 from proto.temporal.requests import HookEnded, RunHook
 
@@ -36,6 +38,7 @@ class HookActivities:
         self._services = services
         self._handlers: Mapping[str, Callable[[RunHook, Mapping[str, Any]], Awaitable[None]]] = {
             "exec": self._exec,
+            "httpGet": self._http_get,
             "sleep": _sleep,
         }
 
@@ -74,6 +77,16 @@ class HookActivities:
             raise HookFailed(error.details) from error
         if answer.exit_code:
             raise HookFailed(f"exit code {answer.exit_code}{_told(answer.stdout + answer.stderr)}")
+
+    async def _http_get(self, request: RunHook, handler: Mapping[str, Any]) -> None:
+        """Ask a server, by default one of the pod's own; that it answers is all."""
+        if not handler.get("host") and not request.ips:
+            raise HookFailed("the pod has no address")
+        pod_ip = request.ips[0] if request.ips else ""
+        target = Target({"ports": list(request.ports)}, request.container_id, pod_ip, self._services.runtime)
+        outcome = await answered(handler, target)
+        if not outcome.success:
+            raise HookFailed(outcome.output)
 
 
 async def _sleep(_: RunHook, handler: Mapping[str, Any]) -> None:

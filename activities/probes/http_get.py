@@ -6,7 +6,7 @@ are followed on the same host; one to another host ends the probe as a success w
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -37,7 +37,7 @@ class _Way:
 class HttpGet:
     """httpGet: scheme, host (default the pod's address), port, path and headers."""
 
-    def __init__(self, action: dict[str, Any], target: Target, timeout: float) -> None:
+    def __init__(self, action: Mapping[str, Any], target: Target, timeout: float | None) -> None:
         self._action, self._target, self._timeout = action, target, timeout
         self._headers = request_headers(action.get("httpHeaders") or ())
 
@@ -78,12 +78,15 @@ class HttpGet:
                 onward = urljoin(way.urls[-1], head.location) if _redirects(head) else ""
                 if not onward or urlsplit(onward).hostname != first:
                     way.in_body = True
-                    return judged(head.status, await read_body(head, stream))
+                    return await self._judge(head, stream)
             finally:
                 stream.close()
             way.urls.append(onward)
             if len(way.urls) > _MOST_REDIRECTS:
                 raise BadResponse(f"stopped after {_MOST_REDIRECTS} redirects")
+
+    async def _judge(self, head: Head, stream: Stream) -> Outcome:
+        return judged(head.status, await read_body(head, stream))
 
     def _request(self, reached: Sequence[str]) -> bytes:
         """Write the request; a relative redirect keeps the Host that the probe asks for."""

@@ -1,5 +1,6 @@
 """Does a hook run within its grace, and is how it ended told whatever it was?"""
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -133,9 +134,69 @@ async def test_a_grace_that_runs_out_ends_the_hook() -> None:
 
 @pytest.mark.parametrize(
     ("handler", "message"),
-    [pytest.param({}, "invalid handler: none", id="none"), pytest.param({"x": {}}, "invalid handler: x", id="unknown")],
+    [
+        pytest.param({}, "invalid handler: none", id="none"),
+        pytest.param({"tcpSocket": {"port": 80}}, "invalid handler: tcpSocket", id="tcp-socket"),
+    ],
 )
 async def test_a_handler_that_cannot_be_run(handler: dict[str, Any], message: str) -> None:
     """It is a failure, in the kubelet's words (TestRunHandlerNil)."""
     acting, _ = hooks()
     assert await run(acting, post_start(**handler)) == HookEnded(succeeded=False, message=message)
+
+
+class Server:
+    """A server on loopback that answers so, and remembers what it was asked."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request; one that is no HTTP is told so in plain HTTP."""
+        self.asked.append((await reader.read(65536)).decode(errors="replace"))
+        writer.write(self.answer)
+        await writer.drain()
+        writer.close()
+
+
+async def get(server: Server, **action: Any) -> HookEnded:
+    """Run a hook that asks this server by the name of its port."""
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    async with listening:
+        port = listening.sockets[0].getsockname()[1]
+        handler = {"path": "/ready", "port": "web", "scheme": "HTTP", **action}
+        asked = replace(
+            post_start(httpGet=handler), ips=("127.0.0.1",), ports=({"name": "web", "containerPort": port},)
+        )
+        return await run(hooks()[0], asked)
+
+
+@pytest.mark.parametrize("status", ["200 OK", "404 Not Found", "503 Service Unavailable", "302 Found"])
+async def test_any_answer_to_a_get_is_success(status: str) -> None:
+    """The kubelet looks at no status (TestRunHandlerHttp)."""
+    server = Server(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
+    assert await get(server, httpHeaders=[{"name": "X-Token", "value": "t"}]) == HookEnded(succeeded=True)
+    (asked,) = server.asked
+    assert asked.startswith("GET /ready HTTP/1.1\r\n")
+    assert "X-Token: t" in asked
+    assert "User-Agent: kube-lifecycle/1.36" in asked
+
+
+async def test_an_https_hook_of_a_plain_server_is_asked_in_plain_http() -> None:
+    """Without its Authorization (TestRunHandlerHttpsFailureFallback)."""
+    server = Server(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+    headers = [{"name": "Authorization", "value": "secret"}, {"name": "X-Token", "value": "t"}]
+    assert await get(server, scheme="HTTPS", httpHeaders=headers) == HookEnded(succeeded=True)
+    assert "X-Token: t" in server.asked[-1]
+    assert "secret" not in server.asked[-1]
+
+
+async def test_a_get_that_nobody_answers_fails() -> None:
+    """With the reason (TestRunHandlerHttpFailure); so does a port that has no such name."""
+    acting, _ = hooks()
+    refused = await run(acting, replace(post_start(httpGet={"path": "/", "port": 1}), ips=("127.0.0.1",)))
+    assert not refused.succeeded
+    assert "connection refused" in refused.message
+    unnamed = await run(acting, post_start(httpGet={"path": "/", "port": "x"}))
+    assert (unnamed.succeeded, unnamed.message) == (False, "port x not found")

@@ -43,6 +43,13 @@ ROWS = [
         [f"{C0}.postStart.sleep: Forbidden: may not specify more than 1 handler type"],
         id="two-handlers",
     ),
+    pytest.param(post_start(httpGet={"port": 80}), [], id="http-get-with-defaults"),
+    pytest.param(
+        post_start(httpGet={"port": 0}),
+        [f"{C0}.postStart.httpGet.port: Invalid value: 0: must be between 1 and 65535, inclusive"],
+        id="http-get-of-no-port",
+    ),
+    pytest.param(post_start(tcpSocket={"port": 80}), [], id="tcp-socket-is-valid"),
     pytest.param(sleeping(0, 30), [], id="sleep-of-zero"),
     pytest.param(container(lifecycle={"preStop": {"sleep": {}}}), [], id="sleep-that-says-nothing"),
     pytest.param(sleeping(30, 30), [], id="sleep-of-the-whole-grace"),

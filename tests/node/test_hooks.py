@@ -140,6 +140,20 @@ def test_a_pre_stop_that_hangs_is_ended_by_the_grace(node: TempoletNode, tmp_pat
     assert any("FailedPreStopHook: the grace period of 3 s ran out" in text for text in story(node, snapshot))
 
 
+def test_post_start_by_http_get_and_tcp_socket(node: TempoletNode) -> None:
+    """A server that answers lets the container run; a tcpSocket fails, as by the kubelet, which knows no such hook."""
+    manifest = pod_manifest("asks", "mkdir /www; exec httpd -f -p 80 -h /www")
+    asks = {"postStart": {"httpGet": {"port": "web", "path": "/nothing"}}}
+    second = {"name": "second", "image": BUSYBOX, "command": ["sleep", "3600"], "lifecycle": asks}
+    manifest["spec"]["containers"].append({**second, "ports": [{"name": "web", "containerPort": 80}]})
+    node.apply(manifest)
+    answered = node.until_running("asks")
+    assert any(text.startswith("postStart of second done") for text in story(node, answered))
+    node.apply(hooked("knocks", postStart={"tcpSocket": {"port": 80}}))
+    snapshot = node.until_pod("knocks", lambda one: one.restarts >= 1)
+    assert any("FailedPostStartHook: invalid handler: tcpSocket" in text for text in story(node, snapshot))
+
+
 def test_a_deletion_ends_a_post_start_that_hangs(node: TempoletNode) -> None:
     """Nobody waits for it any more."""
     node.apply(hooked("stuck", postStart={"sleep": {"seconds": 1}}, preStop={"sleep": {"seconds": 0}}))

@@ -65,6 +65,19 @@ def _container(container: dict[str, Any], *, host_network: bool) -> dict[str, An
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         if probe in filled:
             filled[probe] = _probe(filled[probe])
+    if "lifecycle" in filled:
+        hooks = filled["lifecycle"]
+        filled["lifecycle"] = {hook: _handler(hooks[hook]) for hook in hooks}
+    return filled
+
+
+def _handler(handler: dict[str, Any]) -> dict[str, Any]:
+    """Fill in what an HTTP GET leaves open."""
+    filled = dict(handler)
+    if "httpGet" in filled:
+        filled["httpGet"] = http_get = dict(filled["httpGet"])
+        _where_unset(http_get, "path", "/")
+        _where_unset(http_get, "scheme", "HTTP")
     return filled
 
 
@@ -77,10 +90,7 @@ def _probe(probe: dict[str, Any]) -> dict[str, Any]:
         ("failureThreshold", 3),
     ):
         _where_unset(filled, field, value)
-    if "httpGet" in filled:
-        filled["httpGet"] = http_get = dict(filled["httpGet"])
-        _where_unset(http_get, "path", "/")
-        _where_unset(http_get, "scheme", "HTTP")
+    filled = _handler(filled)
     if "grpc" in filled:
         filled["grpc"] = {"service": ""} | filled["grpc"]
     return filled

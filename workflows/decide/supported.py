@@ -154,8 +154,8 @@ RESTART_RULE: Final[Fields] = {
 
 LIFECYCLE_HANDLER: Final[Fields] = {
     "exec": runs(Kind.OBJECT, EXEC_ACTION),
-    "httpGet": not_yet(Kind.OBJECT),
-    "tcpSocket": not_yet(Kind.OBJECT),
+    "httpGet": runs(Kind.OBJECT, HTTP_GET_ACTION),
+    "tcpSocket": runs(Kind.OBJECT, TCP_SOCKET_ACTION),  # valid, and a failure when it is run, as by the kubelet
     "sleep": runs(Kind.OBJECT, {"seconds": runs(Kind.INT64)}),
 }
 

@@ -12,7 +12,7 @@ from workflows.decide.validation.probes import validate_handler
 
 Fields = Mapping[str, Any]
 
-_HANDLERS: Final = ("exec", "sleep")
+_HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "sleep")
 
 
 def validate_lifecycle(container: Fields, path: str, *, grace: int) -> Iterator[str]:
