@@ -19,7 +19,7 @@ from tests.bench.peers.peer import Peer
 from tests.bench.peers.raw import RawCri
 from tests.bench.peers.tempolet import Tempolet
 from tests.bench.report import report
-from tests.bench.session import Plan, Session
+from tests.bench.session import ROWS, Plan, Session
 from worker.standalone.containerd import ContainerdFailed
 from worker.standalone.machine.programs import MissingProgram
 from worker.standalone.up import UpFailed
@@ -58,6 +58,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pods", type=int, default=plan.pods, help="of a full node")
     parser.add_argument("--settle", type=float, default=plan.settle_seconds, help="seconds before idle is counted")
     parser.add_argument("--idle", type=float, default=plan.idle_seconds, help="seconds of idle; 0 leaves it out")
+    parser.add_argument("--rows", default=",".join(ROWS), help="which rows are measured, comma-separated")
     parser.add_argument("--peers", default=",".join(PEERS), help="who is measured, comma-separated")
     parser.add_argument("--no-build", action="store_true", help="do not build a kubelet that is not there")
     parser.add_argument("--out", type=Path, help="write the table into this file, too")
@@ -65,7 +66,10 @@ def _options() -> argparse.Namespace:
 
 
 def _measure(options: argparse.Namespace) -> str:
-    plan = Plan(options.pairs, options.rounds, options.pods, options.settle, options.idle)
+    rows = frozenset(options.rows.split(","))
+    if unknown := rows - set(ROWS):
+        raise CannotRun(f"--rows {', '.join(unknown)}: it is some of {', '.join(ROWS)}")
+    plan = Plan(options.pairs, options.rounds, options.pods, options.settle, options.idle, rows)
     peers, missing = _peers(options.peers.split(","), build=not options.no_build)
     with contextlib.ExitStack() as stack:
         for peer in peers:

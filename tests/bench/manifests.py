@@ -1,9 +1,10 @@
 """The pods that all peers get: one manifest each, the same text for the kubelet and for tempolet.
 
-The main container sleeps as process 1 without a handler, so it ignores SIGTERM and every removal lasts its whole grace.
+A container sleeps as process 1 without a handler, so it ignores SIGTERM and every removal lasts its whole grace.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import yaml
@@ -13,28 +14,56 @@ GRACE_SECONDS: Final = 1
 NAMESPACE: Final = "default"
 SLEEP: Final = ("sleep", "1000000")
 TRUE: Final = ("true",)
-INIT_CONTAINERS: Final = ("first", "second", "third")
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container, with what else its manifest says of it."""
+
+    name: str
+    command: Sequence[str] = SLEEP
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ends(self) -> bool:
+        """Say whether the next container waits for its end."""
+        return self.command == TRUE
+
+    def written(self) -> dict[str, Any]:
+        """Write its part of the manifest."""
+        return {"name": self.name, "image": IMAGE, "command": list(self.command), **self.fields}
+
+
+MAIN: Final = Container("main")
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod by name, with or without three init containers that end at once."""
+    """A pod by name; a plain one unless it is made otherwise. One container is always called main."""
 
     name: str
-    init: bool = False
-
-    @property
-    def init_names(self) -> tuple[str, ...]:
-        """Name the init containers in their order."""
-        return INIT_CONTAINERS if self.init else ()
+    containers: Sequence[Container] = (MAIN,)
+    init_containers: Sequence[Container] = ()
 
     def manifest(self) -> str:
         """Write the manifest."""
         spec: dict[str, Any] = {
             "terminationGracePeriodSeconds": GRACE_SECONDS,
-            "containers": [{"name": "main", "image": IMAGE, "command": list(SLEEP)}],
+            "containers": [one.written() for one in self.containers],
         }
-        if self.init:
-            spec["initContainers"] = [{"name": name, "image": IMAGE, "command": list(TRUE)} for name in self.init_names]
+        if self.init_containers:
+            spec["initContainers"] = [one.written() for one in self.init_containers]
         metadata = {"name": self.name, "namespace": NAMESPACE}
         return yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+
+def with_init(name: str) -> Pod:
+    """Make a pod with three init containers that end at once."""
+    return Pod(name, init_containers=[Container(one, TRUE) for one in ("first", "second", "third")])
+
+
+def with_sidecars(name: str) -> Pod:
+    """Make a pod of three sidecars, each gated by an exec startup probe that passes at the first try, and two containers."""
+    started = {"restartPolicy": "Always", "startupProbe": {"exec": {"command": ["true"]}, "periodSeconds": 1}}
+    sidecars = [Container(one, fields=started) for one in ("first", "second", "third")]
+    return Pod(name, (MAIN, Container("beside")), sidecars)

@@ -15,6 +15,7 @@ from tests.bench.table import ABSENT, Row, limit_row, render, seconds_row
 SINGLE_OWED: Final[Sequence[tuple[str, Figure, Mapping[str, float]]]] = (
     ("one pod, manifest written -> running, p50", Figure.RUNNING, {"kubelet": 1.5}),
     ("three init containers, then running, p50", Figure.INIT_RUNNING, {"kubelet": 0.2}),
+    ("three sidecars with startup probes, then two running, p50", Figure.SIDECARS_RUNNING, {"kubelet": 0.3}),
     ("crash -> running again, first restart, p50", Figure.RESTARTED, {"kubelet": 0.2}),
 )
 FLEET_OWED: Final = {"raw": 1.2, "kubelet": 0.75}
@@ -32,11 +33,12 @@ def report(session: Session, missing: str) -> str:
 
 
 def _rows(session: Session) -> Iterator[Row]:
-    for title, figure, owed in SINGLE_OWED if session.figures else ():
-        yield seconds_row(title, session.figures[figure], owed)
-    if session.plan.rounds:
+    for title, figure, owed in SINGLE_OWED:
+        if figure in session.figures:
+            yield seconds_row(title, session.figures[figure], owed)
+    if session.fleet.by_peer:
         yield seconds_row(f"{session.plan.pods} pods at once, last running", session.fleet, FLEET_OWED)
-    if session.figures:
+    if Figure.STOPPED in session.figures:
         yield limit_row("delete one, grace 1 s: removed -> stopped, p50", session.figures[Figure.STOPPED], DELETE_OWED)
         yield limit_row("... -> its sandbox stopped, p50", session.figures[Figure.SANDBOX_STOPPED], 0)
     if session.idle:

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import grpc.aio
 
@@ -19,6 +20,9 @@ from tests.bench.peers.tempolet import History, Tempolet
 from tests.bench.single import LAPS, Figure, Lap
 from tests.bench.table import Samples
 
+FULL_NODE: Final = "fleet"
+ROWS: Final = (*(lap.name for lap in LAPS), FULL_NODE)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -29,6 +33,18 @@ class Plan:
     pods: int = 110
     settle_seconds: float = 30
     idle_seconds: float = 60
+    rows: frozenset[str] = frozenset(ROWS)
+    """Which are measured; what else the plan says of the others counts for nothing."""
+
+    @property
+    def laps(self) -> Sequence[Lap]:
+        """List the laps of one pod that are asked for."""
+        return [lap for lap in LAPS if lap.name in self.rows] if self.pairs else ()
+
+    @property
+    def figures(self) -> Sequence[Figure]:
+        """List what those measure."""
+        return [figure for lap in self.laps for figure in lap.figures]
 
 
 @dataclass(slots=True)
@@ -59,9 +75,9 @@ class Session:
         try:
             for peer in self.peers:
                 await peer.connect()
-            if self.plan.pairs:
+            if self.plan.laps:
                 await self._single_rows()
-            for number in range(self.plan.rounds):
+            for number in range(self.plan.rounds if FULL_NODE in self.plan.rows else 0):
                 for peer in self._in_turn(number):
                     await self._fleet_round(peer, number)
         finally:
@@ -74,20 +90,20 @@ class Session:
     async def _single_rows(self) -> None:
         for peer in self.peers:
             await self._laps(peer, 0)  # not counted: imports, caches, first connections
-        self.figures = {figure: Samples() for figure in Figure}
+        self.figures = {figure: Samples() for figure in self.plan.figures}
         await self._begin_watching()
         for number in range(1, self.plan.pairs + 1):
             for peer in self._in_turn(number):
                 measured = await self._laps(peer, number)
-                for figure in Figure:
+                for figure in self.plan.figures:
                     self.figures[figure].add(peer.name, measured[figure])
                 words = ", ".join(f"{figure} {value:.3f}" for figure, value in measured.items())
                 self.say(f"pair {number}/{self.plan.pairs}  {peer.name:9} {words}")
         await self._end_watching()
 
     async def _laps(self, peer: Peer, number: int) -> Mapping[Figure, float]:
-        measured = dict.fromkeys(Figure, math.nan)
-        for lap in LAPS:
+        measured = dict.fromkeys(self.plan.figures, math.nan)
+        for lap in self.plan.laps:
             if await self._attempt(f"{peer.name}, {lap.name} {number}", self._one_lap(peer, lap, number, measured)):
                 continue
             await self._attempt(f"{peer.name}, removing what is left", self._tidy(peer))

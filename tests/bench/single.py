@@ -1,17 +1,17 @@
-"""The rows of one pod at a time: what a pod costs until it runs, with init containers, after a crash, and to remove.
+"""The rows of one pod at a time: what a pod costs until it runs, with init containers or sidecars, after a crash, and to remove.
 
-Three laps, each with a fresh pod of a new name, so that nothing is carried over: no backoff, no leftover.
+Laps, each with a fresh pod of a new name, so that nothing is carried over: no backoff, no leftover.
 """
 
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from tests.bench.manifests import Pod
+from tests.bench.manifests import Pod, with_init, with_sidecars
 from tests.bench.peers.peer import Peer
 
 SETTLE: Final = 0.5
@@ -25,6 +25,7 @@ class Figure(StrEnum):
 
     RUNNING = "running"
     INIT_RUNNING = "init running"
+    SIDECARS_RUNNING = "sidecars running"
     RESTARTED = "restarted"
     STOPPED = "stopped"
     SANDBOX_STOPPED = "sandbox stopped"
@@ -46,6 +47,16 @@ async def _init(peer: Peer, pod: Pod, settle: float) -> dict[Figure, float]:
     await asyncio.sleep(settle)
     await _delete(peer, pod)
     return {Figure.INIT_RUNNING: running}
+
+
+async def _sidecars(peer: Peer, pod: Pod, settle: float) -> dict[Figure, float]:
+    """Manifest written -> the last of the containers running, after three sidecars that each had to be found started."""
+    asked = await peer.start([pod])
+    name = peer.pod_name(pod)
+    running = max([(await peer.cri.started(name, one.name)).at for one in pod.containers]) - asked
+    await asyncio.sleep(settle)
+    await _delete(peer, pod)
+    return {Figure.SIDECARS_RUNNING: running}
 
 
 async def _crash(peer: Peer, pod: Pod, settle: float) -> dict[Figure, float]:
@@ -76,12 +87,18 @@ class Lap:
 
     name: str
     live: Callable[[Peer, Pod, float], Awaitable[Mapping[Figure, float]]]
-    init: bool = False
+    figures: Sequence[Figure]
+    make: Callable[[str], Pod] = Pod
 
     async def run(self, peer: Peer, number: int) -> Mapping[Figure, float]:
         """Live it once; an agent that looks once a second is met at another point of its second each time."""
         settle = SETTLE + number * GOLDEN % 1.0
-        return await self.live(peer, Pod(f"{self.name}-{number}", init=self.init), settle)
+        return await self.live(peer, self.make(f"{self.name}-{number}"), settle)
 
 
-LAPS: Final = (Lap("plain", _plain), Lap("init", _init, init=True), Lap("crash", _crash))
+LAPS: Final = (
+    Lap("plain", _plain, (Figure.RUNNING, Figure.STOPPED, Figure.SANDBOX_STOPPED)),
+    Lap("init", _init, (Figure.INIT_RUNNING,), with_init),
+    Lap("sidecars", _sidecars, (Figure.SIDECARS_RUNNING,), with_sidecars),
+    Lap("crash", _crash, (Figure.RESTARTED,)),
+)

@@ -1,6 +1,6 @@
 """The floor: the CRI calls that a pod cannot do without, one after the other, by a client that does nothing else.
 
-RunPodSandbox, CreateContainer, StartContainer, ContainerStatus with the image present; ends of containers come from the
+RunPodSandbox, CreateContainer, StartContainer, ContainerStatus with the image present; nothing is probed; ends of containers come from the
 runtime's event stream; 4 pods at a time where many are asked for. No directories, no cgroup of the pod's own, no look-ups.
 """
 
@@ -17,7 +17,7 @@ import grpc.aio
 
 from proto.cri.v1 import api_pb2 as cri
 from tests.bench.cri import CALL_SECONDS, CONTAINER_NAME, POD_NAME
-from tests.bench.manifests import GRACE_SECONDS, IMAGE, NAMESPACE, SLEEP, TRUE, Pod
+from tests.bench.manifests import GRACE_SECONDS, IMAGE, MAIN, NAMESPACE, Container, Pod
 from tests.bench.peers.peer import Peer
 
 AT_ONCE: Final = 4
@@ -104,16 +104,21 @@ class RawCri(Peer):
             request = cri.RunPodSandboxRequest(config=config)
             answer = await self.cri.runtime.RunPodSandbox(request, timeout=CALL_SECONDS)
             made = Made(config, answer.pod_sandbox_id)
-            for name in pod.init_names:
-                await self._ends.of(await self._run(made, name, TRUE))
-            made.main_id = await self._run(made, "main", SLEEP)
+            for container in pod.init_containers:
+                container_id = await self._run(made, container)
+                if container.ends:
+                    await self._ends.of(container_id)
+            for container in pod.containers:
+                container_id = await self._run(made, container)
+                if container.name == MAIN.name:
+                    made.main_id = container_id
             await self.cri.status(made.main_id)
             made.watch = asyncio.create_task(self._start_again(made))
             self._made[pod.name] = made
 
     async def _start_again(self, made: Made) -> None:
         await self._ends.of(made.main_id)
-        made.main_id = await self._run(made, "main", SLEEP, attempt=1)
+        made.main_id = await self._run(made, MAIN, attempt=1)
 
     async def _delete_one(self, made: Made, limit: asyncio.Semaphore) -> None:
         async with limit:
@@ -125,13 +130,13 @@ class RawCri(Peer):
             await self.cri.runtime.StopPodSandbox(cri.StopPodSandboxRequest(**which), timeout=CALL_SECONDS)
             await self.cri.runtime.RemovePodSandbox(cri.RemovePodSandboxRequest(**which), timeout=CALL_SECONDS)
 
-    async def _run(self, made: Made, name: str, command: Sequence[str], *, attempt: int = 0) -> str:
+    async def _run(self, made: Made, container: Container, *, attempt: int = 0) -> str:
         config = cri.ContainerConfig(
-            metadata=cri.ContainerMetadata(name=name, attempt=attempt),
+            metadata=cri.ContainerMetadata(name=container.name, attempt=attempt),
             image=cri.ImageSpec(image=IMAGE),
-            command=command,
-            labels=dict(made.config.labels) | {CONTAINER_NAME: name},
-            log_path=f"{name}.{attempt}.log",
+            command=container.command,
+            labels=dict(made.config.labels) | {CONTAINER_NAME: container.name},
+            log_path=f"{container.name}.{attempt}.log",
             linux=cri.LinuxContainerConfig(
                 security_context=cri.LinuxContainerSecurityContext(namespace_options=OWN_PROCESSES)
             ),
