@@ -12,6 +12,9 @@ import yaml
 IMAGE: Final = "docker.io/library/busybox:1.37"
 GRACE_SECONDS: Final = 1
 NAMESPACE: Final = "default"
+QUICK: Final = {"periodSeconds": 1, "failureThreshold": 1}
+OBEDIENT: Final = ("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1000 & wait; done")
+"""Ends as soon as it gets SIGTERM."""
 SLEEP: Final = ("sleep", "1000000")
 TRUE: Final = ("true",)
 
@@ -67,3 +70,9 @@ def with_sidecars(name: str) -> Pod:
     started = {"restartPolicy": "Always", "startupProbe": {"exec": {"command": ["true"]}, "periodSeconds": 1}}
     sidecars = [Container(one, fields=started) for one in ("first", "second", "third")]
     return Pod(name, (MAIN, Container("beside")), sidecars)
+
+
+def with_http_probe(name: str, kind: str, host: str, port: int) -> Pod:
+    """Make a pod with an httpGet probe of a server outside, asked every second; one answer is a verdict."""
+    probe = {"httpGet": {"host": host, "port": port, "path": "/"}, **QUICK}
+    return Pod(name, [Container("main", OBEDIENT, {kind: probe})])

@@ -18,6 +18,11 @@ SINGLE_OWED: Final[Sequence[tuple[str, Figure, Mapping[str, float]]]] = (
     ("three sidecars with startup probes, then two running, p50", Figure.SIDECARS_RUNNING, {"kubelet": 0.3}),
     ("crash -> running again, first restart, p50", Figure.RESTARTED, {"kubelet": 0.2}),
 )
+VERDICTS: Final = (
+    ("readiness probe succeeds -> Ready in the status, p50", Figure.READY),
+    ("liveness probe fails -> SIGTERM, process ended, p50", Figure.TERMINATED),
+)
+VERDICT_OWED: Final = 0.05
 FLEET_OWED: Final = {"raw": 1.2, "kubelet": 0.75}
 DELETE_OWED: Final = GRACE_SECONDS + 0.3
 CPU_OWED: Final = 0.75
@@ -41,6 +46,9 @@ def _rows(session: Session) -> Iterator[Row]:
     if Figure.STOPPED in session.figures:
         yield limit_row("delete one, grace 1 s: removed -> stopped, p50", session.figures[Figure.STOPPED], DELETE_OWED)
         yield limit_row("... -> its sandbox stopped, p50", session.figures[Figure.SANDBOX_STOPPED], 0)
+    for title, figure in VERDICTS:
+        if figure in session.figures:
+            yield limit_row(title, session.figures[figure], VERDICT_OWED)
     if session.idle:
         yield _cpu_row(session.idle, session.plan.pods)
         yield _rss_row(session.idle, session.plan.pods)

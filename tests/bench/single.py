@@ -1,6 +1,6 @@
-"""The rows of one pod at a time: what a pod costs until it runs, with init containers or sidecars, after a crash, and to remove.
+"""The rows of one pod at a time: what it costs until it runs, alone or behind others, again after a crash, and to remove.
 
-Laps, each with a fresh pod of a new name, so that nothing is carried over: no backoff, no leftover.
+Also how soon a probe's verdict has its effect. Each lap has a fresh pod of a new name: no backoff, no leftover.
 """
 
 import asyncio
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from tests.bench.manifests import Pod, with_init, with_sidecars
-from tests.bench.peers.peer import Peer
+from tests.bench.manifests import Pod, with_http_probe, with_init, with_sidecars
+from tests.bench.peers.peer import ManifestPeer, Peer
+from tests.bench.probed_server import HOST, ProbedServer
 
 SETTLE: Final = 0.5
 """Between a pod's start and what is done to it next: nothing of its start is under way any more."""
@@ -27,12 +28,15 @@ class Figure(StrEnum):
     INIT_RUNNING = "init running"
     SIDECARS_RUNNING = "sidecars running"
     RESTARTED = "restarted"
+    READY = "ready"
+    TERMINATED = "terminated"
     STOPPED = "stopped"
     SANDBOX_STOPPED = "sandbox stopped"
 
 
-async def _plain(peer: Peer, pod: Pod, settle: float) -> dict[Figure, float]:
+async def _plain(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
     """Manifest written -> running; manifest removed -> stopped, and its sandbox."""
+    pod = Pod(name)
     asked = await peer.start([pod])
     running = (await peer.cri.started(peer.pod_name(pod))).at - asked
     await asyncio.sleep(settle)
@@ -40,8 +44,9 @@ async def _plain(peer: Peer, pod: Pod, settle: float) -> dict[Figure, float]:
     return {Figure.RUNNING: running, Figure.STOPPED: stopped, Figure.SANDBOX_STOPPED: sandbox_stopped}
 
 
-async def _init(peer: Peer, pod: Pod, settle: float) -> dict[Figure, float]:
+async def _init(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
     """Manifest written -> running, with three init containers on the way."""
+    pod = with_init(name)
     asked = await peer.start([pod])
     running = (await peer.cri.started(peer.pod_name(pod))).at - asked
     await asyncio.sleep(settle)
@@ -49,29 +54,64 @@ async def _init(peer: Peer, pod: Pod, settle: float) -> dict[Figure, float]:
     return {Figure.INIT_RUNNING: running}
 
 
-async def _sidecars(peer: Peer, pod: Pod, settle: float) -> dict[Figure, float]:
+async def _sidecars(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
     """Manifest written -> the last of the containers running, after three sidecars that each had to be found started."""
+    pod = with_sidecars(name)
     asked = await peer.start([pod])
-    name = peer.pod_name(pod)
-    running = max([(await peer.cri.started(name, one.name)).at for one in pod.containers]) - asked
+    running = max([(await peer.cri.started(peer.pod_name(pod), one.name)).at for one in pod.containers]) - asked
     await asyncio.sleep(settle)
     await _delete(peer, pod)
     return {Figure.SIDECARS_RUNNING: running}
 
 
-async def _crash(peer: Peer, pod: Pod, settle: float) -> dict[Figure, float]:
+async def _crash(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
     """Main process killed -> the next attempt runs, both by the runtime's own timestamps."""
+    pod = Pod(name)
     await peer.start([pod])
-    name = peer.pod_name(pod)
-    first = await peer.cri.started(name)
+    first = await peer.cri.started(peer.pod_name(pod))
     await asyncio.sleep(settle)
     process = await peer.cri.pid(first.container_id)
     os.kill(process, signal.SIGKILL)
     finished = await peer.cri.finished_at(first.container_id)
-    again = await peer.cri.started(name, attempt=1)
+    again = await peer.cri.started(peer.pod_name(pod), attempt=1)
     await asyncio.sleep(settle)
     await _delete(peer, pod)
     return {Figure.RESTARTED: again.at - finished}
+
+
+async def _ready(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
+    """The first probe that succeeds is answered -> the status that the agent shows says Ready."""
+    if not isinstance(peer, ManifestPeer):
+        return {}
+    async with ProbedServer(passing=False) as server:
+        pod = with_http_probe(name, "readinessProbe", HOST, server.port)
+        await peer.start([pod])
+        await peer.cri.started(peer.pod_name(pod))
+        await server.asked()
+        await peer.pod_status(pod)  # so that what it takes to reach the agent is not counted
+        await asyncio.sleep(settle)
+        succeeded = await server.turned(passing=True)
+        ready = await peer.ready(pod)
+        await _delete(peer, pod)
+    return {Figure.READY: ready - succeeded}
+
+
+async def _liveness(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
+    """The probe that fails is answered -> the process has ended, which it does as soon as it gets SIGTERM."""
+    if not isinstance(peer, ManifestPeer):
+        return {}
+    async with ProbedServer(passing=True) as server:
+        pod = with_http_probe(name, "livenessProbe", HOST, server.port)
+        await peer.start([pod])
+        first = await peer.cri.started(peer.pod_name(pod))
+        await server.asked()
+        await asyncio.sleep(settle)
+        failed = await server.turned(passing=False)
+        server.passing = True
+        finished = await peer.cri.finished_at(first.container_id)
+        await peer.cri.started(peer.pod_name(pod), attempt=1)
+        await _delete(peer, pod)
+    return {Figure.TERMINATED: finished - failed}
 
 
 async def _delete(peer: Peer, pod: Pod) -> tuple[float, float]:
@@ -86,19 +126,20 @@ class Lap:
     """One pod's life, from its manifest to its end."""
 
     name: str
-    live: Callable[[Peer, Pod, float], Awaitable[Mapping[Figure, float]]]
+    live: Callable[[Peer, str, float], Awaitable[Mapping[Figure, float]]]
     figures: Sequence[Figure]
-    make: Callable[[str], Pod] = Pod
 
     async def run(self, peer: Peer, number: int) -> Mapping[Figure, float]:
         """Live it once; an agent that looks once a second is met at another point of its second each time."""
         settle = SETTLE + number * GOLDEN % 1.0
-        return await self.live(peer, self.make(f"{self.name}-{number}"), settle)
+        return await self.live(peer, f"{self.name}-{number}", settle)
 
 
 LAPS: Final = (
     Lap("plain", _plain, (Figure.RUNNING, Figure.STOPPED, Figure.SANDBOX_STOPPED)),
-    Lap("init", _init, (Figure.INIT_RUNNING,), with_init),
-    Lap("sidecars", _sidecars, (Figure.SIDECARS_RUNNING,), with_sidecars),
+    Lap("init", _init, (Figure.INIT_RUNNING,)),
+    Lap("sidecars", _sidecars, (Figure.SIDECARS_RUNNING,)),
     Lap("crash", _crash, (Figure.RESTARTED,)),
+    Lap("ready", _ready, (Figure.READY,)),
+    Lap("liveness", _liveness, (Figure.TERMINATED,)),
 )

@@ -4,6 +4,7 @@ Its configuration is the default but for what this machine and fairness need, ea
 machine beside its own folders (kernel settings, links to logs, the folder of device plugins) is put back afterwards.
 """
 
+import asyncio
 import contextlib
 import json
 import os
@@ -12,9 +13,11 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from tests.bench.manifests import Pod
 from tests.bench.peers.peer import ManifestPeer
 from tests.bench.peers.place import NODE
 from worker.standalone.machine.process import Command, last_lines
@@ -75,6 +78,7 @@ class Kubelet(ManifestPeer):
         super().__init__()
         self._program = program
         self._tunables: dict[str, str] = {}
+        self._read_only_port = 0
         self._made_by_us = [folder for folder in OUTSIDE if not folder.exists()]
 
     def begin(self) -> None:
@@ -83,7 +87,7 @@ class Kubelet(ManifestPeer):
             raise NoKubelet(f"{DEVICE_PLUGINS}/kubelet.sock is there: another kubelet lives on this machine")
         self._tunables = {name: Path("/proc/sys", name).read_text() for name in TUNABLES}
         _make_cgroup(self.place.cgroup)
-        api_port, healthz_port = free_ports(2)
+        api_port, healthz_port, self._read_only_port = free_ports(3)
         config = self.place.home / "kubelet.json"
         config.write_text(json.dumps(self._configuration(api_port, healthz_port), indent=1))
         argv = [self._program, "--config", config, "--root-dir", self.place.root_dir]
@@ -91,6 +95,14 @@ class Kubelet(ManifestPeer):
         log = self.place.logs / "kubelet.log"
         self.place.process("kubelet").start(Command([str(word) for word in argv], log, {}))
         _wait_for_healthz(healthz_port, log)
+
+    async def pod_status(self, pod: Pod) -> Mapping[str, Any]:
+        """Ask the kubelet's own listing of pods."""
+        listed = await asyncio.to_thread(_read_json, f"http://127.0.0.1:{self._read_only_port}/pods")
+        found: Mapping[str, Any] = next(
+            one["status"] for one in listed["items"] if one["metadata"]["name"] == self.pod_name(pod)
+        )
+        return found
 
     def clear(self) -> list[str]:
         """Put back what the kubelet changed on the machine, too."""
@@ -124,6 +136,7 @@ class Kubelet(ManifestPeer):
             "authorization": {"mode": "AlwaysAllow"},
             "address": "127.0.0.1",
             "port": api_port,
+            "readOnlyPort": self._read_only_port,  # where its pods' status is read
             "healthzPort": healthz_port,
             "makeIPTablesUtilChains": False,  # the machine's rules are none of ours
             "evictionHard": {"memory.available": "100Mi"},  # a full disk must not evict what is measured
@@ -138,6 +151,11 @@ def _make_cgroup(cgroup: str) -> None:
         _, mount, kind, *_ = line.split(" ")
         if kind in {"cgroup", "cgroup2"} and Path(mount).is_relative_to(CGROUP_MOUNT):
             (Path(mount) / cgroup.strip("/")).mkdir(exist_ok=True)
+
+
+def _read_json(url: str) -> Any:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=2) as answer:
+        return json.load(answer)
 
 
 def _wait_for_healthz(port: int, log: Path) -> None:

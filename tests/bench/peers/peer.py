@@ -1,13 +1,14 @@
 """What the rows ask of a peer, and the part that the two agents have in common: manifests written into a folder."""
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from tests.bench.cri import Cri
+from tests.bench.cri import LONGEST, LOOK_CLOSELY, Cri, TooSlow
 from tests.bench.manifests import Pod
 from tests.bench.peers.place import NODE, Place
 from worker.standalone.containerd import Containerd
@@ -115,6 +116,20 @@ class ManifestPeer(Peer):
         """Remove every manifest."""
         for manifest in _listed(self.place.manifests):
             manifest.unlink()
+
+    async def ready(self, pod: Pod) -> float:
+        """Ask for the pod's status until it is Ready; answers when that was read. Raises TooSlow."""
+        until = time.monotonic() + LONGEST
+        while time.monotonic() < until:
+            conditions = (await self.pod_status(pod)).get("conditions", ())
+            if any(one["type"] == "Ready" and one["status"] == "True" for one in conditions):
+                return time.time()
+            await asyncio.sleep(LOOK_CLOSELY)
+        raise TooSlow(f"{pod.name} is not ready after {LONGEST:.0f} s")
+
+    @abstractmethod
+    async def pod_status(self, pod: Pod) -> Mapping[str, Any]:
+        """Read the status that the agent shows, as the API writes it; of a pod that runs."""
 
     def _rename_in(self, pods: Sequence[Pod]) -> float:
         written = []

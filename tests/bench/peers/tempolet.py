@@ -4,24 +4,27 @@
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from temporalio.client import Client, WorkflowHandle
 
 from proto.temporal.names import NAMESPACE as TEMPORAL_NAMESPACE
-from proto.temporal.names import PodWorkflowId
+from proto.temporal.names import POD_STATUS, PodWorkflowId
 from tests.bench.cri import POD_NAME
 from tests.bench.manifests import NAMESPACE, Pod
 from tests.bench.peers.peer import ManifestPeer
 from tests.bench.peers.place import NODE
+from worker.codec import data_converter
+from worker.keys import KeyFile
 from worker.standalone.progress import Progress
 from worker.standalone.settings import Ports, Settings
 from worker.standalone.temporal_server import free_ports
 from worker.standalone.up import up
 
 POD_UID = "io.kubernetes.pod.uid"
+Handle = WorkflowHandle[Any, Any]
 QUIET_SECONDS = 3.0
 
 
@@ -52,27 +55,36 @@ class Tempolet(ManifestPeer):
             ports=Ports(temporal, ui, codec, worker, poller),
         )
         self._client: Client | None = None
+        self._handles: dict[str, Handle] = {}
 
     def begin(self) -> None:
         """Bring the node up on the containerd that runs already."""
         up(self.settings, progress=Progress())
 
     async def connect(self) -> None:
-        """Connect to Temporal as well; lengths of histories need no key."""
+        """Connect to Temporal as well, with the node's key for what workflows answer."""
         await super().connect()
-        self._client = await Client.connect(self.settings.temporal.address, namespace=TEMPORAL_NAMESPACE)
+        self._client = await Client.connect(
+            self.settings.temporal.address,
+            namespace=TEMPORAL_NAMESPACE,
+            data_converter=data_converter(KeyFile(self.settings.key_file)),
+        )
 
     async def history_of(self, pod: Pod) -> History:
         """Read the length of a pod's history once it grows no more."""
-        (sandbox,) = await self.cri.sandboxes(self.pod_name(pod), ready=True)
-        workflow_id = str(PodWorkflowId(NODE, NAMESPACE, sandbox.labels[POD_NAME], sandbox.labels[POD_UID]))
-        assert self._client is not None, "connect first"
-        handle = self._client.get_workflow_handle(workflow_id)
+        handle = await self._workflow_of(pod)
         before, now = None, await _length(handle)
         while before != now:
             await asyncio.sleep(QUIET_SECONDS)
             before, now = now, await _length(handle)
         return now
+
+    async def pod_status(self, pod: Pod) -> Mapping[str, Any]:
+        """Ask the pod's workflow."""
+        if pod.name not in self._handles:
+            self._handles = {pod.name: await self._workflow_of(pod)}
+        status: Mapping[str, Any] = await self._handles[pod.name].query(POD_STATUS)
+        return status
 
     async def events_of_all(self) -> int:
         """Count the events of every open history."""
@@ -84,7 +96,13 @@ class Tempolet(ManifestPeer):
         lengths: Sequence[History] = await asyncio.gather(*(_length(handle) for handle in handles))
         return sum(one.events for one in lengths)
 
+    async def _workflow_of(self, pod: Pod) -> Handle:
+        (sandbox,) = await self.cri.sandboxes(self.pod_name(pod), ready=True)
+        workflow_id = str(PodWorkflowId(NODE, NAMESPACE, sandbox.labels[POD_NAME], sandbox.labels[POD_UID]))
+        assert self._client is not None, "connect first"
+        return self._client.get_workflow_handle(workflow_id)
 
-async def _length(handle: "WorkflowHandle[object, object]") -> History:
+
+async def _length(handle: Handle) -> History:
     info = (await handle.describe()).raw_description.workflow_execution_info
     return History(info.history_length, info.history_size_bytes)
