@@ -1,11 +1,12 @@
-"""The rows of a full node: 110 pods at once until the last runs, and what it costs while nothing happens."""
+"""A full node: 110 pods at once until the last runs, and what it costs while nothing happens but probes."""
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.bench.cri import CONTAINER_NAME
 from tests.bench.manifests import Pod
 from tests.bench.peers.peer import Peer
 from tests.bench.peers.tempolet import Tempolet
@@ -38,15 +39,16 @@ class Idle:
 
 @dataclass(slots=True)
 class Fleet:
-    """So many pods on one peer; `round_number` keeps their names apart from an earlier round's."""
+    """So many pods on one peer; `round_name` keeps their names apart from an earlier round's."""
 
     peer: Peer
     count: int
-    round_number: int
+    round_name: str
+    make: Callable[[str], Pod] = Pod
     pods: list[Pod] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pods = [Pod(f"fleet-{self.round_number}-{number:03}") for number in range(self.count)]
+        self.pods = [self.make(f"fleet-{self.round_name}-{number:03}") for number in range(self.count)]
 
     async def start(self) -> float:
         """Ask for all at once; answers the seconds until the last one ran."""
@@ -68,6 +70,10 @@ class Fleet:
             rss_mib=resident_mib(processes),
             events_added=await ours.events_of_all() - events_before if ours else None,
         )
+
+    async def pids(self) -> list[int]:
+        """Give a process of each pod."""
+        return [await self.peer.cri.pid(one.id) for one in await self.peer.cri.list_running({CONTAINER_NAME: "main"})]
 
     async def end(self) -> None:
         """Remove all, and wait until nothing is left to stop and the tidying up afterwards is over."""

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import yaml
 
+from tests.bench.probed_pods import GRPC_PORT, HTTP_PORT, TCP_PORT
+
 IMAGE: Final = "docker.io/library/busybox:1.37"
 GRACE_SECONDS: Final = 1
 NAMESPACE: Final = "default"
@@ -76,3 +78,21 @@ def with_http_probe(name: str, kind: str, host: str, port: int) -> Pod:
     """Make a pod with an httpGet probe of a server outside, asked every second; one answer is a verdict."""
     probe = {"httpGet": {"host": host, "port": port, "path": "/"}, **QUICK}
     return Pod(name, [Container("main", OBEDIENT, {kind: probe})])
+
+
+def with_three_probes(name: str) -> Pod:
+    """Make a pod with one probe of each kind that needs a network, asked every second as long as it lives.
+
+    Two containers, for one has two probes that go on. A failure is forgiven long, until somebody listens in the pod.
+    """
+    forgiving = {"periodSeconds": 1, "failureThreshold": 1000}
+    http = {"httpGet": {"port": HTTP_PORT, "path": "/"}, **forgiving}
+    tcp = {"tcpSocket": {"port": TCP_PORT}, **forgiving}
+    main = Container("main", fields={"readinessProbe": http, "livenessProbe": tcp})
+    return Pod(name, [main, Container("beside", fields={"readinessProbe": {"grpc": {"port": GRPC_PORT}, **forgiving}})])
+
+
+def with_exec_probe(name: str) -> Pod:
+    """Make a pod whose container runs a program every second."""
+    probe = {"exec": {"command": ["true"]}, "periodSeconds": 1, "failureThreshold": 1000}
+    return Pod(name, [Container("main", fields={"livenessProbe": probe})])

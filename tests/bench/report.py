@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.bench.fleet import Idle
 from tests.bench.manifests import GRACE_SECONDS
-from tests.bench.session import Session, Watched
+from tests.bench.session import EXEC_PROBES, PROBES, Session, Watched
 from tests.bench.single import Figure
 from tests.bench.table import ABSENT, Row, limit_row, render, seconds_row
 
@@ -23,6 +23,12 @@ VERDICTS: Final = (
     ("liveness probe fails -> SIGTERM, process ended, p50", Figure.TERMINATED),
 )
 VERDICT_OWED: Final = 0.05
+PROBE_TITLES: Final = {
+    PROBES: "probes of {pods} pods, 3 a second each: CPU of one core beside idle",
+    EXEC_PROBES: "exec probes of {pods} pods, one a second each: the same",
+}
+PROBES_OWED: Final = {PROBES: 25.0}
+"""Percent of one core."""
 FLEET_OWED: Final = {"raw": 1.2, "kubelet": 0.75}
 DELETE_OWED: Final = GRACE_SECONDS + 0.3
 CPU_OWED: Final = 0.75
@@ -30,6 +36,8 @@ RSS_OWED_MB: Final = 230  # of 2^20 bytes, as ps and top count
 EVENTS_OWED: Final = 45
 BYTES_OWED: Final = 40_000
 OURS: Final = ("worker", "poller")
+AGENTS: Final = (*OURS, "temporal", "kubelet")
+"""Whose CPU probes are charged for; the runtime's is shown beside it."""
 
 
 def report(session: Session, missing: str) -> str:
@@ -46,14 +54,25 @@ def _rows(session: Session) -> Iterator[Row]:
     if Figure.STOPPED in session.figures:
         yield limit_row("delete one, grace 1 s: removed -> stopped, p50", session.figures[Figure.STOPPED], DELETE_OWED)
         yield limit_row("... -> its sandbox stopped, p50", session.figures[Figure.SANDBOX_STOPPED], 0)
-    for title, figure in VERDICTS:
-        if figure in session.figures:
-            yield limit_row(title, session.figures[figure], VERDICT_OWED)
+    yield from _verdict_rows(session)
     if session.idle:
         yield _cpu_row(session.idle, session.plan.pods)
         yield _rss_row(session.idle, session.plan.pods)
+    yield from _probes_rows(session)
     if session.watched is not None:
         yield from _history_rows(session.watched)
+
+
+def _verdict_rows(session: Session) -> Iterator[Row]:
+    for title, figure in VERDICTS:
+        if figure in session.figures:
+            yield limit_row(title, session.figures[figure], VERDICT_OWED)
+
+
+def _probes_rows(session: Session) -> Iterator[Row]:
+    for row, title in PROBE_TITLES.items():
+        if row in session.probed:
+            yield _probes_row(title.format(pods=session.plan.pods), session, row)
 
 
 def _cpu_row(idle: Mapping[str, Idle], pods: int) -> Row:
@@ -67,6 +86,35 @@ def _cpu_row(idle: Mapping[str, Idle], pods: int) -> Row:
         owed=f"{CPU_OWED:g} x kubelet",
         met=ratio <= CPU_OWED if ratio is not None else None,
     )
+
+
+def _probes_row(title: str, session: Session, row: str) -> Row:
+    costs = {peer: _beside_idle(session, row, peer) for peer in session.probed[row] if peer in session.idle}
+    own = {peer: {name: cost[name] for name in cost if name in AGENTS} for peer, cost in costs.items()}
+    total = {peer: sum(parts.values()) for peer, parts in own.items()}
+    written = {peer: f"{_parts(own[peer], '%')}; containerd {costs[peer]['containerd']:.1f}" for peer in costs}
+    comparable = len(total) > 1 and total["kubelet"] > 0
+    owed = PROBES_OWED.get(row)
+    return Row(
+        title=title,
+        ours=written.get("tempolet", ABSENT),
+        kubelet=written.get("kubelet", ABSENT),
+        ratio=f"{total['tempolet'] / total['kubelet']:.2f} x kubelet" if comparable else ABSENT,
+        owed=f"{owed:g}%" if owed else "",
+        met=_probes_met(session, row, total["tempolet"], owed) if owed and "tempolet" in total else None,
+    )
+
+
+def _beside_idle(session: Session, row: str, peer: str) -> Mapping[str, float]:
+    idle = session.idle[peer].cpu_percent
+    return {name: value - idle[name] for name, value in session.probed[row][peer].cost.cpu_percent.items()}
+
+
+def _probes_met(session: Session, row: str, percent: float, owed: float) -> bool:
+    """Hold it to the CPU, to histories that do not grow, and to having probed nine of ten times at the least."""
+    ours = session.probed[row]["tempolet"]
+    probed = all(rate >= 0.9 * session.plan.pods for rate in ours.answered.values())
+    return percent <= owed and ours.cost.events_added == 0 and probed
 
 
 def _rss_row(idle: Mapping[str, Idle], pods: int) -> Row:
@@ -119,8 +167,22 @@ def _notes(session: Session, missing: str) -> Iterator[str]:
         yield f"No kubelet, so every comparison with it is missing: {missing}"
     if (ours := session.idle.get("tempolet")) and ours.events_added is not None:
         yield f"{plan.pods} pods left alone for {ours.seconds:.0f} s added {ours.events_added} events to all histories."
+    yield from _probe_notes(session)
     yield from _spreads(session)
     yield from (f"Failed: {failure}" for failure in session.failures)
+
+
+def _probe_notes(session: Session) -> Iterator[str]:
+    for row, by_peer in session.probed.items():
+        for peer, probed in by_peer.items():
+            rates = ", ".join(f"{kind} {rate:.0f}" for kind, rate in probed.answered.items())
+            yield f"{row} rows, {peer}: " + "; ".join(
+                [
+                    f"RSS {_parts(probed.cost.rss_mib, ' MB')}",
+                    *([f"answered a second: {rates}"] if rates else []),
+                    *([f"{added} events added"] if (added := probed.cost.events_added) is not None else []),
+                ]
+            )
 
 
 def _spreads(session: Session) -> Iterator[str]:

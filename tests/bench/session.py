@@ -4,6 +4,7 @@ Peers take turns within each pair, and who begins alternates, so that what else 
 lap that fails counts as failed and the run goes on.
 """
 
+import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,14 +15,18 @@ import grpc.aio
 
 from tests.bench.cri import TooSlow
 from tests.bench.fleet import Fleet, Idle
-from tests.bench.manifests import Pod
+from tests.bench.manifests import Pod, with_exec_probe, with_three_probes
 from tests.bench.peers.peer import Peer
 from tests.bench.peers.tempolet import History, Tempolet
+from tests.bench.probed_pods import ProbedPods
 from tests.bench.single import LAPS, Figure, Lap
 from tests.bench.table import Samples
 
 FULL_NODE: Final = "fleet"
-ROWS: Final = (*(lap.name for lap in LAPS), FULL_NODE)
+PROBES: Final = "probes"
+EXEC_PROBES: Final = "exec"
+ROWS: Final = (*(lap.name for lap in LAPS), FULL_NODE, PROBES, EXEC_PROBES)
+PROBED_PODS: Final = {PROBES: with_three_probes, EXEC_PROBES: with_exec_probe}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,15 @@ class Watched:
     seconds: float = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What a peer cost while it probed a full node."""
+
+    cost: Idle
+    answered: Mapping[str, float]
+    """A second, by kind; empty where nobody but the container knows."""
+
+
 @dataclass(slots=True)
 class Session:
     """What is measured, and what came of it so far."""
@@ -66,6 +80,8 @@ class Session:
     figures: dict[str, Samples] = field(default_factory=dict)
     fleet: Samples = field(default_factory=Samples)
     idle: dict[str, Idle] = field(default_factory=dict)
+    probed: dict[str, dict[str, Probed]] = field(default_factory=dict)
+    """By row, then by peer."""
     watched: Watched | None = None
     failures: list[str] = field(default_factory=list)
     say: Callable[[str], None] = print
@@ -80,6 +96,10 @@ class Session:
             for number in range(self.plan.rounds if FULL_NODE in self.plan.rows else 0):
                 for peer in self._in_turn(number):
                     await self._fleet_round(peer, number)
+            for row in (row for row in PROBED_PODS if row in self.plan.rows and self.plan.idle_seconds):
+                for peer in self.peers:
+                    if peer.processes:
+                        await self._probed_round(peer, row)
         finally:
             for peer in self.peers:
                 await peer.disconnect()
@@ -139,7 +159,7 @@ class Session:
                 await self._attempt("removing the watched pod", peer.cri.nothing_ready(within=60))
 
     async def _fleet_round(self, peer: Peer, number: int) -> None:
-        fleet = Fleet(peer, self.plan.pods, number)
+        fleet = Fleet(peer, self.plan.pods, str(number))
         took: list[float] = []
         await self._attempt(f"{peer.name}, {self.plan.pods} pods", self._start_fleet(fleet, took))
         self.fleet.add(peer.name, took[0] if took else math.nan)
@@ -150,6 +170,34 @@ class Session:
             self.idle[peer.name] = idle
             self.say(f"idle  {peer.name:9} {idle}")
         await self._attempt(f"{peer.name}, removing {self.plan.pods} pods", fleet.end())
+
+    async def _probed_round(self, peer: Peer, row: str) -> None:
+        """Count what probes cost; what the node costs without any is counted first, unless it was before."""
+        if peer.name not in self.idle:
+            plain = Fleet(peer, self.plan.pods, "plain")
+            await self._attempt(f"{peer.name}, {self.plan.pods} pods", self._count_idle(plain, self.idle))
+            await self._attempt(f"{peer.name}, removing {self.plan.pods} pods", plain.end())
+        probed = Fleet(peer, self.plan.pods, row, PROBED_PODS[row])
+        await self._attempt(f"{peer.name}, {row}", self._count_probes(probed, row))
+        await self._attempt(f"{peer.name}, removing what was probed", probed.end())
+
+    async def _count_idle(self, fleet: Fleet, into: dict[str, Idle]) -> None:
+        await fleet.start()
+        into[fleet.peer.name] = idle = await fleet.idle(self.plan.settle_seconds, self.plan.idle_seconds)
+        self.say(f"idle  {fleet.peer.name:9} {idle}")
+
+    async def _count_probes(self, fleet: Fleet, row: str) -> None:
+        await fleet.start()
+        async with ProbedPods() as server:
+            if row == PROBES:
+                await server.enter(await fleet.pids())
+            await asyncio.sleep(self.plan.settle_seconds)
+            before = await server.answered()
+            cost = await fleet.idle(0, self.plan.idle_seconds)
+            after = await server.answered()
+        rates = {kind: (after[kind] - before.get(kind, 0)) / cost.seconds for kind in after}
+        self.probed.setdefault(row, {})[fleet.peer.name] = Probed(cost, rates)
+        self.say(f"{row}  {fleet.peer.name:9} {cost} {rates}")
 
     @staticmethod
     async def _start_fleet(fleet: Fleet, took: list[float]) -> None:
