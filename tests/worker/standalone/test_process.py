@@ -1,5 +1,6 @@
 """Is a process found again by its pid file, and never a stranger that has its number by now?"""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.standalone.machine.process import Command, Supervised, end_process, last_lines, wait_for_end
+from worker.standalone.machine.process import Command, Identity, Supervised, end_process, last_lines, wait_for_end
 
 
 @pytest.fixture
@@ -21,13 +22,21 @@ def command(tmp_path: Path, script: str = "echo up; exec sleep 60") -> Command:
     return Command(["sh", "-c", script], tmp_path / "log" / "sleeper.log", {"TEMPOLET_TEST": "x"})
 
 
+def variables_of(process: Supervised, identity: Identity) -> list[bytes]:
+    """Read what a process was started with; the kernel shows nothing for a moment, while it sets the program up."""
+    environment = Path(f"/proc/{identity.pid}/environ")
+    while not (variables := environment.read_bytes()):
+        assert process.running() == identity
+    return variables.split(b"\0")
+
+
 def test_it_lives_on_in_a_session_of_its_own_until_it_is_stopped(sleeper: Supervised, tmp_path: Path) -> None:
     """Started once, found again, stopped, gone."""
     identity = sleeper.start(command(tmp_path))
     assert os.getsid(identity.pid) == identity.pid
     assert sleeper.start(command(tmp_path)) == identity
     assert sleeper.running() == identity
-    assert b"TEMPOLET_TEST=x" in Path(f"/proc/{identity.pid}/environ").read_bytes()
+    assert b"TEMPOLET_TEST=x" in variables_of(sleeper, identity)
     assert sleeper.stop(within=5) is True
     assert sleeper.running() is None
     assert not sleeper.pid_file.exists()
@@ -41,10 +50,7 @@ def test_what_is_meant_for_others_is_not_passed_on(
         monkeypatch.setenv(name, "secret")
     identity = sleeper.start(command(tmp_path))
     try:
-        environment = Path(f"/proc/{identity.pid}/environ")
-        while not (variables := environment.read_bytes()):  # empty for a moment while the kernel sets the program up
-            assert sleeper.running()
-        names = {one.partition(b"=")[0] for one in variables.split(b"\0")}
+        names = {one.partition(b"=")[0] for one in variables_of(sleeper, identity)}
         assert b"KEPT" in names
         assert not names & {b"TEMPORAL_API_KEY", b"NOTIFY_SOCKET", b"WATCHDOG_USEC"}
     finally:
@@ -61,10 +67,8 @@ def test_one_that_does_not_listen_is_killed(sleeper: Supervised, tmp_path: Path)
         assert sleeper.stop(within=0.2) is False
         assert wait_for_end(identity.pid, 5)
     finally:
-        for child in Path("/proc").glob("[0-9]*/stat"):  # its sleep
-            fields = child.read_text().rpartition(")")[2].split() if child.exists() else []
-            if fields and int(fields[3]) == identity.pid:
-                os.kill(int(child.parent.name), signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it may have been killed before it had begun its sleep
+            os.killpg(identity.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize(
