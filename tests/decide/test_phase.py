@@ -7,7 +7,21 @@ import pytest
 
 from proto.temporal.pod import ContainerFacts, ContainerState, Eviction, Exit, Lifecycle
 from proto.temporal.requests import StartContainer
-from tests.decide.situations import HERE, KEY, Around, at, container, deletion, done, down, pod, situation, stopping, up
+from tests.decide.situations import (
+    HERE,
+    KEY,
+    Around,
+    at,
+    container,
+    deletion,
+    done,
+    down,
+    pod,
+    sandbox,
+    situation,
+    stopping,
+    up,
+)
 from workflows.decide.phase import Phase
 from workflows.decide.status import pod_status
 
@@ -236,6 +250,44 @@ def test_no_phase_is_final_while_an_instance_may_appear(around: Around, known: d
 def test_a_terminated_pod_has_a_final_phase(containers: Facts, expected: str) -> None:
     """Succeeded or Failed, never anything else."""
     assert phase(pod("a", "b"), containers, deletion=deletion(), lifecycle=Lifecycle.TERMINATED) == expected
+
+
+GOES: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING, "deletion": deletion()}
+IS_FINISHED: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATED, "finished_at": at(-5)}
+REMOVED = ContainerFacts(attempt=1, last_exit=Exit("b-0", 0, "Completed"))
+LOST = sandbox(ready=False, stopped=True)
+
+
+@pytest.mark.parametrize(
+    ("own", "containers", "before", "then", "expected"),
+    [
+        pytest.param(
+            ("Never", "Never"),
+            {"a": down(0, "a", 1), "b": REMOVED},
+            GOES,
+            {"lifecycle": Lifecycle.TERMINATED},
+            "Failed",
+            id="one-removed-so-that-all-start-again-never-did",
+        ),
+        pytest.param(
+            ("Always", "Never"),
+            ENDED,
+            {**IS_FINISHED, "sandbox": LOST},
+            {"deletion": deletion()},
+            "Failed",
+            id="one-could-not-come-back-without-a-sandbox-then-deleted",
+        ),
+        pytest.param(
+            ("Never", "Never"), ENDED, IS_FINISHED, {"deletion": deletion()}, "Succeeded", id="finished-then-deleted"
+        ),
+    ],
+)
+def test_a_final_phase_stays(
+    own: tuple[str, str], containers: Facts, before: dict[str, Any], then: dict[str, Any], expected: str
+) -> None:
+    """Whatever becomes of the pod afterwards."""
+    source = pod(containers=policies(*own), restartPolicy="Never")
+    assert [phase(source, containers, **known) for known in (before, {**before, **then})] == [expected, expected]
 
 
 def test_a_pod_that_was_never_initialized_has_failed_when_it_is_gone() -> None:

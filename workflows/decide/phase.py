@@ -88,8 +88,13 @@ def sidecars_in_doubt(situation: Situation) -> bool:
 
 
 def will_start_nothing(situation: Situation) -> bool:
-    """Say whether the ends of a pod that goes are its last: nothing lives, and no start is out or in doubt."""
+    """Say whether the ends of a pod that goes are its last: nothing lives, and no start is out or in doubt.
+
+    Not asked of one that had finished before: its ends were judged then, and a deletion judges nothing anew.
+    """
     observed = situation.observed
+    if observed.finished_at:
+        return False
     if not (observed.deletion or observed.eviction) or observed.starts_in_doubt or situation.is_busy("container/"):
         return False
     return not live_containers(situation)
@@ -102,13 +107,14 @@ def was_removed(situation: Situation, name: str) -> bool:
 
 
 def phase_of_ends(situation: Situation, exit_codes: list[int]) -> Phase:
-    """Say the phase of a pod all of whose containers have ended; one that is deleted will not start them again."""
+    """Say the phase of a pod all of whose containers have ended; one that is deleted will not start them again.
+
+    One that was removed to start again and never did has not succeeded, whatever its last instance ended with.
+    """
     policy = policy_of(situation)
     ends = zip(situation.containers, exit_codes, strict=True)
-    again = any(
-        comes_back(one, policy, situation.facts(one.name), code) or was_removed(situation, one.name)
-        for one, code in ends
-    )
+    removed = any(was_removed(situation, one.name) for one in situation.containers)
+    again = removed or any(comes_back(one, policy, situation.facts(one.name), code) for one, code in ends)
     if (again or sources(situation)) and not will_start_nothing(situation):
         return Phase.RUNNING
-    return Phase.FAILED if any(exit_codes) else Phase.SUCCEEDED
+    return Phase.FAILED if removed or any(exit_codes) else Phase.SUCCEEDED
