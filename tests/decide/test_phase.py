@@ -127,13 +127,13 @@ def test_sidecars(containers: Facts, always: str, never: str) -> None:
     [
         pytest.param(HERE, {"starts_in_doubt": True}, id="a-sidecar-may-have-started-unseen"),
         pytest.param(Around(busy=(RESTART,)), {}, id="a-restart-is-still-out"),
+        pytest.param(HERE, {"containers": {"a": UNSEEN, "web": down(0)}}, id="the-runtime-has-lost-sight-of-it"),
     ],
 )
 def test_no_phase_is_final_while_a_sidecar_may_appear(around: Around, known: dict[str, Any]) -> None:
     """Its pod is deleted or not."""
-    here = situation(
-        pod(init=["+a"], restartPolicy="Never"), around, containers={"a": down(1, "a"), "web": down(0)}, **known
-    )
+    facts = {"containers": {"a": down(1, "a"), "web": down(0)}, **known}
+    here = situation(pod(init=["+a"], restartPolicy="Never"), around, **facts)
     assert pod_status(here).phase == "Running"
 
 

@@ -81,10 +81,12 @@ def sidecars_pending(situation: Situation, sidecars: list[V1ContainerStatus]) ->
 
 
 def sidecars_in_doubt(situation: Situation) -> bool:
-    """Say whether a sidecar may be up of which we were not told: then no phase is final yet."""
+    """Say whether a sidecar may be up of which we were not told, or its state is lost: then no phase is final yet."""
     if not situation.sidecar_names:
         return False
-    return situation.observed.starts_in_doubt or situation.is_busy("container/")
+    if situation.observed.starts_in_doubt or situation.is_busy("container/"):
+        return True
+    return not situation.sidecar_names.isdisjoint(live_containers(situation))
 
 
 def will_start_nothing(situation: Situation) -> bool:
