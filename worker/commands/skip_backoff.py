@@ -8,8 +8,10 @@ import asyncio
 import os
 import pwd
 import socket
+from datetime import timedelta
+from typing import Any, Final
 
-from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -22,6 +24,8 @@ from worker.commands.printable import printable
 from worker.commands.told import seconds
 from worker.commands.wanted import Wanted, lives_of
 from worker.config import NodeConfig
+
+ASK_AGAIN: Final = timedelta(milliseconds=100)
 
 
 def run(config: NodeConfig, wanted: Wanted, container: str) -> None:
@@ -42,16 +46,31 @@ def operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
+async def ask(handle: WorkflowHandle[Any, Any], asked: SkipBackoff) -> BackoffsSkipped:
+    """Send the Update until it is heard.
+
+    Temporal gives an Update back unheard (FAILED_PRECONDITION) when signals arrive while a run is being continued as new.
+    """
+    while True:
+        try:
+            answer: BackoffsSkipped = await handle.execute_update(
+                names.SKIP_BACKOFF, asked, result_type=BackoffsSkipped
+            )
+        except RPCError as error:
+            if error.status is not RPCStatusCode.FAILED_PRECONDITION:
+                raise
+            await asyncio.sleep(ASK_AGAIN.total_seconds())
+        else:
+            return answer
+
+
 async def _skip(config: NodeConfig, wanted: Wanted, asked: SkipBackoff) -> BackoffsSkipped:
     client = await temporal_access.client_of(config)
     pod = (await lives_of(client, config, wanted))[-1].pod
     handle = client.get_workflow_handle(str(pod))
     try:
         async with asyncio.timeout(temporal_access.ANSWER_WITHIN.total_seconds()):
-            answer: BackoffsSkipped = await handle.execute_update(
-                names.SKIP_BACKOFF, asked, result_type=BackoffsSkipped
-            )
-            return answer
+            return await ask(handle, asked)
     except WorkflowUpdateFailedError as error:
         why = error.cause
         code = Exit.NOT_FOUND if isinstance(why, ApplicationError) and why.type == "NoSuchContainer" else Exit.FAILED
