@@ -130,13 +130,13 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
     """Start what is due, one at a time and in the spec's order, as the kubelet does; what is lost is stopped first."""
     if not situation.sandbox_id or not situation.observed.directories or is_through(situation):
         return
-    if any(standing(situation, one) is Standing.LOST for one in (*situation.init_containers, *situation.containers)):
+    if any(standing(situation, one) is Standing.LOST for one in situation.everyone):
         return
     if asked_by := sources(situation):
         yield from restart_all(situation, asked_by)
         return
     starting = any(isinstance(action, StartContainer) for action in situation.busy.values())
-    for container in (*situation.init_containers, *situation.containers):
+    for container in situation.everyone:
         if standing(situation, container) is Standing.UP and hooks.is_starting(situation, container):
             starting = True  # the hook is a part of the start, and the kubelet starts one after the other
             yield from hooks.after_start(situation, container)

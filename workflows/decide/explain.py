@@ -45,11 +45,6 @@ def explanation(situation: Situation, say: Say) -> Explanation:
     return Explanation(situation.observed.lifecycle.value, status.phase or "", sentences)
 
 
-def everyone(situation: Situation) -> list[V1Container]:
-    """Name the containers in the order in which they start."""
-    return [*situation.init_containers, *situation.containers]
-
-
 # --- where it stands
 
 
@@ -78,7 +73,7 @@ def why_done(situation: Situation) -> str:
 
 def said_running(situation: Situation) -> str:
     """Say which containers run."""
-    up = [one.name for one in everyone(situation) if situation.facts(one.name).state is ContainerState.RUNNING]
+    up = [one.name for one in situation.everyone if situation.facts(one.name).state is ContainerState.RUNNING]
     return f"{', '.join(up)} {'runs' if len(up) == 1 else 'run'}" if up else "nothing of it runs"
 
 
@@ -110,7 +105,7 @@ def because(situation: Situation, about: str) -> str:
     """Say why something waits: the failure or the end that has earned it."""
     if failure := situation.observed.failures.get(about):
         return f"it failed {times(failure.tries)}, the last time with {failure.reason}: {failure.message}"
-    for container in everyone(situation):
+    for container in situation.everyone:
         facts, image = situation.facts(container.name), situation.image(container)
         if about == container_key(container.name) and facts.exit:
             return f"it ended with {said_end(facts.exit)}, and has ended {times(facts.attempt + 1)}"
@@ -135,11 +130,11 @@ def held(situation: Situation, say: Say) -> Iterator[Sentence]:
         yield Sentence(SentenceKind.HELD, text)
         return
     reasons: dict[str, list[str]] = {}
-    for container in everyone(situation):
+    for container in situation.everyone:
         if reason := holds_back(situation, container, say):
             reasons.setdefault(reason, []).append(container.name)
     yield from (
-        Sentence(SentenceKind.HELD, text) for one in everyone(situation) if (text := unready_words(situation, one))
+        Sentence(SentenceKind.HELD, text) for one in situation.everyone if (text := unready_words(situation, one))
     )
     for reason, names in reasons.items():
         yield Sentence(SentenceKind.HELD, f"{', '.join(names)} {'waits' if len(names) == 1 else 'wait'} for {reason}")
@@ -243,7 +238,7 @@ def after_ends(situation: Situation, say: Say) -> Iterator[str]:
                 Backoff(facts.backoff, facts.backoff_at), ended_at or situation.now, situation.now, maximum
             )
             yield f"if {one.container} then ends within ten minutes, it waits {span(earned.delay or timedelta())}"
-    for container in everyone(situation):
+    for container in situation.everyone:
         if standing(situation, container) is Standing.UP and container_key(container.name) not in situation.busy:
             well, badly = (if_it_ended(situation, container, code) for code in (0, 1))
             if well == badly:

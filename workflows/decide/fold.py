@@ -116,7 +116,7 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
 
 def images_read(situation: Situation, action: ReadImages, image_refs: Mapping[str, str]) -> None:
     """Write down which of the asked images need no pull; of the others, that they were looked for."""
-    for container in (*situation.init_containers, *situation.containers):
+    for container in situation.everyone:
         image, policy = image_asked(container)
         if image in action.images and policy != "Always" and not situation.image(container).pulled:
             ref = image_refs.get(image, "")

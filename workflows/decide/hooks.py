@@ -37,8 +37,7 @@ def has_hook(container: V1Container, hook: Hook) -> bool:
 
 def has_pre_stop(situation: Situation, name: str) -> bool:
     """Say whether the container of this name has a preStop hook."""
-    everyone = (*situation.init_containers, *situation.containers)
-    return any(one.name == name and has_hook(one, Hook.PRE_STOP) for one in everyone)
+    return any(one.name == name and has_hook(one, Hook.PRE_STOP) for one in situation.everyone)
 
 
 def outcome(situation: Situation, name: str, hook: Hook) -> HookOutcome | None:

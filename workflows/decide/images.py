@@ -24,7 +24,7 @@ def pull_images(situation: Situation) -> Iterator[Action | Wake]:
         return
     lacking = {
         image_asked(one): one
-        for one in (*situation.init_containers, *situation.containers)
+        for one in situation.everyone
         if is_due(situation, one) and not situation.image(one).pulled
     }
     unread = [asked for asked in lacking if is_unread(situation, *asked)]

@@ -95,7 +95,7 @@ def reason_of(exit_code: int | None) -> str:
 def ended(situation: Situation, name: str, facts: ContainerFacts, end: Exit) -> None:
     """Write down how an instance ended, and what follows from it."""
     facts.exit, facts.state = end, ContainerState.EXITED
-    for one in (*situation.init_containers, *situation.containers):
+    for one in situation.everyone:
         if one.name != name:
             continue
         if is_init(situation, name) and not is_sidecar(situation, name) and end.exit_code == 0:

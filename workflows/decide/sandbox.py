@@ -25,7 +25,7 @@ def make_directories(situation: Situation) -> Iterator[Action | Wake]:
 
 def log_folders(situation: Situation) -> tuple[str, ...]:
     """Name the containers that need a log folder."""
-    return tuple(one.name for one in (*situation.init_containers, *situation.containers))
+    return tuple(one.name for one in situation.everyone)
 
 
 def may_have_sandbox(situation: Situation) -> bool:

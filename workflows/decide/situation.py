@@ -58,7 +58,7 @@ class Situation:
         object.__setattr__(self, "init_names", frozenset(one.name for one in init))
         sidecars = frozenset(one.name for one in init if one.restart_policy == "Always")
         object.__setattr__(self, "sidecar_names", sidecars)
-        asking = tuple(one for one in (*init, *self.containers) if has_restart_all(one))
+        asking = tuple(one for one in self.everyone if has_restart_all(one))
         object.__setattr__(self, "restart_all", asking)
 
     @property
@@ -70,6 +70,11 @@ class Situation:
     def containers(self) -> list[V1Container]:
         """Its regular containers, in order."""
         return self.spec.containers
+
+    @property
+    def everyone(self) -> tuple[V1Container, ...]:
+        """All its containers, in the order in which they start."""
+        return (*self.init_containers, *self.containers)
 
     @property
     def generation(self) -> int | None:

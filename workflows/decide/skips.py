@@ -32,7 +32,7 @@ def waiting_backoffs(situation: Situation, name: str = "") -> list[SkippedBackof
     if situation.observed.lifecycle is not Lifecycle.SYNC or situation.observed.deletion or init_failed(situation):
         return []
     found: dict[str, SkippedBackoff] = {}
-    for container in (*situation.init_containers, *situation.containers):
+    for container in situation.everyone:
         if name in ("", container.name) and standing(situation, container) is Standing.WANTED:
             for one in backoffs_of(situation, container):
                 found.setdefault(one.about, one)
@@ -58,7 +58,7 @@ def backoffs_of(situation: Situation, container: V1Container) -> Iterator[Skippe
 def why_not(situation: Situation, asked: SkipBackoff) -> NothingToSkip | None:
     """Say why there is nothing to skip, if so."""
     pod, observed = situation.key, situation.observed
-    names = [one.name for one in (*situation.init_containers, *situation.containers)]
+    names = [one.name for one in situation.everyone]
     if asked.container and asked.container not in names:
         known = ", ".join(names)
         return NothingToSkip("NoSuchContainer", f"{pod} has no container {asked.container!r}: it has {known}")
@@ -78,7 +78,7 @@ def why_not(situation: Situation, asked: SkipBackoff) -> NothingToSkip | None:
 def skip(situation: Situation, asked: SkipBackoff) -> None:
     """Write down that these waits are over."""
     observed = situation.observed
-    by_name = {one.name: one for one in (*situation.init_containers, *situation.containers)}
+    by_name = {one.name: one for one in situation.everyone}
     for one in waiting_backoffs(situation, asked.container):
         if one.image:
             observed.images[image_key(*image_asked(by_name[one.container]))].skipped_at = situation.now

@@ -22,7 +22,7 @@ def live_containers(situation: Situation) -> list[str]:
     """Name the containers that the runtime still holds and that have not ended, in the spec's order."""
     return [
         one.name
-        for one in (*situation.init_containers, *situation.containers)
+        for one in situation.everyone
         if (facts := situation.facts(one.name)).exit is None and facts.state in LIVE
     ]
 
