@@ -12,21 +12,22 @@ from typing import Any
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, CancelledError
+from temporalio.exceptions import CancelledError
 
 from proto.temporal import names
-from proto.temporal.operator import BackoffsSkipped, Explanation, SkipBackoff
+from proto.temporal.operator import Explanation
 from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
 from proto.temporal.requests import AwaitPredecessor, PullImage
 from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
 from workflows import publish
 from workflows.calls import CALLS
-from workflows.decide import conditions, hints, hooks, lifecycle, skips, status
+from workflows.decide import conditions, hints, hooks, lifecycle, status
 from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.explain import explanation
-from workflows.decide.fold import Answer, fold, fold_failure
+from workflows.decide.fold import fold, fold_failure
 from workflows.decide.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.situation import Situation
+from workflows.operator_updates import Arrival, OperatorUpdates
 from workflows.steps import Failed, carry_out
 from workflows.versions import require_known
 
@@ -42,7 +43,7 @@ def spec_of(pod: PodJson) -> V1PodSpec:
 
 
 @workflow.defn(name=names.POD_WORKFLOW)
-class PodWorkflow:
+class PodWorkflow(OperatorUpdates):
     """A pod's life."""
 
     @workflow.init
@@ -52,7 +53,7 @@ class PodWorkflow:
         self.pod = PodKey(meta["namespace"], meta["name"], meta["uid"])
         self.spec = spec_of(start.pod)
         self.observed = start.observed or Observed(started_at=workflow.now())
-        self.arrived: deque[hints.Signal | tuple[Action, Answer | Failed]] = deque()
+        self.arrived: deque[Arrival] = deque()
         self.under_way: dict[str, tuple[Action, asyncio.Task[None]]] = {}
         self.bugs: list[Exception] = []
         self.announced = publish.announced()
@@ -151,7 +152,7 @@ class PodWorkflow:
         while self.arrived:
             self.write_down(self.arrived.popleft())
 
-    def write_down(self, arrival: hints.Signal | tuple[Action, Answer | Failed]) -> None:
+    def write_down(self, arrival: Arrival) -> None:
         """Bring one arrival into `Observed`."""
         match arrival:
             case (action, Failed(reason, message)):
@@ -224,19 +225,6 @@ class PodWorkflow:
     def probe_verdict(self, signal: ProbeVerdict) -> None:
         """File it."""
         self.arrived.append(signal)
-
-    @workflow.update(name=names.SKIP_BACKOFF, description="restart or pull now what waits in a back-off")
-    def skip_backoff(self, asked: SkipBackoff) -> BackoffsSkipped:
-        """File it, and say what that skips; it awaits nothing, so none is under way when a run is continued as new."""
-        self.write_down_all()
-        self.arrived.append(asked)
-        return BackoffsSkipped(asked.operator, tuple(skips.waiting_backoffs(self.situation(), asked.container)))
-
-    @skip_backoff.validator
-    def refuse_to_skip(self, asked: SkipBackoff) -> None:
-        """Refuse what would skip nothing, before history knows of it."""
-        if refusal := skips.why_not(self.situation(), asked):
-            raise ApplicationError(refusal.message, type=refusal.reason, non_retryable=True)
 
     @workflow.query(name=names.EXPLAIN, description="what the pod waits for, and what would happen next")
     def explain(self) -> Explanation:

@@ -16,8 +16,8 @@ from proto.temporal import names
 from proto.temporal.pod import NodeSettings
 from tests.worker.test_reading_commands import Commands, listed, tempolet
 from tests.workflows.conftest import Node, client, node, pod_json
+from worker.commands.asking import operator
 from worker.commands.exits import Exit
-from worker.commands.skip_backoff import operator
 
 __all__ = ["client", "node", "tempolet"]  # fixtures of other files
 

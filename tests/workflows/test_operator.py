@@ -13,7 +13,7 @@ from proto.temporal.operator import BackoffsSkipped, Explanation, SentenceKind, 
 from proto.temporal.pod import NodeSettings, PodJson, PodOutcome
 from proto.temporal.signals import DeletionRequested, RuntimeChanged
 from tests.workflows.conftest import Node, container, pod_json
-from worker.commands.skip_backoff import ask
+from worker.commands.asking import ask
 
 SLOW = NodeSettings(image_backoff_initial=timedelta(minutes=5), host_ips=("192.0.2.1",))
 """Back-offs that no test can await."""
@@ -22,7 +22,7 @@ Handle = WorkflowHandle[Any, PodOutcome]
 
 async def skip(handle: Handle, name: str = "") -> BackoffsSkipped:
     """Skip, as the command does."""
-    return await ask(handle, SkipBackoff("root@node-1", name))
+    return await ask(handle, SkipBackoff("root@node-1", name), update=names.SKIP_BACKOFF, answer=BackoffsSkipped)
 
 
 async def refusal(handle: Handle, name: str = "") -> tuple[str, str]:

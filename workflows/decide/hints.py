@@ -11,7 +11,9 @@ from workflows.decide.situation import Situation
 from workflows.decide.skips import skip
 from workflows.decide.termination import doubt_what_failed
 
-Signal = PodListed | DeletionRequested | RuntimeChanged | ProbeVerdict | SkipBackoff
+Asked = SkipBackoff
+"""What an operator asks, by an Update."""
+Signal = PodListed | DeletionRequested | RuntimeChanged | ProbeVerdict | Asked
 
 
 def hear(situation: Situation, signal: Signal) -> None:

@@ -5,7 +5,6 @@ has earned stays written down, so the next delay is the one that would have come
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kubernetes.client.models.v1_container import V1Container
 
@@ -16,15 +15,8 @@ from workflows.decide.backoff import starts_at
 from workflows.decide.containers import Standing, next_attempt, standing
 from workflows.decide.images import image_action_key, pulls_at
 from workflows.decide.init_containers import init_failed
+from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation, image_asked
-
-
-@dataclass(frozen=True, slots=True)
-class NothingToSkip:
-    """Why a skip is refused: NoSuchContainer or NoBackoff, and what to tell who asked."""
-
-    reason: str
-    message: str
 
 
 def waiting_backoffs(situation: Situation, name: str = "") -> list[SkippedBackoff]:
@@ -55,13 +47,13 @@ def backoffs_of(situation: Situation, container: V1Container) -> Iterator[Skippe
         yield SkippedBackoff(container.name, image.reason, at - situation.now, image=container.image or "", about=about)
 
 
-def why_not(situation: Situation, asked: SkipBackoff) -> NothingToSkip | None:
-    """Say why there is nothing to skip, if so."""
+def why_not(situation: Situation, asked: SkipBackoff) -> Refusal | None:
+    """Say why there is nothing to skip, if so: NoSuchContainer or NoBackoff."""
     pod, observed = situation.key, situation.observed
     names = [one.name for one in situation.everyone]
     if asked.container and asked.container not in names:
         known = ", ".join(names)
-        return NothingToSkip("NoSuchContainer", f"{pod} has no container {asked.container!r}: it has {known}")
+        return Refusal("NoSuchContainer", f"{pod} has no container {asked.container!r}: it has {known}")
     if waiting_backoffs(situation, asked.container):
         return None
     who = f"container {asked.container} of {pod} waits" if asked.container else f"no container of {pod} waits"
@@ -72,7 +64,7 @@ def why_not(situation: Situation, asked: SkipBackoff) -> NothingToSkip | None:
         text += ": the pod has finished"
     elif others := waiting_backoffs(situation):
         text += f"; {', '.join(dict.fromkeys(one.container for one in others))} does"
-    return NothingToSkip("NoBackoff", f"{text} (`tempolet explain {pod}` says what it waits for)")
+    return Refusal("NoBackoff", f"{text} (`tempolet explain {pod}` says what it waits for)")
 
 
 def skip(situation: Situation, asked: SkipBackoff) -> None:

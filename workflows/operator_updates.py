@@ -1,0 +1,60 @@
+"""What an operator may ask a pod's workflow and is answered: one Update each, all heard in the same way.
+
+The part of PodWorkflow that `worker/commands/` speaks to. A validator refuses before history knows of it; a handler files what
+was asked, answers what that will do, and awaits nothing, so that none is under way when a run is continued as new. What may be
+asked, and what it changes, is decided in `decide/`.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+from proto.temporal import names
+from proto.temporal.operator import BackoffsSkipped, SkipBackoff
+from workflows.decide import hints, skips
+from workflows.decide.actions import Action
+from workflows.decide.fold import Answer
+from workflows.decide.refusal import Refusal
+from workflows.decide.situation import Situation
+from workflows.steps import Failed
+
+Arrival = hints.Signal | tuple[Action, Answer | Failed]
+"""What the loop waits for: something was said, or an action has come back."""
+
+
+def refuse(refusal: Refusal | None) -> None:
+    """Refuse an Update, if there is a reason; raises ApplicationError."""
+    if refusal:
+        raise ApplicationError(refusal.message, type=refusal.reason, non_retryable=True)
+
+
+class OperatorUpdates(ABC):
+    """The Updates of a pod's workflow."""
+
+    arrived: deque[Arrival]
+
+    @abstractmethod
+    def situation(self) -> Situation:
+        """Gather what a decision may look at."""
+
+    @abstractmethod
+    def write_down_all(self) -> None:
+        """Bring all that has arrived into `Observed`, in its order."""
+
+    def file(self, asked: hints.Asked) -> Situation:
+        """File what was asked; gives what is known right before it."""
+        self.write_down_all()
+        self.arrived.append(asked)
+        return self.situation()
+
+    @workflow.update(name=names.SKIP_BACKOFF, description="restart or pull now what waits in a back-off")
+    def skip_backoff(self, asked: SkipBackoff) -> BackoffsSkipped:
+        """Say what that skips."""
+        return BackoffsSkipped(asked.operator, tuple(skips.waiting_backoffs(self.file(asked), asked.container)))
+
+    @skip_backoff.validator
+    def refuse_to_skip(self, asked: SkipBackoff) -> None:
+        """Refuse what would skip nothing."""
+        refuse(skips.why_not(self.situation(), asked))
