@@ -30,6 +30,11 @@ class Backoff:
         return self.delay is None or self.since is None or at - self.since > FORGIVEN_AFTER
 
 
+def earned(facts: ContainerFacts) -> Backoff:
+    """Say what a container's restarts have earned it so far."""
+    return Backoff(facts.backoff, facts.backoff_at)
+
+
 def due(backoff: Backoff, ended_at: datetime) -> datetime:
     """Say when what ended then may start again."""
     if backoff.forgiven(ended_at) or backoff.delay is None:
@@ -41,7 +46,7 @@ def starts_at(facts: ContainerFacts) -> datetime | None:
     """Say when a container that is wanted may start again, an operator's skip included; None when it never ended."""
     if facts.exit is None or facts.exit.finished_at is None:
         return None
-    at = due(Backoff(facts.backoff, facts.backoff_at), facts.exit.finished_at)
+    at = due(earned(facts), facts.exit.finished_at)
     return at if facts.skipped_at is None else min(at, facts.skipped_at)
 
 
@@ -50,6 +55,12 @@ def after_restart(backoff: Backoff, ended_at: datetime, now: datetime, maximum: 
     if backoff.forgiven(ended_at) or backoff.delay is None:
         return Backoff(min(INITIAL, maximum), now)
     return Backoff(min(backoff.delay * 2, maximum), now)
+
+
+def will_earn(facts: ContainerFacts, now: datetime, maximum: timedelta) -> Backoff:
+    """Say what a container will have earned by the restart that begins now."""
+    ended_at = facts.exit.finished_at if facts.exit else None
+    return after_restart(earned(facts), ended_at or now, now, maximum)
 
 
 def next_image_delay(previous: timedelta | None, initial: timedelta, maximum: timedelta) -> timedelta:

@@ -135,7 +135,7 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
     if asked_by := sources(situation):
         yield from restart_all(situation, asked_by)
         return
-    starting = any(isinstance(action, StartContainer) for action in situation.busy.values())
+    starting = bool(situation.starting)
     for container in situation.everyone:
         if standing(situation, container) is Standing.UP and hooks.is_starting(situation, container):
             starting = True  # the hook is a part of the start, and the kubelet starts one after the other
@@ -185,7 +185,7 @@ def tidy(situation: Situation) -> Iterator[Action | Wake]:
     leftover = [(name, dead) for name, dead in observed.dead_containers.items() if len(dead) > 1]
     if not situation.sandbox_id or not (observed.old_sandboxes or leftover):
         return
-    if any(isinstance(one, StartContainer) for one in (*situation.busy.values(), *start_containers(situation))):
+    if situation.starting or any(isinstance(one, StartContainer) for one in start_containers(situation)):
         return
     for sandbox_id in observed.old_sandboxes:
         yield from unless_failed(situation, RemovePodSandbox(situation.key, sandbox_id))

@@ -9,12 +9,13 @@ from datetime import timedelta
 from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
+from kubernetes.client.models.v1_pod_status import V1PodStatus
 
 from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import ContainerState, Exit, Lifecycle
 from proto.temporal.requests import PullImage, ReadPodRuntime, RunPodSandbox, StartContainer, StopContainer
 from workflows.decide.actions import Action, Wake, container_key, holds_reread, is_endless
-from workflows.decide.backoff import Backoff, after_restart, starts_at
+from workflows.decide.backoff import starts_at, will_earn
 from workflows.decide.containers import Standing, next_in_line, standing
 from workflows.decide.forecast import AfterEnd, if_all_goes_well, if_it_ended
 from workflows.decide.images import image_action_key, is_unread, pulls_at
@@ -36,7 +37,7 @@ def explanation(situation: Situation, say: Say) -> Explanation:
     """Explain a pod."""
     status = pod_status(situation)
     sentences = (
-        Sentence(SentenceKind.STANDS, stands(situation)),
+        Sentence(SentenceKind.STANDS, stands(situation, status)),
         *under_way(situation, say),
         *waits(situation),
         *held(situation, say),
@@ -48,10 +49,9 @@ def explanation(situation: Situation, say: Say) -> Explanation:
 # --- where it stands
 
 
-def stands(situation: Situation) -> str:
+def stands(situation: Situation, status: V1PodStatus) -> str:
     """Say where the pod stands as a whole."""
     observed, deletion = situation.observed, situation.observed.deletion
-    status = pod_status(situation)
     if deletion and observed.lifecycle is not Lifecycle.TERMINATED:
         why = ": ".join(filter(None, (deletion.reason, deletion.message)))
         return f"it is going, {said_running(situation)}: {why} (grace {span(deletion.grace)})"
@@ -181,7 +181,7 @@ def others_first(situation: Situation, container: V1Container, say: Say) -> str:
     now = [one for one in answers(situation) if isinstance(one, StartContainer)]
     if any(one.container["name"] == container.name for one in now):
         return ""
-    starting = [one.container["name"] for one in (*situation.busy.values(), *now) if isinstance(one, StartContainer)]
+    starting = [*situation.starting, *(one.container["name"] for one in now)]
     if starting:
         return f"{', '.join(starting)}: containers start one at a time"
     others = [one for one in situation.busy.values() if not (isinstance(one, PullImage) or is_endless(one))]
@@ -231,12 +231,8 @@ def after_ends(situation: Situation, say: Say) -> Iterator[str]:
     """Say what an end of each container would lead to, of those that run and of those that are about to run again."""
     for one in waiting_backoffs(situation):
         if one.attempt:
-            facts = situation.facts(one.container)
-            ended_at = facts.exit.finished_at if facts.exit else None
             maximum = situation.settings.max_container_restart_period
-            earned = after_restart(
-                Backoff(facts.backoff, facts.backoff_at), ended_at or situation.now, situation.now, maximum
-            )
+            earned = will_earn(situation.facts(one.container), situation.now, maximum)
             yield f"if {one.container} then ends within ten minutes, it waits {span(earned.delay or timedelta())}"
     for container in situation.everyone:
         if standing(situation, container) is Standing.UP and container_key(container.name) not in situation.busy:

@@ -20,9 +20,11 @@ from proto.temporal.requests import (
     ImagesPresent,
     MakePodDirectories,
     PodSandbox,
+    ProbeContainer,
     PulledImage,
     PullImage,
     ReadImages,
+    ReadPodRuntime,
     RemoveContainer,
     RemovePodDirectories,
     RemovePodSandbox,
@@ -49,6 +51,13 @@ from workflows.decide.termination_order import live_containers
 LOOKS: Final = 40
 """How often the core is asked at most; a pod of 20 containers comes up in fewer."""
 TERMINATED_BY_SIGTERM: Final = 143
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """What an action that goes well comes back with; many say no more than that."""
+
+    answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,57 +95,53 @@ def if_all_goes_well(situation: Situation) -> Iterator[Action]:
 
 def gone_well(ahead: Situation) -> Situation:
     """Let what is under way go well, as far as that can be foretold, and the lifecycle follow."""
-    foreseen = [action for action in ahead.busy.values() if is_foreseeable(action)]
-    for action in foreseen:
-        fold(ahead, action, answer(ahead, action))
-    ahead = replace(ahead, busy={name: action for name, action in ahead.busy.items() if not is_foreseeable(action)})
+    still: dict[str, Action] = {}
+    for name, action in ahead.busy.items():
+        if told := foretell(ahead, action):
+            fold(ahead, action, told.answer)
+        else:
+            still[name] = action
+    ahead = replace(ahead, busy=still)
     while event := lifecycle.next_event(ahead):
         lifecycle.happened(ahead, event)
     return ahead
 
 
-def is_foreseeable(action: Action) -> bool:
-    """Say whether all that matters of an action's answer is known if it goes well; what a re-read finds is not."""
-    return isinstance(
-        action,
-        (
-            AwaitPredecessor,
-            MakePodDirectories,
-            PullImage,
-            ReadImages,
-            RemoveContainer,
-            RemovePodDirectories,
-            RemovePodSandbox,
-            RunHook,
-            RunPodSandbox,
-            ShortenStop,
-            StartContainer,
-            StopContainer,
-            StopPodSandbox,
-        ),
-    )
-
-
-def answer(ahead: Situation, action: Action) -> Answer:
-    """Write the answer of an action that goes well."""
+def foretell(ahead: Situation, action: Action) -> Foretold | None:
+    """Write the answer of an action that goes well, if all that matters of it is known; what a re-read finds is not."""
     match action:
         case RunPodSandbox(attempt=attempt):
-            return PodSandbox(f"next-{attempt}", attempt, ("",), ahead.now)
+            return Foretold(PodSandbox(f"next-{attempt}", attempt, ("",), ahead.now))
         case ReadImages(images=images):
-            return ImagesPresent(dict.fromkeys(images, "next"))
+            return Foretold(ImagesPresent(dict.fromkeys(images, "next")))
         case PullImage():
-            return PulledImage("next")
-        case StartContainer(container=container, attempt=attempt, sandbox_id=sandbox_id):
-            name, running = container["name"], ContainerState.RUNNING
-            return RuntimeContainer(
-                name, f"next-{name}-{attempt}", sandbox_id, attempt, running, created_at=ahead.now, started_at=ahead.now
-            )
+            return Foretold(PulledImage("next"))
+        case StartContainer():
+            return Foretold(started(ahead, action))
         case RunHook():
-            return HookEnded(succeeded=True)
+            return Foretold(HookEnded(succeeded=True))
         case StopContainer(name=name, container_id=container_id) | ShortenStop(name=name, container_id=container_id):
-            return ended(ahead, name, container_id, TERMINATED_BY_SIGTERM)
-        case _:
+            return Foretold(ended(ahead, name, container_id, TERMINATED_BY_SIGTERM))
+        case AwaitPredecessor() | MakePodDirectories() | StopPodSandbox():
+            return Foretold(None)
+        case RemoveContainer() | RemovePodSandbox() | RemovePodDirectories():
+            return Foretold(None)
+        case ReadPodRuntime() | ProbeContainer():
             return None
+
+
+def started(ahead: Situation, start: StartContainer) -> RuntimeContainer:
+    """Write what the runtime would tell of a container that starts now."""
+    name = start.container["name"]
+    return RuntimeContainer(
+        name,
+        f"next-{name}-{start.attempt}",
+        start.sandbox_id,
+        start.attempt,
+        ContainerState.RUNNING,
+        created_at=ahead.now,
+        started_at=ahead.now,
+    )
 
 
 def ended(ahead: Situation, name: str, container_id: str, exit_code: int) -> RuntimeContainer:

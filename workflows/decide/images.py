@@ -43,13 +43,18 @@ def is_unread(situation: Situation, image: str, policy: str) -> bool:
 
 def pull_image(situation: Situation, container: V1Container) -> Iterator[Action | Wake]:
     """Pull an image, or say when it is tried again; nothing while it is under way."""
-    action, image = PullImage(situation.key, *image_asked(container)), situation.image(container)
+    action, image = pull(situation, container), situation.image(container)
     if key(action) in situation.busy:
         return
     if (at := pulls_at(image)) and at > situation.now:
         yield Wake(at, f"{image.reason}: pull {container.image} again at {at:%H:%M:%S}", key(action))
     else:
         yield action
+
+
+def pull(situation: Situation, container: V1Container) -> PullImage:
+    """Write the request that pulls a container's image."""
+    return PullImage(situation.key, *image_asked(container))
 
 
 def pulls_at(image: ImageFacts) -> datetime | None:
@@ -62,4 +67,4 @@ def pulls_at(image: ImageFacts) -> datetime | None:
 
 def image_action_key(situation: Situation, container: V1Container) -> str:
     """Say the key of the pull of a container's image."""
-    return key(PullImage(situation.key, *image_asked(container)))
+    return key(pull(situation, container))

@@ -9,7 +9,7 @@ from typing import Final
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Hook, HookOutcome, Observed
 from proto.temporal.requests import HookEnded, RunHook, RuntimeContainer, StartContainer
 from workflows.decide.actions import container_key, image_key
-from workflows.decide.backoff import Backoff, after_restart
+from workflows.decide.backoff import will_earn
 from workflows.decide.init_containers import is_init, is_sidecar
 from workflows.decide.situation import Situation, image_asked
 
@@ -38,13 +38,8 @@ def new_instance(situation: Situation, facts: ContainerFacts, seen: RuntimeConta
         remember_dead(observed, seen.name, facts, seen.sandbox_id)
         facts.last_exit = facts.exit or facts.last_exit
     if facts.exit:
-        begun_at = seen.created_at or situation.now
-        earned = after_restart(
-            Backoff(facts.backoff, facts.backoff_at),
-            facts.exit.finished_at or begun_at,
-            begun_at,
-            situation.settings.max_container_restart_period,
-        )
+        maximum = situation.settings.max_container_restart_period
+        earned = will_earn(facts, seen.created_at or situation.now, maximum)
         facts.backoff, facts.backoff_at = earned.delay, earned.since
     facts.container_id, facts.sandbox_id, facts.attempt = seen.container_id, seen.sandbox_id, seen.attempt
     facts.exit, facts.state, facts.stop_reason = None, None, ""

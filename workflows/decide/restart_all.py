@@ -19,9 +19,8 @@ from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.pod import ContainerFacts
 from proto.temporal.requests import RemoveContainer, StopContainer
-from workflows.decide import hooks
+from workflows.decide import backoff, hooks
 from workflows.decide.actions import Action, Wake, container_key
-from workflows.decide.backoff import Backoff, after_restart, starts_at
 from workflows.decide.restart import RuleAction, matching_rule
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.termination_order import live_containers, waiting_for_others
@@ -47,7 +46,7 @@ def sources(situation: Situation) -> list[str]:
 
 def restart_all(situation: Situation, asked_by: list[str]) -> Iterator[Action | Wake]:
     """Stop what lives, sidecars last, then remove every instance, the newest of those that asked for it last."""
-    at = max(starts_at(situation.facts(name)) or situation.now for name in asked_by)
+    at = max(backoff.starts_at(situation.facts(name)) or situation.now for name in asked_by)
     if at > situation.now:
         summary = f"CrashLoopBackOff: restart all containers for {asked_by[0]} at {at:%H:%M:%S}"
         yield Wake(at, summary, container_key(asked_by[0]))
@@ -91,10 +90,10 @@ def removed(situation: Situation, name: str, container_id: str) -> None:
     if facts.container_id != container_id or facts.exit is None:
         return
     asked_by = sources(situation)
-    earned = Backoff(facts.backoff, facts.backoff_at)
+    earned = backoff.earned(facts)
     if name in asked_by:
         maximum = situation.settings.max_container_restart_period
-        earned = after_restart(earned, facts.exit.finished_at or situation.now, situation.now, maximum)
+        earned = backoff.will_earn(facts, situation.now, maximum)
     observed.containers[name] = ContainerFacts(
         attempt=facts.attempt + 1,
         image=facts.image,

@@ -9,6 +9,7 @@ from kubernetes.client.models.v1_container import V1Container
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.temporal.pod import ContainerFacts, Failure, ImageFacts, NodeSettings, Observed, PodJson, PodKey
+from proto.temporal.requests import StartContainer
 from workflows.decide.actions import Action, Wake, image_key, key
 from workflows.versions import CURRENT
 
@@ -86,6 +87,11 @@ class Situation:
         """The ready sandbox's id, or an empty string."""
         sandbox = self.observed.sandbox
         return sandbox.sandbox_id if sandbox and sandbox.ready else ""
+
+    @property
+    def starting(self) -> list[str]:
+        """The containers that are just being started."""
+        return [str(one.container["name"]) for one in self.busy.values() if isinstance(one, StartContainer)]
 
     def facts(self, name: str) -> ContainerFacts:
         """What is known of a container; a fresh record for one never seen."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from proto.temporal.pod import ContainerState
-from proto.temporal.requests import StartContainer, StopContainer
+from proto.temporal.requests import StopContainer
 from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake
 from workflows.decide.grace import grace_of
@@ -53,8 +53,7 @@ def waiting_for_others(situation: Situation, names: list[str]) -> frozenset[str]
 
     One that is just being started lives.
     """
-    starting = [str(one.container["name"]) for one in situation.busy.values() if isinstance(one, StartContainer)]
-    living = {*names, *starting}
+    living = {*names, *situation.starting}
     sidecars = [one.name for one in situation.init_containers if one.name in living & situation.sidecar_names]
     others_live = not living <= situation.init_names
     return frozenset(sidecars if others_live else sidecars[:-1]).intersection(names)
