@@ -259,8 +259,9 @@ async def test_exec(asked: Target, outcome: Outcome) -> None:
 async def test_exec_sees_the_containers_variables() -> None:
     """Those with a value."""
     asked = ran(0)
+    assert isinstance(asked.runtime, Mock)
     await ExecCommand({"command": ["test", "$(A)", "$(B)"]}, asked, 2).ask()
-    asked.runtime.exec_sync.assert_awaited_once_with("web-0", ["test", "x", "$(B)"], 2)  # type: ignore[attr-defined]
+    asked.runtime.exec_sync.assert_awaited_once_with("web-0", ["test", "x", "$(B)"], 2)
 
 
 async def test_exec_that_did_not_end_or_could_not_begin() -> None:
@@ -322,7 +323,12 @@ async def test_grpc_health(answer: bytes, success: bool, said: str) -> None:
 async def test_grpc_asks_for_the_service() -> None:
     """By its name."""
     asked: list[bytes] = []
-    async with health(lambda request: asked.append(request) or b"\x08\x01") as port:  # type: ignore[func-returns-value]
+
+    def serves(request: bytes) -> bytes:
+        asked.append(request)
+        return b"\x08\x01"
+
+    async with health(serves) as port:
         await ask_health(port, "web")
     assert asked == [b"\x0a\x03web"]
 

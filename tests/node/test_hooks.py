@@ -7,6 +7,7 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,7 @@ def test_a_worker_killed_between_start_and_hook_skips_nothing(node: TempoletNode
         name = f"between-{number}"
         node.apply(hooked(name, postStart=says("hook")))
         snapshot = node.until_pod(name, lambda one: one.uid)
-        node.until(lambda uid=snapshot.uid: containers_of(node.containerd, uid), "its container made")  # type: ignore[misc]
+        node.until(partial(containers_of, node.containerd, snapshot.uid), "its container made")
         node.stop("worker", signal.SIGKILL)
         node.start("worker")
         snapshot = node.until_running(name)

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,9 +40,9 @@ def gone(node: TempoletNode, name: str, last: PodSnapshot) -> None:
     assert not list(Path("/sys/fs/cgroup").glob(f"**{node.containerd.cgroup}/**/pod{last.uid}"))
 
 
-def container_status(snapshot: PodSnapshot, index: int = 0, kind: str = "containerStatuses") -> dict[str, object]:
+def container_status(snapshot: PodSnapshot, index: int = 0, kind: str = "containerStatuses") -> dict[str, Any]:
     """One container's status out of the snapshot."""
-    found: dict[str, object] = snapshot.status[kind][index]
+    found: dict[str, Any] = snapshot.status[kind][index]
     return found
 
 
@@ -86,7 +87,7 @@ def test_a_crash_loop_counts_and_backs_off(node: TempoletNode) -> None:
     node.apply(pod_manifest("crash", "exit 3"))
     snapshot = node.until_pod("crash", lambda one: one.restarts >= 2 and one.reason == "CrashLoopBackOff")
     status = container_status(snapshot)
-    assert status["lastState"]["terminated"]["exitCode"] == 3  # type: ignore[index]
+    assert status["lastState"]["terminated"]["exitCode"] == 3
     # of dead instances only the newest stays beside the present one
     assert len(containers_of(node.containerd, snapshot.uid)) <= 3
     gone(node, "crash", snapshot)
@@ -98,7 +99,7 @@ def test_a_killed_container_comes_back_at_once(node: TempoletNode) -> None:
     first = node.until_running("killed")
     os.kill(container_pid(node.containerd, first.containers["main"].container_id), signal.SIGKILL)
     second = node.until_pod("killed", lambda one: one.ready and one.restarts == 1)
-    assert container_status(second)["lastState"]["terminated"]["exitCode"] == 137  # type: ignore[index]
+    assert container_status(second)["lastState"]["terminated"]["exitCode"] == 137
     gone(node, "killed", second)
 
 
@@ -179,7 +180,7 @@ def test_deletion_gives_the_grace_it_promises(node: TempoletNode) -> None:
     snapshot = node.until_running("graceful")
     node.remove("graceful")
     ended = node.until_pod("graceful", lambda one: one.status["containerStatuses"][0]["state"].get("terminated"))
-    assert container_status(ended)["state"]["terminated"]["exitCode"] == 0  # type: ignore[index]
+    assert container_status(ended)["state"]["terminated"]["exitCode"] == 0
     node.until(lambda: node.pod("graceful") is None, "gone")
     assert snapshot.uid == ended.uid
 

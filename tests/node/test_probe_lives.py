@@ -105,7 +105,7 @@ def test_a_failed_liveness_probe_restarts_the_container(node: TempoletNode) -> N
     inside(node, first, "/tmp").mkdir(exist_ok=True)
     inside(node, first, "/tmp/sick").write_text("I am sick\n")
     second = node.until_pod("liveness", lambda one: one.ready and one.restarts == 1)
-    assert container_status(second)["lastState"]["terminated"]["exitCode"] in (137, 143)  # type: ignore[index]
+    assert container_status(second)["lastState"]["terminated"]["exitCode"] in (137, 143)
     told = story(node, second)
     assert "container main failed its liveness probe: I am sick" in told
     stopped = next(line for line in told if line.startswith("container main stopped"))
@@ -198,7 +198,7 @@ def test_a_killed_container_is_probed_anew(node: TempoletNode) -> None:
     os.kill(container_pid(node.containerd, first.containers["main"].container_id), signal.SIGKILL)
     second = node.until_pod("again", lambda one: one.restarts == 1 and one.phase == "Running")
     assert unready(second)
-    node.until(lambda: container_status(node.until_pod("again", unready))["state"].get("running"), "running")  # type: ignore[attr-defined]
+    node.until(lambda: container_status(node.until_pod("again", unready))["state"].get("running"), "running")
     inside(node, node.until_pod("again", unready), "/ready").touch()
     gone(node, "again", node.until_running("again"))
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -71,7 +72,7 @@ class Machine:
             self._shell.wait()
             wait_until(lambda: not Path(f"/proc/{self._first}").exists(), "the namespace's end")
         for cgroup in self._cgroups:
-            wait_until(lambda at=cgroup: remove_tree(at), f"{cgroup} to be empty")  # type: ignore[misc]
+            wait_until(partial(remove_tree, cgroup), f"{cgroup} to be empty")
 
     def _start(self) -> None:
         moves = " && ".join(f"echo $$ > {cgroup}/cgroup.procs" for cgroup in self._cgroups)

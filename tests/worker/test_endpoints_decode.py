@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
@@ -48,23 +48,31 @@ def seal(key_file: Path) -> Seal:
     return Seal(KeyFile(key_file))
 
 
-def ask(endpoint: Endpoint, path: str, body: bytes, method: str = "POST", **headers: str) -> http.client.HTTPResponse:
+class Answer(NamedTuple):
+    """What came back, read to its end."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    payload: bytes
+
+
+def ask(endpoint: Endpoint, path: str, body: bytes, method: str = "POST", **headers: str) -> Answer:
     """Send one request; header names are given with _ for -."""
     connection = http.client.HTTPConnection(endpoint.address.host, endpoint.address.port, timeout=5)
     connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
-    answer.payload = answer.read()  # type: ignore[attr-defined]
+    payload = answer.read()
     connection.close()
-    return answer
+    return Answer(answer.status, answer.headers, payload)
 
 
 def decode(endpoint: Endpoint, *payloads: Payload, **headers: str) -> list[Payload]:
     """Have payloads opened as the UI does it."""
     body = json.dumps(MessageToDict(Payloads(payloads=payloads))).encode()
     answer = ask(endpoint, f"/{TOKEN}/decode", body, **{"X-Namespace": "tempolet", "Origin": UI, **headers})
-    assert answer.status == 200, answer.payload  # type: ignore[attr-defined]
+    assert answer.status == 200, answer.payload
     assert answer.headers["Access-Control-Allow-Origin"] == headers.get("Origin", UI)
-    return list(ParseDict(json.loads(answer.payload), Payloads()).payloads)  # type: ignore[attr-defined]
+    return list(ParseDict(json.loads(answer.payload), Payloads()).payloads)
 
 
 def test_the_ui_gets_its_payloads_opened(endpoint: Endpoint, seal: Seal) -> None:
@@ -97,7 +105,7 @@ def test_a_rotated_key_is_found_without_a_restart(endpoint: Endpoint, key_file: 
 def test_nothing_is_encoded_to_nothing(endpoint: Endpoint, body: bytes) -> None:
     """The CLI asks so before a query without an argument."""
     answer = ask(endpoint, f"/{TOKEN}/encode", body, **{"X-Namespace": "tempolet"})
-    assert (answer.status, json.loads(answer.payload)) == (200, {})  # type: ignore[attr-defined]
+    assert (answer.status, json.loads(answer.payload)) == (200, {})
 
 
 @pytest.mark.parametrize("origin", [f"http://{name}:8233" for name in ("127.0.0.1", "localhost", "[::1]")])
@@ -141,7 +149,7 @@ def test_nobody_else_gets_anything(
     body = json.dumps(MessageToDict(Payloads(payloads=[seal.close(PLAIN, "tempolet", WORKFLOW_ID)]))).encode()
     answer = ask(endpoint, path, body, method, **headers)
     assert answer.status == status
-    assert b"hello" not in answer.payload  # type: ignore[attr-defined]
+    assert b"hello" not in answer.payload
     if headers.get("Origin") != UI:
         assert answer.headers["Access-Control-Allow-Origin"] is None
 

@@ -29,11 +29,7 @@ async def test_a_crash_loop_is_explained_and_skipped(node: Node, client: Client,
     """Explained with its remedy; the remedy works, says what it did, and the history tells who asked."""
     name = f"default/{node.name}"
     pod = pod_json(name=node.name)
-    handle = await node.start(pod, SLOW)
-    for restarts in (0, 1):
-        await node.until(pod, lambda one, wanted=restarts: one.ready and one.restarts == wanted)  # type: ignore[misc]
-        await node.exits(handle, "web", 1)
-    await node.until(pod, lambda one: one.reason == "CrashLoopBackOff")
+    handle = await node.crash_loop(pod, SLOW)
     await listed(client, node, 1)
     code, out, _ = await tempolet("explain", name)
     assert code == Exit.DONE

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -91,12 +92,17 @@ def test_a_fault_that_health_names_ends_the_same_way(machine: Machine, stand_in:
     (folder / "ill").unlink()
 
 
+def has_restarted(machine: Machine, unit: str, times: int) -> bool:
+    """Say whether systemd has started a unit again so many times."""
+    return machine.show(unit)["NRestarts"] == str(times)
+
+
 def test_a_killed_process_is_started_again(machine: Machine, stand_in: tuple[str, Path]) -> None:
     """Restart=always, at once and without a limit of tries."""
     unit, _ = stand_in
     for turn in range(1, 7):
         os.kill(machine.pid(unit), signal.SIGKILL)
-        wait_until(lambda turn=turn: machine.show(unit)["NRestarts"] == str(turn), f"restart {turn}")  # type: ignore[misc]
+        wait_until(partial(has_restarted, machine, unit, turn), f"restart {turn}")
         wait_until(lambda: machine.show(unit)["SubState"] == "running", "the new process")
 
 

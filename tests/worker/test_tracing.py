@@ -54,7 +54,7 @@ class Runtime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  # gen
 async def collector() -> AsyncIterator[tuple[Collector, str]]:
     """Serve a collector and give its address."""
     kept, server = Collector(), grpc.aio.server()
-    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(kept, server)  # type: ignore[no-untyped-call]
+    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(kept, server)  # type: ignore[no-untyped-call]  # generated without types
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     yield kept, f"127.0.0.1:{port}"

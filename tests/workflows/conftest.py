@@ -5,6 +5,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -44,6 +45,11 @@ def pod_json(name: str = "web", **spec: Any) -> PodJson:
 def container(name: str, **more: Any) -> dict[str, Any]:
     """Write one container."""
     return {"name": name, "image": "busybox:1", "imagePullPolicy": "IfNotPresent", **more}
+
+
+def is_ready_after(restarts: int, snapshot: PodSnapshot) -> bool:
+    """Say whether a pod is ready again after so many restarts."""
+    return snapshot.ready and snapshot.restarts == restarts
 
 
 @dataclass
@@ -97,6 +103,15 @@ class Node:
         ended = self.runtime.live()[name]
         self.runtime.end(ended.container_id, exit_code)
         await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=(ended.container_id,)))
+
+    async def crash_loop(self, pod: PodJson, settings: NodeSettings) -> WorkflowHandle[Any, PodOutcome]:
+        """Start a pod whose container web crashes twice, each time once it is ready, until it waits in a back-off."""
+        handle = await self.start(pod, settings)
+        for restarts in (0, 1):
+            await self.until(pod, partial(is_ready_after, restarts))
+            await self.exits(handle, "web", 1)
+        await self.until(pod, lambda one: one.reason == "CrashLoopBackOff")
+        return handle
 
     async def delete(self, handle: WorkflowHandle[Any, PodOutcome]) -> PodOutcome:
         """Remove the manifest and wait for the end."""

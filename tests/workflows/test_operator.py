@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
 from proto.temporal.operator import BackoffsSkipped, Explanation, SentenceKind, SkipBackoff
-from proto.temporal.pod import NodeSettings, PodJson, PodOutcome
+from proto.temporal.pod import NodeSettings, PodOutcome
 from proto.temporal.signals import DeletionRequested, RuntimeChanged
 from tests.workflows.conftest import Node, container, pod_json
 from worker.commands.asking import ask
@@ -33,16 +33,6 @@ async def refusal(handle: Handle, name: str = "") -> tuple[str, str]:
     return refused.value.cause.type or "", refused.value.cause.message
 
 
-async def loops(node: Node, pod: PodJson) -> Handle:
-    """Start a pod and crash its container twice."""
-    handle = await node.start(pod, SLOW)
-    for restarts in (0, 1):
-        await node.until(pod, lambda one, wanted=restarts: one.ready and one.restarts == wanted)  # type: ignore[misc]
-        await node.exits(handle, "web", 1)
-    await node.until(pod, lambda one: one.reason == "CrashLoopBackOff")
-    return handle
-
-
 async def explained(handle: Handle, kind: SentenceKind) -> list[str]:
     """Ask for an explanation; give its sentences of one kind."""
     answer = await handle.query(names.EXPLAIN, result_type=Explanation)
@@ -52,7 +42,7 @@ async def explained(handle: Handle, kind: SentenceKind) -> list[str]:
 async def test_a_crash_loop_is_skipped_at_once(node: Node) -> None:
     """It runs again without its ten seconds, and the next wait is twenty."""
     pod = pod_json()
-    handle = await loops(node, pod)
+    handle = await node.crash_loop(pod, SLOW)
     answer = await skip(handle)
     (one,) = answer.skipped
     assert (answer.operator, str(one)) == ("root@node-1", "CrashLoopBackOff: restart 2 of web")
@@ -95,7 +85,7 @@ async def test_a_refused_skip_leaves_no_trace(node: Node) -> None:
 async def test_a_skip_and_a_deletion_at_once(node: Node) -> None:
     """Whichever comes first, both are answered and the pod goes."""
     pod = pod_json()
-    handle = await loops(node, pod)
+    handle = await node.crash_loop(pod, SLOW)
     wish = handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
     answer, _ = await asyncio.gather(skip(handle), wish, return_exceptions=True)
     assert isinstance(answer, BackoffsSkipped | WorkflowUpdateFailedError)
@@ -107,7 +97,7 @@ async def test_a_skip_and_a_deletion_at_once(node: Node) -> None:
 async def test_a_skip_is_not_lost_in_a_continued_run(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that is about to be continued answers it, and the next one starts the container."""
     pod = pod_json()
-    handle = await loops(node, pod)
+    handle = await node.crash_loop(pod, SLOW)
     monkeypatch.setattr("workflows.pod.SIGNALS_A_RUN", 8)
     newest: Handle = node.client.get_workflow_handle(handle.id, result_type=PodOutcome)
     known = RuntimeChanged("event", exited=tuple(node.runtime.containers))
@@ -141,7 +131,7 @@ async def test_a_pod_says_what_it_waits_for(node: Node) -> None:
 async def test_a_crash_loop_says_when_and_what_can_be_done(node: Node) -> None:
     """The timer's own time, the end that earned it, and the command."""
     pod = pod_json()
-    handle = await loops(node, pod)
+    handle = await node.crash_loop(pod, SLOW)
     answer = await handle.query(names.EXPLAIN, result_type=Explanation)
     (wait,) = [one for one in answer.sentences if one.kind is SentenceKind.WAITS]
     assert (wait.text, wait.about) == ("CrashLoopBackOff: restart 2 of web", "container/web")

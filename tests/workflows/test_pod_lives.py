@@ -1,8 +1,10 @@
 """Does PodWorkflow lead a pod through each kind of life, and leave nothing behind?"""
 
 import asyncio
+from typing import Any
 
 import pytest
+from temporalio.client import WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
@@ -242,7 +244,7 @@ async def test_a_long_history_is_continued_as_new(node: Node) -> None:
     assert len(node.runtime.named(names.RUN_POD_SANDBOX)) == 1
 
 
-async def fresh(node: Node, pod: PodJson):  # type: ignore[no-untyped-def] # noqa: ANN201 - the SDK's generic handle
+async def fresh(node: Node, pod: PodJson) -> WorkflowHandle[Any, Any]:
     """A handle on the newest run."""
     meta = pod["metadata"]
     return node.client.get_workflow_handle(

@@ -107,7 +107,7 @@ def pods(  # noqa: PLR0917 - one parameter an option, as typer wants it
 def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there were several.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All pods of this name, oldest first.")] = False,  # noqa: FBT002
+    every: Annotated[bool, typer.Option("--all", help="All pods of this name, oldest first.")] = False,  # noqa: FBT002 - an option
     root_dir: RootDir = None,
     own_config: OwnConfig = None,
     name: NodeName = None,
@@ -157,7 +157,7 @@ def skip_backoff(  # noqa: PLR0917 - one parameter an option, as typer wants it
 @app.command(short_help="Replay live or exported histories against this code.")
 def replay(  # noqa: PLR0917 - one parameter an option, as typer wants it
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Exported histories.")] = None,
-    live: Annotated[bool, typer.Option("--live", help="The histories of this node's open pods.")] = False,  # noqa: FBT002
+    live: Annotated[bool, typer.Option("--live", help="The histories of this node's open pods.")] = False,  # noqa: FBT002 - an option
     root_dir: RootDir = None,
     own_config: OwnConfig = None,
     name: NodeName = None,

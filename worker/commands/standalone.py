@@ -65,7 +65,7 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
 def down(
     state_dir: StateDir = None,
     run_dir: RunDir = None,
-    purge: Annotated[bool, typer.Option("--purge", help="Remove the node's state too.")] = False,  # noqa: FBT002
+    purge: Annotated[bool, typer.Option("--purge", help="Remove the node's state too.")] = False,  # noqa: FBT002 - an option
 ) -> int:
     """Stop the node: its pods in order, then everything that `up` started; leaves nothing in the kernel."""
     from worker.standalone.down import down as take_down

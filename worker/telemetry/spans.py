@@ -81,7 +81,7 @@ class _SendingCalls(client.OutboundInterceptor):
 class _Working(worker.Interceptor):
     """What is done with it: a point in the workflow, and a span for each activity."""
 
-    def intercept_activity(self, next: worker.ActivityInboundInterceptor) -> worker.ActivityInboundInterceptor:  # noqa: A002
+    def intercept_activity(self, next: worker.ActivityInboundInterceptor) -> worker.ActivityInboundInterceptor:  # noqa: A002 - the SDK's
         return _WorkingActivity(next)
 
     def workflow_interceptor_class(

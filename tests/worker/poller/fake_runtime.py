@@ -139,7 +139,7 @@ class FakeRuntime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  #
         finally:
             self.readers.discard(queue)
 
-    async def StopContainer(self, request: cri.StopContainerRequest, _: Any) -> cri.StopContainerResponse:  # noqa: N802
+    async def StopContainer(self, request: cri.StopContainerRequest, _: Any) -> cri.StopContainerResponse:  # noqa: N802 - CRI's name
         """Stop at once."""
         self.stopped.append(f"{request.container_id} within {request.timeout}")
         self.end(request.container_id)
