@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from activities.environment import expand
 from activities.network import on_host_network, pod_hostname, port_mappings
+from activities.stop_signals import cri_signal
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources import ContainerResources
 from proto.temporal.pod import PodKey
@@ -129,6 +130,7 @@ def container_config(inputs: ContainerInputs) -> cri.ContainerConfig:
         stdin=bool(container.get("stdin")),
         stdin_once=bool(container.get("stdinOnce")),
         tty=bool(container.get("tty")),
+        stop_signal=cri_signal((container.get("lifecycle") or {}).get("stopSignal") or ""),
         linux=_linux_container(inputs),
     )
 

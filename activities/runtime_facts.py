@@ -16,6 +16,7 @@ from activities.errors import CriError, Remedy, translated
 from activities.heartbeat import heartbeating
 from activities.network import sandbox_ips
 from activities.node_services import NodeServices
+from activities.stop_signals import signal_name
 from activities.termination_messages import termination_message
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal import names
@@ -107,6 +108,7 @@ async def runtime_container(status: cri.ContainerStatus, sandbox_id: str) -> Run
         exit_code=status.exit_code if ended else None,
         reason=status.reason,
         message=await asyncio.to_thread(termination_message, status) if ended else status.message,
+        stop_signal=signal_name(status.stop_signal),
     )
 
 

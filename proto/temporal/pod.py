@@ -76,6 +76,8 @@ class NodeSettings:
     image_backoff_initial: timedelta = timedelta(seconds=10)
     image_backoff_max: timedelta = timedelta(seconds=300)
     host_ips: tuple[str, ...] = ()
+    container_stop_signals: bool = False
+    """The feature gate ContainerStopSignals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,8 @@ class ContainerFacts:
     """Digest or id as status.imageID shows it."""
     image: str = ""
     """The image's name as the runtime reports it."""
+    stop_signal: str = ""
+    """What the runtime says that it stops it with; empty where it says nothing (containerd before 2.3)."""
     created_at: datetime | None = None
     started_at: datetime | None = None
     exit: Exit | None = None

@@ -146,6 +146,8 @@ class RuntimeContainer:
     message: str = ""
     adopted: bool = False
     """Answer of StartContainer: an earlier try had made it already."""
+    stop_signal: str = ""
+    """In the API's words; empty where the runtime does not say."""
 
 
 @dataclass(frozen=True, slots=True)

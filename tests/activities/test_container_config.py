@@ -11,6 +11,7 @@ from activities.container_config import (
     container_hash,
     sandbox_config,
 )
+from activities.stop_signals import signal_name
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources import ContainerResources
 from proto.temporal.pod import PodKey
@@ -181,3 +182,20 @@ def test_inputs_do_not_show_the_environment() -> None:
         environment={"TOKEN": "s3cret"},
     )
     assert "s3cret" not in repr(inputs)
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "signal"),
+    [
+        pytest.param({"stopSignal": "SIGRTMIN+3"}, cri.SIGRTMINPLUS3, id="asked"),
+        pytest.param({"preStop": {"sleep": {"seconds": 1}}}, cri.RUNTIME_DEFAULT, id="left-to-the-image"),
+    ],
+)
+def test_the_stop_signal_reaches_the_runtime(lifecycle: dict[str, Any], signal: int) -> None:
+    """As CRI names it."""
+    assert built_container(lifecycle=lifecycle).stop_signal == signal
+
+
+def test_a_signal_that_this_release_does_not_know_is_none() -> None:
+    """A newer runtime may tell of one."""
+    assert signal_name(cri.ContainerStatus.FromString(b"\x98\x01\xe7\x07").stop_signal) == ""

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
-from proto.temporal.pod import ContainerFacts, ContainerState, Exit, ImageFacts, Lifecycle
-from tests.decide.situations import IMAGE, at, done, down, pod, situation, up
+from proto.temporal.pod import ContainerFacts, ContainerState, Exit, ImageFacts, Lifecycle, NodeSettings
+from tests.decide.situations import IMAGE, Around, at, done, down, pod, situation, up
 from workflows.decide.status import pod_status
 
 HERE = f"{IMAGE} IfNotPresent"
@@ -189,3 +189,19 @@ def test_an_end_in_full() -> None:
     assert end
     assert (end.exit_code, end.reason, end.container_id) == (3, "Error", "containerd://web-0")
     assert (end.started_at, end.finished_at) == (at(-60), at(-2))
+
+
+@pytest.mark.parametrize(
+    ("gate", "told", "shown"),
+    [
+        pytest.param(True, "SIGUSR1", "SIGUSR1", id="as-the-runtime-tells-it"),
+        pytest.param(True, "", None, id="a-runtime-that-does-not-say"),
+        pytest.param(False, "SIGUSR1", None, id="not-without-the-gate"),
+    ],
+)
+def test_the_stop_signal(*, gate: bool, told: str, shown: str | None) -> None:
+    """status.containerStatuses[].stopSignal is the runtime's word, behind the gate ContainerStopSignals."""
+    around = Around(settings=NodeSettings(container_stop_signals=gate))
+    status = pod_status(situation(pod(), around, containers={"web": up(stop_signal=told)}))
+    assert status.container_statuses
+    assert status.container_statuses[0].stop_signal == shown

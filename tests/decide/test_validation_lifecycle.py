@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from activities.stop_signals import cri_signal, signal_name
+from proto.cri.v1 import api_pb2 as cri
 from tests.decide.pods import Pod, container, pod
 from workflows.decide.defaults import default_pod
 from workflows.decide.supported import POD
@@ -94,8 +96,72 @@ def test_hooks(given: Pod, faults: list[str]) -> None:
     assert list(validate_pod(default_pod(read.content))) == faults
 
 
-def test_stop_signals_are_refused() -> None:
-    """They need a feature gate that is off."""
-    assert read_structure(container(lifecycle={"stopSignal": "SIGUSR1"}), POD).not_yet == (
-        f"{C0}.stopSignal: not supported yet",
-    )
+def stopping(signal: str, os: dict[str, Any] | None = None, **spec: Any) -> Pod:
+    """Give the container a stop signal, and the pod an operating system."""
+    made = container(lifecycle={"stopSignal": signal})
+    made["spec"] |= spec if os is None else {"os": os, **spec}
+    return made
+
+
+LINUX = {"name": "linux"}
+
+
+@pytest.mark.parametrize(
+    ("given", "faults"),
+    [
+        pytest.param(stopping("SIGUSR1", LINUX), [], id="a-signal-of-linux"),
+        pytest.param(stopping("SIGRTMIN+15", LINUX), [], id="a-real-time-signal"),
+        pytest.param(stopping("SIGRTMAX-14", LINUX), [], id="a-real-time-signal-counted-down"),
+        pytest.param(
+            stopping("SIGTERM"),
+            [f"{C0}.stopSignal: Forbidden: may not be set for containers with empty `spec.os.name`"],
+            id="no-operating-system",
+        ),
+        pytest.param(
+            stopping("SIGTERM", {}), ["spec.os.name: Required value"], id="an-operating-system-without-a-name"
+        ),
+        pytest.param(
+            stopping("SIGUSR1", {"name": "windows"}),
+            [f'{C0}.stopSignal: Unsupported value: "SIGUSR1": supported values: "SIGKILL", "SIGTERM"'],
+            id="windows-knows-two",
+        ),
+        pytest.param(stopping("SIGKILL", {"name": "windows"}), [], id="a-signal-of-windows"),
+        pytest.param(
+            stopping("SIGUSR1", {"name": "plan9"}),
+            ['spec.os: Unsupported value: "plan9": supported values: "linux", "windows"'],
+            id="another-operating-system",
+        ),
+        pytest.param(
+            pod(
+                initContainers=[{"name": "first", "image": "busybox", "lifecycle": {"stopSignal": "SIGINT"}}], os=LINUX
+            ),
+            [
+                (
+                    "spec.initContainers[0].lifecycle: Forbidden: may not be set for init containers without"
+                    " restartPolicy=Always"
+                )
+            ],
+            id="an-init-container-has-none",
+        ),
+    ],
+)
+def test_stop_signals(given: Pod, faults: list[str]) -> None:
+    """As the API judges them where the gate is on."""
+    read = read_structure(given, POD)
+    assert (read.faults, read.not_yet) == ((), ())
+    assert list(validate_pod(default_pod(read.content))) == faults
+
+
+@pytest.mark.parametrize("signal", ["", "USR1", "sigusr1", "SIGRTMIN+16", "SIGRTMAX-15", "10"])
+def test_what_is_no_signal(signal: str) -> None:
+    """A typing error is refused, and all that there are are named."""
+    (fault,) = validate_pod(default_pod(stopping(signal, LINUX)))
+    assert fault.startswith(f'{C0}.stopSignal: Unsupported value: "{signal}": supported values: "SIGABRT", "SIGALRM"')
+    assert fault.count("SIG") - signal.count("SIG") == 65
+
+
+def test_every_signal_is_known_to_cri() -> None:
+    """What is let through can be asked of the runtime, and comes back by the same name."""
+    (fault,) = validate_pod(default_pod(stopping("none", LINUX)))
+    names = fault.partition("supported values: ")[2].replace('"', "").split(", ")
+    assert [signal_name(cri.Signal.Value(cri_signal(one) or "")) for one in names] == names

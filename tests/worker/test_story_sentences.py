@@ -13,6 +13,8 @@ from tests.worker.story_recorder import POD, RUN_SANDBOX, START, START_WEB, Reco
 from worker.commands.sentences import ACTIVITIES, SIGNALS, UPDATES
 from workflows.calls import CALLS
 
+USR1 = requests.StartContainer(POD, "s1", 0, "sha256:1", {"name": "web", "lifecycle": {"stopSignal": "SIGUSR1"}}, {})
+
 
 @pytest.fixture
 def recorded() -> Recorder:
@@ -34,6 +36,21 @@ def recorded() -> Recorder:
             seen(exit_code=0, reason="Completed"),
             ["container web started (1.00 s)", "container web ended: exit 0 Completed"],
             id="ended-at-once",
+        ),
+        pytest.param(
+            names.START_CONTAINER,
+            USR1,
+            seen(),
+            [
+                (
+                    "container web started (1.00 s); the runtime takes no notice of its stopSignal SIGUSR1:"
+                    " its image's, or SIGTERM will stop it"
+                )
+            ],
+            id="a-stop-signal-unheard",
+        ),
+        pytest.param(
+            names.START_CONTAINER, USR1, seen(stop_signal="SIGUSR1"), ["container web started (1.00 s)"], id="one-heard"
         ),
         pytest.param(
             names.RUN_POD_SANDBOX,

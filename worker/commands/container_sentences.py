@@ -36,8 +36,17 @@ def started(told: Told, done: Done) -> Iterator[str]:
     why = restart_words(known, asked, done.at) if seen.attempt and seen.container_id != known.container_id else ""
     new_instance(told, known, seen)
     known.sandbox_id, known.spec = asked.sandbox_id, asked.container
-    yield f"container {seen.name} started{again} ({seconds(done.took)}){why}"
+    yield f"container {seen.name} started{again} ({seconds(done.took)}){why}{unheard_signal(asked, seen)}"
     yield from ends(told, [seen])
+
+
+def unheard_signal(asked: StartContainer, seen: RuntimeContainer) -> str:
+    """Say that the runtime takes no notice of the stop signal that was asked for."""
+    wanted = (asked.container.get("lifecycle") or {}).get("stopSignal", "")
+    if wanted in ("", seen.stop_signal):
+        return ""
+    instead = seen.stop_signal or "its image's, or SIGTERM"
+    return f"; the runtime takes no notice of its stopSignal {wanted}: {instead} will stop it"
 
 
 def new_instance(told: Told, known: Instances, seen: RuntimeContainer) -> None:

@@ -24,18 +24,23 @@ from worker.poller.static_pod import (
     place_static_pod,
     static_pod_name,
 )
+from worker.settings.feature_gates import STOP_SIGNALS_GATE, FeatureGates
 from workflows.decide.defaults import default_pod
 from workflows.decide.supported import POD
 from workflows.decide.validation.field_errors import invalid, required
+from workflows.decide.validation.lifecycle import stop_signals
 from workflows.decide.validation.pod import validate_pod
 from workflows.decide.validation.structure import read_structure
 
+DEFAULT_GATES: Final = FeatureGates()
 _MOST_MESSAGES: Final = 20
 _CHUNK: Final = 64 * 1024
 _LONGEST_NAME: Final = 253  # characters; what is longer is no name of a pod
 
 
-def read_manifest(path: Path, data: bytes, node_name: str, now: datetime) -> StaticPod | Refused:
+def read_manifest(
+    path: Path, data: bytes, node_name: str, now: datetime, *, gates: FeatureGates = DEFAULT_GATES
+) -> StaticPod | Refused:
     """Read one manifest; `now` becomes the annotation of when it was seen."""
     try:
         document = read_document(data)
@@ -44,6 +49,7 @@ def read_manifest(path: Path, data: bytes, node_name: str, now: datetime) -> Sta
     if wrong := _not_a_pod(document):
         return Refused(path, "NotAPod", wrong)
     found = _judge(path, document, node_name, now)
+    found = _admit(found, gates) if isinstance(found, StaticPod) else found
     return replace(found, pod=_pod_named(document, node_name)) if isinstance(found, Refused) else found
 
 
@@ -62,6 +68,21 @@ def _judge(path: Path, document: dict[str, Any], node_name: str, now: datetime) 
         return _refused(path, "InvalidPod", (*faults, *structure.not_yet))
     if structure.not_yet:
         return _refused(path, "NotSupportedYet", structure.not_yet)
+    return placed
+
+
+def _admit(placed: StaticPod, gates: FeatureGates) -> StaticPod | Refused:
+    """Refuse a valid pod that this node does not run: of another system, or one that needs a gate which is off.
+
+    A kubelet lets the field of a gate that is off do nothing, in silence.
+    """
+    spec = placed.pod["spec"]
+    if "os" in spec and (name := spec["os"]["name"]) != "linux":
+        message = f'spec.os.name: this node runs Linux, and not what a pod for "{name}" needs'
+        return _refused(placed.path, "PodOSNotSupported", (message,))  # pkg/kubelet/lifecycle/predicate.go
+    if (found := tuple(stop_signals(spec))) and not gates.enabled(STOP_SIGNALS_GATE):
+        needs = f"needs the feature gate {STOP_SIGNALS_GATE}, which is off"
+        return _refused(placed.path, "FeatureGateOff", tuple(f"{one}: {needs}" for one in found))
     return placed
 
 

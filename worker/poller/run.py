@@ -38,6 +38,7 @@ from worker.poller.runtime.watch import RuntimeWatch, Surroundings
 from worker.poller.sources import ManifestSource
 from worker.poller.static_pod import Refused, StaticPod
 from worker.service import Service
+from worker.settings.feature_gates import STOP_SIGNALS_GATE
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
 
@@ -109,6 +110,7 @@ class Poller:
         settings = NodeSettings(
             max_container_restart_period=config.max_container_restart_period,
             host_ips=config.node_ips or default_addresses(),
+            container_stop_signals=config.feature_gates.enabled(STOP_SIGNALS_GATE),
         )
         self._lister = PodLister(self._workflows, node, settings, self._book.set_start)
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)
@@ -217,7 +219,7 @@ class Poller:
         }
 
     def _read(self, path: Path, data: bytes, now: datetime) -> StaticPod | Refused:
-        return read_manifest(path, data, self._config.node_name, now)
+        return read_manifest(path, data, self._config.node_name, now, gates=self._config.feature_gates)
 
     def _show(self, runtime: NodeRuntime | None) -> None:
         """Say in one line how things are, in `systemctl status`."""

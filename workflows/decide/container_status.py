@@ -47,7 +47,13 @@ def container_status(situation: Situation, container: V1Container) -> V1Containe
         started=is_started(situation, container),
         state=state,
         last_state=last,
+        stop_signal=stop_signal(situation, facts),
     )
+
+
+def stop_signal(situation: Situation, facts: ContainerFacts) -> str | None:
+    """Say what the runtime stops the container with, where the gate ContainerStopSignals is on and the runtime tells."""
+    return facts.stop_signal or None if situation.settings.container_stop_signals else None
 
 
 def container_uri(container_id: str) -> str | None:

@@ -11,6 +11,7 @@ from proto.kubernetes.quantity import canonical_quantity, parse_quantity
 from proto.temporal.pod import PodJson
 
 TERMINATION_MESSAGE_PATH: Final = "/dev/termination-log"
+HOOKS: Final = ("postStart", "preStop")
 _GRACE_SECONDS: Final = 30
 _LONGEST_REFERENCE: Final = 1024  # a name has at most 255 characters, a tag 128
 _MILLI: Final = 10**6  # in billionths
@@ -67,7 +68,7 @@ def _container(container: dict[str, Any], *, host_network: bool) -> dict[str, An
             filled[probe] = _probe(filled[probe])
     if "lifecycle" in filled:
         hooks = filled["lifecycle"]
-        filled["lifecycle"] = {hook: _handler(hooks[hook]) for hook in hooks}
+        filled["lifecycle"] = {field: _handler(hooks[field]) if field in HOOKS else hooks[field] for field in hooks}
     return filled
 
 

@@ -46,6 +46,7 @@ def new_instance(situation: Situation, facts: ContainerFacts, seen: RuntimeConta
     facts.skipped_at, facts.probes = None, {}
     facts.post_start = facts.pre_stop = None
     facts.created_at = facts.started_at = None
+    facts.stop_signal = ""
     facts.failure_reason = facts.failure_message = ""
     facts.failed_at = None
     observed.failures.pop(container_key(seen.name), None)
@@ -62,6 +63,7 @@ def instance_seen(situation: Situation, facts: ContainerFacts, seen: RuntimeCont
     """Write down the state of the newest instance."""
     facts.image = seen.image or facts.image
     facts.image_ref = seen.image_ref or facts.image_ref
+    facts.stop_signal = seen.stop_signal or facts.stop_signal
     facts.created_at = seen.created_at or facts.created_at
     facts.started_at = seen.started_at or facts.started_at
     if facts.exit is not None:

@@ -44,7 +44,7 @@ def container_slice(pod: PodJson, name: str) -> PodJson:
     """Cut one container's own part, of its hooks only what is written onto it; raises KeyError for an unknown name."""
     cut = dict(own_part(pod, name))
     if lifecycle := cut.pop("lifecycle", None):
-        kept = _cut(lifecycle, (Hook.PRE_STOP,))
+        kept = _cut(lifecycle, (Hook.PRE_STOP, "stopSignal"))
         cut |= {"lifecycle": kept} if kept else {}
     return cut
 

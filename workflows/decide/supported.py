@@ -162,7 +162,7 @@ LIFECYCLE_HANDLER: Final[Fields] = {
 LIFECYCLE: Final[Fields] = {
     "postStart": runs(Kind.OBJECT, LIFECYCLE_HANDLER),
     "preStop": runs(Kind.OBJECT, LIFECYCLE_HANDLER),
-    "stopSignal": not_yet(Kind.STRING),
+    "stopSignal": runs(Kind.STRING),  # behind the gate ContainerStopSignals: `validation.lifecycle`
 }
 
 CONTAINER: Final[Fields] = {
@@ -244,7 +244,7 @@ SPEC: Final[Fields] = {
     "readinessGates": only_empty(Kind.OBJECTS),
     "enableServiceLinks": runs(Kind.BOOLEAN),
     "evictionResponders": only_empty(Kind.OBJECTS),
-    "os": not_yet(Kind.OBJECT),
+    "os": runs(Kind.OBJECT, {"name": runs(Kind.STRING)}),
 }
 
 POD: Final[Fields] = {

@@ -9,17 +9,28 @@ from hypothesis import strategies as st
 
 from worker.poller.manifest import read_manifest
 from worker.poller.static_pod import Refused, StaticPod
+from worker.settings.feature_gates import set_gates
 
 PATH = Path("/etc/kubernetes/manifests/web.yaml")
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HEAD = b"apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
 POD = HEAD + b"spec:\n  containers:\n  - name: web\n    image: busybox:1\n"
+STOP_SIGNAL = b"    lifecycle: {stopSignal: SIGINT}\n  os: {name: linux}\n"
 BOMB = b"".join(b"%c: &%c [%s]\n" % (key, key, b",".join([b"*%c" % (key - 1)] * 9)) for key in b"bcdefghij")
 
 
 def read(data: bytes) -> StaticPod | Refused:
     """Read a manifest on node n1."""
     return read_manifest(PATH, data, "n1", NOW)
+
+
+def test_a_stop_signal_with_its_gate() -> None:
+    """It is taken as it is; a pod for Linux needs no gate."""
+    on = set_gates({"ContainerStopSignals": True})
+    pod = read_manifest(PATH, POD + STOP_SIGNAL, "n1", NOW, gates=on)
+    assert isinstance(pod, StaticPod)
+    assert pod.pod["spec"]["containers"][0]["lifecycle"] == {"stopSignal": "SIGINT"}
+    assert isinstance(read(POD + b"  os: {name: linux}\n"), StaticPod)
 
 
 def test_a_pod() -> None:
@@ -182,6 +193,18 @@ def test_other_ways_to_write_it(same: bytes) -> None:
             "NotSupportedYet",
             "spec.containers[0].envFrom: not supported yet; spec.volumes: not supported yet",
             id="not-supported-yet",
+        ),
+        pytest.param(
+            POD + b"  os: {name: windows}\n",
+            "PodOSNotSupported",
+            'spec.os.name: this node runs Linux, and not what a pod for "windows" needs',
+            id="another-operating-system",
+        ),
+        pytest.param(
+            POD + STOP_SIGNAL,
+            "FeatureGateOff",
+            "spec.containers[0].lifecycle.stopSignal: needs the feature gate ContainerStopSignals, which is off",
+            id="a-stop-signal-without-its-gate",
         ),
         pytest.param(
             POD + b"    tty: 1\n    volumeMounts: [{name: a}]\n",

@@ -21,21 +21,23 @@ _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 
 
-def validate_containers(containers: Sequence[Container], path: str, *, grace: int) -> Iterator[str]:
-    """Judge the containers; a host port belongs to one of them; `grace` is the pod's, in seconds."""
+def validate_containers(
+    containers: Sequence[Container], path: str, *, grace: int, os: str | None = None
+) -> Iterator[str]:
+    """Judge the containers; a host port belongs to one of them; `grace` is the pod's, in seconds, `os` its spec.os.name."""
     if not containers:
         yield required(path)
     taken: set[str] = set()
     for index, container in enumerate(containers):
         yield from _container(container, f"{path}[{index}]")
         yield from _unique_name(container, f"{path}[{index}]", taken)
-        yield from validate_lifecycle(container, f"{path}[{index}]", grace=grace)
+        yield from validate_lifecycle(container, f"{path}[{index}]", grace=grace, os=os)
         yield from validate_probes(container, f"{path}[{index}]")
     yield from _host_port_conflicts(containers, path)
 
 
 def validate_init_containers(
-    containers: Sequence[Container], others: Sequence[Container], path: str, *, grace: int
+    containers: Sequence[Container], others: Sequence[Container], path: str, *, grace: int, os: str | None = None
 ) -> Iterator[str]:
     """Judge the init containers; `others` share their names but not their ports, as if all of them ran one by one."""
     taken = {name for other in others if (name := other.get("name"))}
@@ -44,7 +46,7 @@ def validate_init_containers(
         yield from _unique_name(container, f"{path}[{index}]", taken)
         yield from _host_port_conflicts([container], path, first=index)
         if container.get("restartPolicy") == "Always":
-            yield from validate_lifecycle(container, f"{path}[{index}]", grace=grace)
+            yield from validate_lifecycle(container, f"{path}[{index}]", grace=grace, os=os)
             yield from validate_probes(container, f"{path}[{index}]")
         else:
             yield from refuse_lifecycle(container, f"{path}[{index}]")

@@ -19,6 +19,7 @@ _LONGEST_DEADLINE: Final = 2**31 - 1  # seconds
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
+_OPERATING_SYSTEMS: Final = ("linux", "windows")
 _OPERATORS: Final = ("Equal", "Exists")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _UID: Final = re.compile(r"[A-Za-z0-9]([-._A-Za-z0-9]{0,126}[A-Za-z0-9])?", re.ASCII)
@@ -55,8 +56,9 @@ def _metadata(metadata: Mapping[str, Any]) -> Iterator[str]:
 def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
     containers, init = spec.get("containers", ()), spec.get("initContainers", ())
     grace = spec["terminationGracePeriodSeconds"]
-    yield from validate_containers(containers, "spec.containers", grace=grace)
-    yield from validate_init_containers(init, containers, "spec.initContainers", grace=grace)
+    os = spec["os"].get("name", "") if "os" in spec else None
+    yield from validate_containers(containers, "spec.containers", grace=grace, os=os)
+    yield from validate_init_containers(init, containers, "spec.initContainers", grace=grace, os=os)
     if spec.get("hostNetwork"):
         yield from _host_network(containers)
     yield from _choices(spec)
@@ -66,6 +68,7 @@ def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
             yield from (invalid(f"spec.{field}", name, one) for one in names.dns_subdomain(name))
     if hostname := spec.get("hostname"):
         yield from (invalid("spec.hostname", hostname, one) for one in names.dns_label(hostname))
+    yield from _os(spec)
     yield from _times(spec)
     for index, toleration in enumerate(spec.get("tolerations", ())):
         yield from _toleration(toleration, f"spec.tolerations[{index}]")
@@ -84,6 +87,15 @@ def _choices(spec: Mapping[str, Any]) -> Iterator[str]:
             yield required(f"spec.{field}")
         elif value not in known:
             yield not_supported(f"spec.{field}", value, known)
+
+
+def _os(spec: Mapping[str, Any]) -> Iterator[str]:
+    if "os" not in spec:
+        return
+    if not (name := spec["os"].get("name")):
+        yield required("spec.os.name")
+    elif name not in _OPERATING_SYSTEMS:
+        yield not_supported("spec.os", name, _OPERATING_SYSTEMS)
 
 
 def _times(spec: Mapping[str, Any]) -> Iterator[str]:
