@@ -12,8 +12,8 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
-from proto.temporal.operator import BackoffsSkipped, SkipBackoff
-from workflows.decide import hints, skips
+from proto.temporal.operator import BackoffsSkipped, ConditionSet, SetCondition, SkipBackoff
+from workflows.decide import gates, hints, skips
 from workflows.decide.actions import Action
 from workflows.decide.fold import Answer
 from workflows.decide.refusal import Refusal
@@ -58,3 +58,14 @@ class OperatorUpdates(ABC):
     def refuse_to_skip(self, asked: SkipBackoff) -> None:
         """Refuse what would skip nothing."""
         refuse(skips.why_not(self.situation(), asked))
+
+    @workflow.update(name=names.SET_CONDITION, description="let the pod have a condition that others judge")
+    def set_condition(self, asked: SetCondition) -> ConditionSet:
+        """Say what it was before."""
+        before = gates.status_before(self.file(asked), asked.type)
+        return ConditionSet(asked.operator, asked.type, asked.status, before, asked.reason, asked.message)
+
+    @set_condition.validator
+    def refuse_condition(self, asked: SetCondition) -> None:
+        """Refuse what is the node's own, no condition, or no change."""
+        refuse(gates.why_not(self.situation(), asked))

@@ -52,6 +52,32 @@ class BackoffsSkipped:
     """None when all were over by the time that it was heard."""
 
 
+@dataclass(frozen=True, slots=True)
+class SetCondition:
+    """Let the pod have this condition, as one that judges it (a load balancer, a person) says: a readiness gate's."""
+
+    operator: str
+    """Who asks: user@host."""
+    type: str
+    status: str
+    """True, False or Unknown."""
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionSet:
+    """What came of it."""
+
+    operator: str
+    type: str
+    status: str
+    before: str = ""
+    """Its status before; empty when it had none."""
+    reason: str = ""
+    message: str = ""
+
+
 class SentenceKind(StrEnum):
     """What a sentence of an explanation is about."""
 

@@ -190,6 +190,18 @@ class Failure:
     tries: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class GivenCondition:
+    """A condition of the pod that somebody else judges, as it was said last: a readiness gate's, for example."""
+
+    status: str
+    """True, False or Unknown."""
+    since: datetime
+    """When it took that status: lastTransitionTime."""
+    reason: str = ""
+    message: str = ""
+
+
 @dataclass(slots=True)
 class Deletion:
     """Somebody wants the pod gone; the shortest grace asked so far counts."""
@@ -251,6 +263,8 @@ class Observed:
     """The pod is deleted, and a container may have come up of which we were not told; until the next re-read."""
     condition_times: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     """Condition type -> (status, lastTransitionTime)."""
+    given_conditions: dict[str, GivenCondition] = field(default_factory=dict)
+    """The conditions that others have set, by type."""
     signals: int = 0
     """Handled in this run; continue-as-new at 2,000 (design §4.5)."""
 

@@ -36,6 +36,8 @@ STEPS_TO_SETTLE = 400
 OWN_GRACE = timedelta(seconds=30)
 """What `situations.pod` asks for."""
 TERMINAL = ("Succeeded", "Failed")
+GATE = "example.com/gate"
+"""The readiness gate of a pod that has one."""
 
 
 class DrivenPod:
@@ -167,6 +169,7 @@ class DrivenPod:
         """Counts only grow, known exits stay, a terminal phase is final."""
         status = pod_status(self.situation())
         conditions.settle(self.observed, status.conditions or [])
+        self.look_at_readiness({one.type: one.status for one in status.conditions or []})
         for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
             assert one.restart_count >= self.restarts.get(one.name, 0)
             self.restarts[one.name] = one.restart_count
@@ -183,6 +186,11 @@ class DrivenPod:
             assert status.phase == self.final_phase, "a terminal phase is final"
         elif status.phase in TERMINAL:
             self.final_phase = status.phase
+
+    def look_at_readiness(self, shown: dict[str, str]) -> None:
+        """Ready is no more than containers and gates together, and no less."""
+        gates = [shown.get(one.condition_type, "") for one in self.spec.readiness_gates or ()]
+        assert (shown["Ready"] == "True") == all(one == "True" for one in [shown["ContainersReady"], *gates])
 
     def due(self) -> list[str]:
         """The keys of what is under way and comes to an end: not the probing of a container that lives."""

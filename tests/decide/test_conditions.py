@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.pod import GivenCondition
 from tests.decide.situations import Around, at, done, down, pod, sandbox, situation, up
 from workflows.decide.conditions import settle
 from workflows.decide.status import pod_status
@@ -126,6 +127,86 @@ def test_ready(source: dict[str, Any], known: dict[str, Any], expected: tuple[An
     """Ready says what ContainersReady says, as long as there are no gates."""
     conditions = shown(source, **known)
     assert (conditions[READY], conditions[CONTAINERS_READY]) == (expected, expected)
+
+
+def gated(*gates: str) -> dict[str, Any]:
+    """Write a pod with readiness gates."""
+    return pod(readinessGates=[{"conditionType": gate} for gate in gates])
+
+
+def said(**statuses: str) -> dict[str, Any]:
+    """Say that web runs and that others have set these conditions."""
+    given = {name: GivenCondition(status, at(0)) for name, status in statuses.items()}
+    return {"containers": {"web": up()}, "given_conditions": given}
+
+
+def not_there(gate: str) -> str:
+    """Say that a gate's condition is missing."""
+    return f'corresponding condition of pod readiness gate "{gate}" does not exist.'
+
+
+def not_true(gate: str, status: str) -> str:
+    """Say that a gate's condition is not True."""
+    return f'the status of pod readiness gate "{gate}" is not "True", but {status}'
+
+
+@pytest.mark.parametrize(
+    ("source", "known", "message"),
+    [
+        pytest.param(gated("gate1"), said(), not_there("gate1"), id="no-condition-of-that-type"),
+        pytest.param(gated("gate1"), said(gate1="False"), not_true("gate1", "False"), id="a-gate-that-is-shut"),
+        pytest.param(gated("gate1"), said(gate1="Unknown"), not_true("gate1", "Unknown"), id="nobody-knows"),
+        pytest.param(gated("gate1"), said(gate1="True"), None, id="open"),
+        pytest.param(gated("gate1", "gate2"), said(gate1="True"), not_there("gate2"), id="one-of-two"),
+        pytest.param(
+            gated("gate1", "gate2"),
+            said(gate1="True", gate2="False"),
+            not_true("gate2", "False"),
+            id="the-other-is-shut",
+        ),
+        pytest.param(gated("gate1", "gate2"), said(gate1="True", gate2="True"), None, id="both"),
+        pytest.param(
+            gated("gate1", "gate2"),
+            said(gate2="False"),
+            f"{not_there('gate1')}, {not_true('gate2', 'False')}",
+            id="both-are-told",
+        ),
+        pytest.param(gated(INITIALIZED, NETWORK), said(), None, id="what-the-node-itself-has-judged-before"),
+        pytest.param(gated(READY), said(), not_there(READY), id="ready-waits-for-itself-for-ever"),
+        pytest.param(gated("PodScheduled"), said(), not_there("PodScheduled"), id="what-is-judged-later-is-not-there"),
+        pytest.param(pod(), said(gate1="False"), None, id="a-condition-that-is-no-gate"),
+    ],
+)
+def test_ready_waits_for_every_gate(source: dict[str, Any], known: dict[str, Any], message: str | None) -> None:
+    """Containers are ready, and Ready says which gates are not True (status/generate_test.go TestGeneratePodReadyCondition)."""
+    conditions = shown(source, **known)
+    assert conditions[CONTAINERS_READY] == TRUE
+    assert conditions[READY] == (("False", "ReadinessGatesNotReady", message) if message else TRUE)
+
+
+def test_containers_come_before_gates() -> None:
+    """While a container is not ready, Ready repeats that."""
+    conditions = shown(gated("gate1"), **(said(gate1="True") | {"containers": {}}))
+    assert conditions[READY] == conditions[CONTAINERS_READY] == ("False", "ContainersNotReady", UNREADY)
+
+
+def test_what_others_say_is_shown_as_they_said_it() -> None:
+    """Before the node's own conditions, with its time, and kept in no second place."""
+    given = {"example.com/lb": GivenCondition("False", at(-9), "Draining", "by hand")}
+    here = situation(pod(), containers={"web": up()}, given_conditions=given)
+    first, *own = pod_status(here).conditions or []
+    told = (
+        first.type,
+        first.status,
+        first.reason,
+        first.message,
+        first.last_transition_time,
+        first.observed_generation,
+    )
+    assert told == ("example.com/lb", "False", "Draining", "by hand", at(-9), None)
+    settle(here.observed, [first, *own])
+    assert "example.com/lb" not in here.observed.condition_times
+    assert READY in here.observed.condition_times
 
 
 def test_times() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proto.temporal.operator import SentenceKind
-from proto.temporal.pod import Eviction, Failure, ImageFacts, Lifecycle, ProbeFact, ProbeKind
+from proto.temporal.pod import Eviction, Failure, GivenCondition, ImageFacts, Lifecycle, ProbeFact, ProbeKind
 from proto.temporal.requests import PullImage, RunPodSandbox, StartContainer
 from tests.decide.situations import (
     HERE,
@@ -333,6 +333,13 @@ def test_what_it_waits_for(
             ["the sandbox stays until web is down"],
             id="the-undoing-too",
         ),
+        pytest.param(
+            pod(readinessGates=[{"conditionType": "gate1"}]),
+            HERE,
+            UP,
+            ['Ready waits for a readiness gate: corresponding condition of pod readiness gate "gate1" does not exist.'],
+            id="readiness-by-a-gate",
+        ),
     ],
 )
 def test_what_is_held_back(source: dict[str, Any], around: Around, known: dict[str, Any], texts: list[str]) -> None:
@@ -476,6 +483,23 @@ def test_a_pod_of_many_containers_is_explained_at_once() -> None:
     texts = said(SentenceKind.NEXT, source, HERE, {})
     assert texts[0].endswith(", and so on")
     assert texts[0].count("StartContainer") == 8
+
+
+@pytest.mark.parametrize(
+    ("gates", "remedy"),
+    [
+        pytest.param(
+            ["gate1", "gate2"], "`tempolet condition default/web gate2=True` opens one", id="the-first-shut-one"
+        ),
+        pytest.param(["Ready"], "", id="nobody-sets-the-node-s-own"),
+    ],
+)
+def test_who_opens_a_gate(gates: list[str], remedy: str) -> None:
+    """The command that does, for a gate that an operator may open."""
+    source = pod(readinessGates=[{"conditionType": gate} for gate in gates])
+    given = {"gate1": GivenCondition("True", at(0))}
+    told = explanation(situation(source, HERE, **UP, given_conditions=given), words)
+    assert [one.remedy for one in told.sentences if one.kind is SentenceKind.HELD] == [remedy]
 
 
 def test_a_deadline_is_a_wait() -> None:

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from proto.temporal.operator import SkipBackoff
+from proto.temporal.operator import SetCondition, SkipBackoff
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
 from proto.temporal.requests import ProbeContainer, RunHook
 from proto.temporal.signals import PodListed, ProbeVerdict, RuntimeChanged
-from tests.decide.driven_pod import DrivenPod
+from tests.decide.driven_pod import GATE, DrivenPod
 from tests.decide.situations import IMAGE, pod
 from workflows.decide import hints
 from workflows.decide.containers import Standing, next_in_line, standing
@@ -49,6 +49,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         deadline=st.sampled_from([None, None, None, 1, 20, 400]),
         probes=st.sets(st.sampled_from(ProbeKind)),
         hooked=st.sampled_from([(), (), ("postStart",), ("preStop",), ("postStart", "preStop")]),
+        gated=st.booleans(),
     )
     def listed(
         self,
@@ -64,6 +65,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         deadline: int | None,
         probes: set[ProbeKind],
         hooked: tuple[str, ...],
+        gated: bool,
     ) -> None:
         """A source lists the pod."""
         first = [f"{kind}{number}" for number, kind in enumerate(init)]
@@ -79,6 +81,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         lasting = [one for one in source["spec"].get("initContainers", ()) if one.get("restartPolicy") == "Always"]
         for one in (*lasting, *source["spec"]["containers"]) if hooked else ():
             one["lifecycle"] = {hook: {"sleep": {"seconds": 1}} for hook in hooked}
+        source["spec"]["readinessGates"] = [{"conditionType": GATE}] * gated
         self.is_listed(source, tuple(name.removeprefix("+") for name in first), behaviour)
         if present:
             self.runtime.images.add(IMAGE)
@@ -233,6 +236,13 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         assert not waiting_backoffs(self.situation())
         self.step()
         assert self.wake is None or "BackOff" not in self.wake.summary
+
+    @precondition(lambda self: not self.over)
+    @rule(status=st.sampled_from(["True", "False"]))
+    def operator_sets_a_condition(self, status: str) -> None:
+        """A readiness gate opens or shuts."""
+        hints.hear(self.situation(), SetCondition("root@node-1", GATE, status))
+        self.step()
 
     @precondition(lambda self: not self.over and not self.due())
     @rule()

@@ -31,6 +31,7 @@ TABLES = [
     pytest.param(supported.HTTP_HEADER, models.V1HTTPHeader, id="HTTPHeader"),
     pytest.param(supported.TCP_SOCKET_ACTION, models.V1TCPSocketAction, id="TCPSocketAction"),
     pytest.param(supported.GRPC_ACTION, models.V1GRPCAction, id="GRPCAction"),
+    pytest.param(supported.READINESS_GATE, models.V1PodReadinessGate, id="PodReadinessGate"),
     pytest.param(supported.TOLERATION, models.V1Toleration, id="Toleration"),
 ]
 QUANTITIES = {"limits", "requests", "overhead"}  # the models call them mappings of strings

@@ -179,9 +179,29 @@ TOLERATION_ROWS = [
         id="tolerations-that-are-fine",
     ),
 ]
+GATE_ROWS = [
+    pytest.param(
+        pod(readinessGates=[{"conditionType": "example.com/lb"}, {"conditionType": "gate1"}]),
+        [],
+        id="gates-that-are-fine",
+    ),
+    pytest.param(
+        pod(readinessGates=[{"conditionType": "gate1"}, {"conditionType": "not a gate"}]),
+        [f'spec.readinessGates[1].conditionType: Invalid value: "not a gate": {NAME_PART_RULE}'],
+        id="a-gate-that-is-no-qualified-name",
+    ),
+    pytest.param(
+        pod(readinessGates=[{}]),
+        [
+            'spec.readinessGates[0].conditionType: Invalid value: "": name part must be non-empty',
+            f'spec.readinessGates[0].conditionType: Invalid value: "": {NAME_PART_RULE}',
+        ],
+        id="a-gate-of-nothing",
+    ),
+]
 
 
-@pytest.mark.parametrize(("given_pod", "faults"), [*METADATA_ROWS, *SPEC_ROWS, *TOLERATION_ROWS])
+@pytest.mark.parametrize(("given_pod", "faults"), [*METADATA_ROWS, *SPEC_ROWS, *TOLERATION_ROWS, *GATE_ROWS])
 def test_rules(given_pod: Pod, faults: list[str]) -> None:
     """Every fault, in the API's words, and nothing else."""
     assert list(validate_pod(default_pod(given_pod))) == faults

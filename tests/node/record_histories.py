@@ -20,7 +20,7 @@ from temporalio.client import Client
 
 from proto.temporal import names
 from proto.temporal.names import DELETION_REQUESTED, NAMESPACE, RUNTIME_CHANGED
-from proto.temporal.operator import BackoffsSkipped, SkipBackoff
+from proto.temporal.operator import BackoffsSkipped, ConditionSet, SetCondition, SkipBackoff
 from proto.temporal.signals import DeletionRequested, RuntimeChanged
 from tests.node.containerd_view import container_pid
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
@@ -157,6 +157,22 @@ def skipped_backoff(node: TempoletNode) -> None:
     node.until_pod("pod", lambda one: one.restarts > loops.restarts, "the restart")
 
 
+def readiness_gate(node: TempoletNode) -> None:
+    """Shut, opened and shut again by an operator."""
+    node.apply(pod_manifest("pod", readinessGates=[{"conditionType": "example.com/lb"}]))
+    waits = node.until_pod("pod", lambda one: one.reason == "ReadinessGatesNotReady", "the gate")
+
+    async def say(status: str) -> None:
+        asked = SetCondition("root@node-1", "example.com/lb", status, "ByHand")
+        workflow = await node.workflow(waits)
+        await workflow.execute_update(names.SET_CONDITION, asked, result_type=ConditionSet)
+
+    asyncio.run(say("True"))
+    node.until_running("pod")
+    asyncio.run(say("False"))
+    node.until_pod("pod", lambda one: not one.ready, "shut")
+
+
 def deadline(node: TempoletNode) -> None:
     """Stopped when its time was over, and kept until its manifest goes."""
     node.apply(pod_manifest("pod", activeDeadlineSeconds=2))
@@ -271,6 +287,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "finished": finished,
     "listed-again": listed_again,
     "skipped-backoff": skipped_backoff,
+    "readiness-gate": readiness_gate,
     "deadline": deadline,
     "stop-shortened": stop_shortened,
     "probes": probes,

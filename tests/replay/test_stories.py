@@ -33,6 +33,12 @@ SAID = {
         "operator root@node-1 skipped the back-off of main",
         "restart 2 .*skipped by root@node-1 after",
     ],
+    "readiness-gate": [
+        "operator root@node-1 set condition example.com/lb to True, it had none \\(ByHand\\)",
+        "pod ready",
+        "operator root@node-1 set condition example.com/lb to False, it was True",
+        "pod not ready",
+    ],
     "deadline": ["waits .*activeDeadlineSeconds: the pod is stopped at", "DeadlineExceeded: Pod was", "pod Failed"],
     "stop-shortened": [
         "deletion requested by operator",

@@ -34,6 +34,8 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
         pytest.param(["skip-backoff"], Exit.USAGE, "Missing argument 'NAMESPACE/POD'", id="skip-nothing"),
         pytest.param(["skip-backoff", "web"], Exit.USAGE, "for example default/web", id="skip-without-namespace"),
         pytest.param(["skip-backoff", "a/b", "c", "d"], Exit.USAGE, "unexpected extra argument", id="skip-too-much"),
+        pytest.param(["condition", "a/b"], Exit.USAGE, "Missing argument 'TYPE=STATUS'", id="no-condition"),
+        pytest.param(["condition", "a/b", "gate"], Exit.USAGE, "write TYPE=True", id="a-condition-without-status"),
         pytest.param(["replay"], Exit.USAGE, "give either --live or files", id="replay-of-nothing"),
         pytest.param(["replay", "--live", "f"], Exit.USAGE, "give either --live or files", id="replay-of-both"),
         pytest.param(["replay", "/nowhere"], Exit.FAILED, "/nowhere: No such file", id="replay-of-no-file"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from proto.temporal import names, requests
+from proto.temporal.operator import ConditionSet
 from proto.temporal.pod import Hook
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.worker.story_recorder import POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
@@ -157,7 +158,30 @@ def test_every_activity_and_signal_has_a_row() -> None:
         name: row.asked for name, row in ACTIVITIES.items()
     }
     assert set(SIGNALS) == {names.POD_LISTED, names.DELETION_REQUESTED, names.RUNTIME_CHANGED, names.PROBE_VERDICT}
-    assert set(UPDATES) == {names.SKIP_BACKOFF}
+    assert set(UPDATES) == {names.SKIP_BACKOFF, names.SET_CONDITION}
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "text"),
+    [
+        pytest.param(
+            names.SET_CONDITION,
+            ConditionSet("root@node-1", "example.com/lb", "True"),
+            "operator root@node-1 set condition example.com/lb to True, it had none",
+            id="a-condition-for-the-first-time",
+        ),
+        pytest.param(
+            names.SET_CONDITION,
+            ConditionSet("root@node-1", "example.com/lb", "False", "True", "Draining", "by hand"),
+            "operator root@node-1 set condition example.com/lb to False, it was True (Draining: by hand)",
+            id="a-condition-again",
+        ),
+    ],
+)
+def test_what_an_update_says(recorded: Recorder, name: str, answer: Any, text: str) -> None:
+    """Who asked, and what came of it."""
+    recorded.update(name, answer)
+    assert recorded.texts()[1:] == [text]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from temporalio.client import WorkflowContinuedAsNewError, WorkflowHandle, Workf
 from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
-from proto.temporal.operator import BackoffsSkipped, Explanation, SentenceKind, SkipBackoff
+from proto.temporal.operator import BackoffsSkipped, ConditionSet, Explanation, SentenceKind, SetCondition, SkipBackoff
 from proto.temporal.pod import NodeSettings, PodOutcome
 from proto.temporal.signals import DeletionRequested, RuntimeChanged
 from tests.workflows.conftest import Node, container, pod_json
@@ -110,6 +110,52 @@ async def test_a_skip_is_not_lost_in_a_continued_run(node: Node, monkeypatch: py
         async with asyncio.timeout(20):
             await handle.result(follow_runs=False)
     await node.delete(newest)
+
+
+async def condition(handle: Handle, name: str, status: str, **why: str) -> ConditionSet:
+    """Set a condition, as the command does."""
+    asked = SetCondition("root@node-1", name, status, **why)
+    return await ask(handle, asked, update=names.SET_CONDITION, answer=ConditionSet)
+
+
+async def test_a_gate_holds_readiness_until_somebody_opens_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shown, explained, opened, kept when the run is continued, shut again; what is the node's own nobody sets."""
+    pod = pod_json(readinessGates=[{"conditionType": "example.com/lb"}])
+    handle = await node.start(pod)
+    waits = await node.until(pod, lambda one: one.reason == "ReadinessGatesNotReady")
+    assert (waits.ready, waits.phase) == (False, "Running")
+    (held,) = await explained(handle, SentenceKind.HELD)
+    assert held.startswith(
+        'Ready waits for a readiness gate: corresponding condition of pod readiness gate "example.com'
+    )
+    answer = await condition(handle, "example.com/lb", "True", reason="Attached", message="by hand")
+    assert (answer.operator, answer.status, answer.before) == ("root@node-1", "True", "")
+    ready = await node.until(pod, lambda one: one.ready)
+    assert ready.reason == ""
+    own = (await answered_with(handle, "Ready", "True"), await answered_with(handle, "not a type", "True"))
+    same = await answered_with(handle, "example.com/lb", "True", reason="Attached", message="by hand")
+    assert (*own, same) == ("NotYours", "Invalid", "Unchanged")
+    monkeypatch.setattr("workflows.pod.SIGNALS_A_RUN", 3)
+    newest: Handle = node.client.get_workflow_handle(handle.id, result_type=PodOutcome)
+    assert (await condition(newest, "example.com/lb", "False")).before == "True"
+    with pytest.raises(WorkflowContinuedAsNewError):
+        async with asyncio.timeout(20):
+            await handle.result(follow_runs=False)
+    monkeypatch.undo()
+    shut = await node.until(pod, lambda one: not one.ready)
+    first = shut.status["conditions"][0]
+    assert (first["type"], first["status"]) == ("example.com/lb", "False")
+    assert (await condition(newest, "example.com/lb", "True")).before == "False"
+    await node.until(pod, lambda one: one.ready)
+    await node.delete(newest)
+
+
+async def answered_with(handle: Handle, name: str, status: str, **why: str) -> str:
+    """Set what may not be set; give the reason."""
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await condition(handle, name, status, **why)
+    assert isinstance(refused.value.cause, ApplicationError)
+    return refused.value.cause.type or ""
 
 
 async def test_a_pod_says_what_it_waits_for(node: Node) -> None:

@@ -154,6 +154,26 @@ def skip_backoff(  # noqa: PLR0917 - one parameter an option, as typer wants it
     run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), container)
 
 
+@app.command(short_help="Say a pod's condition that others judge: a readiness gate's.")
+def condition(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+    pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
+    said: Annotated[str, typer.Argument(metavar="TYPE=STATUS", help="True, False or Unknown.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why, in one CamelCase word.")] = "",
+    message: Annotated[str, typer.Option("--message", help="Why, in words.")] = "",
+    root_dir: RootDir = None,
+    own_config: OwnConfig = None,
+    name: NodeName = None,
+) -> None:
+    """Say a condition of the pod that is not the node's to judge; Ready waits for those in spec.readinessGates."""
+    from proto.temporal.operator import SetCondition
+    from worker.commands.asking import operator
+    from worker.commands.condition import parse, run
+    from worker.commands.wanted import Wanted
+
+    asked = SetCondition(operator(), *parse(said), reason, message)
+    run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), asked)
+
+
 @app.command(short_help="Replay live or exported histories against this code.")
 def replay(  # noqa: PLR0917 - one parameter an option, as typer wants it
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Exported histories.")] = None,

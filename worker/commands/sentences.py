@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from proto.temporal import names, requests, signals
-from proto.temporal.operator import BackoffsSkipped
+from proto.temporal.operator import BackoffsSkipped, ConditionSet
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.commands import container_sentences
 from worker.commands.told import Done, Told, seconds
@@ -121,7 +121,17 @@ SIGNALS: Final[Mapping[str, SignalRow]] = {
 }
 
 
-UPDATES: Final[Mapping[str, SignalRow]] = {names.SKIP_BACKOFF: SignalRow(BackoffsSkipped, container_sentences.skipped)}
+def _condition_set(_: Told, answer: ConditionSet) -> Iterator[str]:
+    before = f"it was {answer.before}" if answer.before else "it had none"
+    why = ": ".join(filter(None, (answer.reason, answer.message)))
+    told = f"operator {answer.operator} set condition {answer.type} to {answer.status}, {before}"
+    yield told + (f" ({why})" if why else "")
+
+
+UPDATES: Final[Mapping[str, SignalRow]] = {
+    names.SKIP_BACKOFF: SignalRow(BackoffsSkipped, container_sentences.skipped),
+    names.SET_CONDITION: SignalRow(ConditionSet, _condition_set),
+}
 """What each update's answer says; one that was refused stands in no history."""
 
 

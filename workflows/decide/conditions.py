@@ -13,6 +13,7 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 from kubernetes.client.models.v1_pod_condition import V1PodCondition
 
 from proto.temporal.pod import ContainerState, Observed
+from workflows.decide import gates
 from workflows.decide.init_containers import is_sidecar
 from workflows.decide.phase import Phase
 from workflows.decide.restart_all import sources
@@ -20,7 +21,10 @@ from workflows.decide.situation import Situation
 
 POD_COMPLETED: Final = "PodCompleted"
 POD_FAILED: Final = "PodFailed"
+NETWORK_READY: Final = "PodReadyToStartContainers"
 INITIALIZED: Final = "Initialized"
+READY: Final = "Ready"
+GATES_NOT_READY: Final = "ReadinessGatesNotReady"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +39,19 @@ class Verdict:
 def conditions(
     situation: Situation, init: list[V1ContainerStatus], regular: list[V1ContainerStatus], phase: Phase
 ) -> list[V1PodCondition]:
-    """Build every condition that the kubelet owns, in its order."""
-    return [
+    """Build every condition: those that others have set, then those that the kubelet owns, in its order."""
+    own = [
         V1PodCondition(
             type=name,
             observed_generation=situation.generation,
-            status="True" if verdict.holds else "False",
+            status=truth(verdict.holds),
             reason=verdict.reason,
             message=verdict.message,
             last_transition_time=since(situation, name, holds=verdict.holds),
         )
         for name, verdict in verdicts(situation, init, regular, phase)
     ]
+    return [*gates.given(situation.observed), *own]
 
 
 def verdicts(
@@ -55,12 +60,14 @@ def verdicts(
     """Judge each condition."""
     sandbox = situation.observed.sandbox
     has_network = bool(sandbox and sandbox.ready and (sandbox.ips or situation.spec.host_network))
-    yield "PodReadyToStartContainers", Verdict(has_network)
-    yield INITIALIZED, initialized(situation, init, phase)
+    through = initialized(situation, init, phase)
+    yield NETWORK_READY, Verdict(has_network)
+    yield INITIALIZED, through
     sidecars = [one for one in init if is_sidecar(situation, one.name)]
-    ready = containers_ready([*sidecars, *regular], phase)
-    yield "Ready", ready
-    yield "ContainersReady", ready
+    all_ready = containers_ready([*sidecars, *regular], phase)
+    known = {NETWORK_READY: has_network, INITIALIZED: through.holds}
+    yield READY, pod_ready(situation, all_ready, {name: truth(holds) for name, holds in known.items()})
+    yield "ContainersReady", all_ready
     yield "PodScheduled", Verdict(holds=True)
     if situation.restart_all:
         yield "AllContainersRestarting", all_restarting(situation, phase)
@@ -116,16 +123,31 @@ def containers_ready(lasting: list[V1ContainerStatus], phase: Phase) -> Verdict:
             return Verdict(holds=False, reason="ContainersNotReady", message=message)
 
 
+def pod_ready(situation: Situation, all_ready: Verdict, known: dict[str, str]) -> Verdict:
+    """Say whether others may count on the pod: its containers are ready and every readiness gate's condition is True."""
+    if not all_ready.holds:
+        return all_ready
+    unmet = list(gates.unmet(situation, known | {one.type: one.status for one in gates.given(situation.observed)}))
+    return Verdict(holds=False, reason=GATES_NOT_READY, message=", ".join(unmet)) if unmet else all_ready
+
+
+def truth(holds: bool) -> str:  # noqa: FBT001 - its only parameter
+    """Write a condition's status."""
+    return "True" if holds else "False"
+
+
 def since(situation: Situation, name: str, *, holds: bool) -> datetime:
     """Say when a condition took the value it has now."""
     known = situation.observed.condition_times.get(name)
-    if known and known[0] == ("True" if holds else "False"):
+    if known and known[0] == truth(holds):
         return known[1]
     return situation.now
 
 
 def settle(observed: Observed, settled: list[V1PodCondition]) -> None:
-    """Remember when each condition took its value."""
+    """Remember when each condition of our own took its value."""
     observed.condition_times = {
-        one.type: (one.status, one.last_transition_time) for one in settled if one.last_transition_time
+        one.type: (one.status, one.last_transition_time)
+        for one in settled
+        if one.last_transition_time and one.type not in observed.given_conditions
     }

@@ -25,7 +25,7 @@ from workflows.decide.situation import Situation, image_asked
 from workflows.decide.skips import waiting_backoffs
 from workflows.decide.status import headline, pod_status
 from workflows.decide.termination_order import live_containers
-from workflows.decide.unready import unready_words
+from workflows.decide.unready import unready_words, waits_for_gates
 
 Say = Callable[[Action], str]
 """How an action is called in the Temporal UI."""
@@ -41,6 +41,7 @@ def explanation(situation: Situation, say: Say) -> Explanation:
         *under_way(situation, say),
         *waits(situation),
         *held(situation, say),
+        *waits_for_gates(situation, status),
         *(Sentence(SentenceKind.NEXT, text) for text in comes_next(situation, say)),
     )
     return Explanation(situation.observed.lifecycle.value, status.phase or "", sentences)

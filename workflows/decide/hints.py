@@ -1,9 +1,10 @@
 """What a signal changes: signals are hints and wishes, so none of them decides anything here (design §4.3)."""
 
-from proto.temporal.operator import SkipBackoff
+from proto.temporal.operator import SetCondition, SkipBackoff
 from proto.temporal.pod import Deletion, Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
+from workflows.decide.gates import set_condition
 from workflows.decide.grace import Grace, asked_by, pod_grace
 from workflows.decide.listing import lasting
 from workflows.decide.probes import verdict_reached
@@ -11,7 +12,7 @@ from workflows.decide.situation import Situation
 from workflows.decide.skips import skip
 from workflows.decide.termination import doubt_what_failed
 
-Asked = SkipBackoff
+Asked = SkipBackoff | SetCondition
 """What an operator asks, by an Update."""
 Signal = PodListed | DeletionRequested | RuntimeChanged | ProbeVerdict | Asked
 
@@ -36,6 +37,8 @@ def hear(situation: Situation, signal: Signal) -> None:
                 observed.runtime_stale_again = situation.is_busy("runtime")
         case SkipBackoff():
             skip(situation, signal)
+        case SetCondition():
+            set_condition(situation, signal)
 
 
 def is_late(observed: Observed, signal: PodListed | DeletionRequested) -> bool:

@@ -14,7 +14,7 @@ from kubernetes.client.models.v1_pod_status import V1PodStatus
 from proto.kubernetes.qos import qos_class
 from proto.temporal.pod import Lifecycle
 from proto.temporal.requests import RunPodSandbox, StartContainer
-from workflows.decide.conditions import conditions
+from workflows.decide.conditions import GATES_NOT_READY, READY, conditions
 from workflows.decide.container_status import CONTAINER_CREATING, POD_INITIALIZING, container_status
 from workflows.decide.phase import TERMINAL, Phase, pod_phase
 from workflows.decide.situation import Situation
@@ -65,8 +65,11 @@ def pod_status(situation: Situation) -> V1PodStatus:
 def headline(situation: Situation, status: V1PodStatus) -> Headline:
     """Say the row of `tempolet pods`: the most urgent reason comes first."""
     statuses = [*(status.init_container_statuses or []), *(status.container_statuses or [])]
+    readiness = next((one for one in status.conditions or [] if one.type == READY), None)
     reason, message = first_reason(situation, statuses)
-    ready = any(one.type == "Ready" and one.status == "True" for one in status.conditions or [])
+    ready = readiness is not None and readiness.status == "True"
+    if readiness and readiness.reason == GATES_NOT_READY and situation.observed.lifecycle is Lifecycle.SYNC:
+        reason, message = GATES_NOT_READY, readiness.message or ""
     return Headline(ready, sum(one.restart_count for one in statuses), reason, message)
 
 

@@ -201,6 +201,8 @@ TOLERATION: Final[Fields] = {
     "tolerationSeconds": runs(Kind.INT64),
 }
 
+READINESS_GATE: Final[Fields] = {"conditionType": runs(Kind.STRING)}
+
 SPEC: Final[Fields] = {
     "containers": runs(Kind.OBJECTS, CONTAINER),
     "initContainers": runs(Kind.OBJECTS, CONTAINER),
@@ -241,7 +243,7 @@ SPEC: Final[Fields] = {
     "overhead": only_empty(Kind.QUANTITY_MAP),
     "resources": not_yet(Kind.OBJECT),
     "resourceClaims": only_empty(Kind.OBJECTS),
-    "readinessGates": only_empty(Kind.OBJECTS),
+    "readinessGates": runs(Kind.OBJECTS, READINESS_GATE),
     "enableServiceLinks": runs(Kind.BOOLEAN),
     "evictionResponders": only_empty(Kind.OBJECTS),
     "os": runs(Kind.OBJECT, {"name": runs(Kind.STRING)}),

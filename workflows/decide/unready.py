@@ -1,8 +1,14 @@
-"""What keeps a container that runs from counting as started or ready, in words; asked by `explain`."""
+"""What keeps a container that runs, or a pod whose containers are ready, from counting as ready; asked by `explain`."""
+
+from collections.abc import Iterator
 
 from kubernetes.client.models.v1_container import V1Container
+from kubernetes.client.models.v1_pod_status import V1PodStatus
 
-from proto.temporal.pod import ProbeKind
+from proto.temporal.operator import Sentence, SentenceKind
+from proto.temporal.pod import Lifecycle, ProbeKind
+from workflows.decide import gates
+from workflows.decide.conditions import GATES_NOT_READY, READY
 from workflows.decide.containers import Standing, standing
 from workflows.decide.probes import probe_of
 from workflows.decide.readiness import is_ready, succeeded
@@ -20,3 +26,13 @@ def unready_words(situation: Situation, container: V1Container) -> str:
             what = f"fails: {found.message}" if found else "has not come to a verdict"
             return f"{container.name} runs and is not ready: its {kind.value} probe {what}"
     return f"{container.name} runs and has not started yet"
+
+
+def waits_for_gates(situation: Situation, status: V1PodStatus) -> Iterator[Sentence]:
+    """Say which readiness gates keep a pod from being ready whose containers all are."""
+    ready = next((one for one in status.conditions or () if one.type == READY), None)
+    if situation.observed.lifecycle is not Lifecycle.SYNC or ready is None or ready.reason != GATES_NOT_READY:
+        return
+    gate = next(gates.settable(situation), "")
+    remedy = f"`tempolet condition {situation.key} {gate}=True` opens one" if gate else ""
+    yield Sentence(SentenceKind.HELD, f"Ready waits for a readiness gate: {ready.message}", remedy=remedy)

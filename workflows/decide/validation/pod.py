@@ -70,6 +70,9 @@ def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
         yield from (invalid("spec.hostname", hostname, one) for one in names.dns_label(hostname))
     yield from _os(spec)
     yield from _times(spec)
+    for index, gate in enumerate(spec.get("readinessGates", ())):
+        path, name = f"spec.readinessGates[{index}].conditionType", gate.get("conditionType", "")
+        yield from (invalid(path, name, one) for one in names.qualified_name(name))
     for index, toleration in enumerate(spec.get("tolerations", ())):
         yield from _toleration(toleration, f"spec.tolerations[{index}]")
 

@@ -1,0 +1,76 @@
+"""Does what an operator says of a pod on real containerd hold: that it is ready for others, and how it is to end?"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from proto.pod_snapshot import PodSnapshot
+from tests.node.tempolet_node import ROOT, TempoletNode, pod_manifest
+from worker.commands.asking import operator
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+GATE = "example.com/lb"
+
+
+@pytest.fixture(scope="module")
+def node(
+    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
+) -> Iterator[TempoletNode]:
+    """Run one node for all that is asked here."""
+    with TempoletNode(tmp_path_factory.mktemp("asked"), containerd, temporal) as made:
+        yield made
+
+
+def tempolet(node: TempoletNode, *words: str) -> tuple[int, str]:
+    """Run a command as an operator of this node does; gives exit code and all that it said."""
+    options = ["--tempolet-config", str(node.directory / "tempolet.json"), "--root-dir", str(node.root_dir)]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("TEMPORAL_")} | {"TZ": "UTC"}
+    command = [sys.executable, "-m", "worker.cli", *words, *options, "--hostname-override", node.name]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def condition(snapshot: PodSnapshot, name: str) -> dict[str, Any]:
+    """Find a condition in a pod's status."""
+    found: dict[str, Any] = next((one for one in snapshot.status["conditions"] if one["type"] == name), {})
+    return found
+
+
+def test_a_readiness_gate_is_opened_and_shut_by_hand(node: TempoletNode) -> None:
+    """Ready waits for it and says so; it stays open when the worker is killed; the history tells who opened it."""
+    node.apply(pod_manifest("gated", readinessGates=[{"conditionType": GATE}]))
+    pod = f"default/gated-{node.name}"
+    waits = node.until_pod("gated", lambda one: one.reason == "ReadinessGatesNotReady")
+    assert condition(waits, "ContainersReady")["status"] == "True"
+    missing = f'corresponding condition of pod readiness gate "{GATE}" does not exist.'
+    assert condition(waits, "Ready")["message"] == missing
+    code, said = tempolet(node, "explain", pod)
+    remedy = f"`tempolet condition {pod} {GATE}=True` opens one"
+    assert (code, f"held back: Ready waits for a readiness gate: {missing}; {remedy}" in said) == (0, True)
+    code, said = tempolet(node, "condition", pod, f"{GATE}=True", "--reason", "Attached", "--message", "by hand")
+    assert (code, said) == (0, f"condition {GATE} of {pod} is True, it had none\n")
+    ready = node.until_pod("gated", lambda one: one.ready)
+    given = condition(ready, GATE)
+    assert (given["status"], given["reason"], given["message"]) == ("True", "Attached", "by hand")
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    code, said = tempolet(node, "condition", pod, f"{GATE}=True", "--reason", "Attached", "--message", "by hand")
+    assert (code, said) == (0, f"condition {GATE} of {pod} is True already\n")
+    code, said = tempolet(node, "condition", pod, "Ready=True")
+    assert (code, "condition Ready is the node's own" in said) == (1, True)
+    code, said = tempolet(node, "condition", pod, f"{GATE}=False")
+    assert (code, said) == (0, f"condition {GATE} of {pod} is False, it was True\n")
+    shut = node.until_pod("gated", lambda one: not one.ready)
+    assert condition(shut, GATE)["lastTransitionTime"] >= given["lastTransitionTime"]
+    assert shut.containers["main"].container_id == ready.containers["main"].container_id
+    code, said = tempolet(node, "history", pod)
+    assert f"operator {operator()} set condition {GATE} to True, it had none (Attached: by hand)" in said
+    assert f"operator {operator()} set condition {GATE} to False, it was True" in said
+    node.remove("gated")
+    node.until(lambda: node.pod("gated") is None, "gone")
