@@ -7,6 +7,7 @@ while the runtime holds anything of the pod (design §4.5): every failure is a f
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -162,7 +163,12 @@ class PodWorkflow(OperatorUpdates):
                 self.under_way.pop(key(action), None)
                 fold(self.situation(), action, answer)
             case signal:
-                hints.hear(self.situation(), signal)
+                if edited := hints.hear(self.situation(), signal):
+                    self.take_over(edited)
+
+    def take_over(self, pod: PodJson) -> None:
+        """Go on with the pod as an edit in place has left it; continue-as-new carries it on."""
+        self.start, self.spec = replace(self.start, pod=pod), spec_of(pod)
 
     def is_long(self) -> bool:
         """Say whether this run's history has grown enough."""

@@ -14,6 +14,8 @@ class PodListed:
     sequence: int = 0
     pod: PodJson | None = None
     """Set only when it differs from what the workflow was started with."""
+    in_place: bool = False
+    """Take over in place what Kubernetes changes in place; False: another pod replaces the one that was edited."""
 
 
 @dataclass(frozen=True, slots=True)

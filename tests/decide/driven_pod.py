@@ -45,15 +45,26 @@ class DrivenPod:
 
     def is_listed(self, source: PodJson, init: tuple[str, ...], behaviour: int) -> None:
         """Let a source list it, to be led by this behaviour."""
-        spec = V1PodSpec.from_dict(source["spec"])
-        assert spec is not None
-        self.source, self.spec, self.now, self.behaviour = source, spec, NOW, behaviour
-        lasting = [one.name for one in spec.init_containers or () if one.restart_policy == "Always"]
+        self.takes_over(source)
+        self.now, self.behaviour = NOW, behaviour
+        lasting = [one.name for one in self.spec.init_containers or () if one.restart_policy == "Always"]
         self.runtime = RuntimeModel(init, NOW, sidecars=tuple(lasting))
         self.hints: list[RuntimeChanged | ProbeVerdict] = []
         self.sequence = 0
         self.lost_hints = False
         self.born()
+
+    def hears(self, signal: hints.Signal) -> None:
+        """Let a signal arrive; an edit in place is the pod from then on."""
+        if edited := hints.hear(self.situation(), signal):
+            self.takes_over(edited)
+        self.step()
+
+    def takes_over(self, source: PodJson) -> None:
+        """Go on with the pod as this says."""
+        spec = V1PodSpec.from_dict(source["spec"])
+        assert spec is not None
+        self.source, self.spec = source, spec
 
     def born(self) -> None:
         """Begin a life: nothing is known."""
@@ -126,8 +137,7 @@ class DrivenPod:
     def is_deleted(self, grace: timedelta | None = None) -> None:
         """Let its source want it gone."""
         self.wishes.add((self.now, OWN_GRACE if grace is None else max(grace, SHORTEST)))
-        hints.hear(self.situation(), DeletionRequested("file", "ManifestRemoved", grace=grace))
-        self.step()
+        self.hears(DeletionRequested("file", "ManifestRemoved", grace=grace))
 
     def decide(self) -> Plan:
         """Ask twice: the answer is the same, and nothing is written down by asking."""
@@ -146,6 +156,7 @@ class DrivenPod:
         again, self.over = self.observed.listed_again, True
         self.hints.clear()
         if again:
+            self.takes_over(self.observed.listed_pod or self.source)
             self.born()
 
     def look_at_hooks(self, action: Action) -> None:
@@ -234,8 +245,7 @@ class DrivenPod:
 
     def hear_resync(self) -> None:
         """The poller compared and found a difference."""
-        hints.hear(self.situation(), RuntimeChanged("resync"))
-        self.step()
+        self.hears(RuntimeChanged("resync"))
 
     def settle(self) -> None:
         """Let everything that is on the way arrive, and every timer fire."""
@@ -243,8 +253,7 @@ class DrivenPod:
             if self.over:
                 return
             if self.hints:
-                hints.hear(self.situation(), self.hints.pop(0))
-                self.step()
+                self.hears(self.hints.pop(0))
             elif self.lost_hints:
                 self.lost_hints = False
                 self.hear_resync()

@@ -18,7 +18,7 @@ from proto.temporal.operator import SetCondition, SkipBackoff
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
 from proto.temporal.requests import ProbeContainer, RunHook
 from proto.temporal.signals import PodListed, ProbeVerdict, RuntimeChanged
-from tests.decide.driven_pod import GATE, DrivenPod
+from tests.decide.driven_pod import GATE, OWN_GRACE, DrivenPod
 from tests.decide.situations import IMAGE, pod
 from workflows.decide import hints
 from workflows.decide.containers import Standing, next_in_line, standing
@@ -101,8 +101,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
             waits = [one for one in self.runtime.live() if one.name in ends]
             if waits and not self.due():
                 self.runtime.end(waits[0].container_id, 0)
-                hints.hear(self.situation(), RuntimeChanged("event", exited=(waits[0].container_id,)))
-                self.step()
+                self.hears(RuntimeChanged("event", exited=(waits[0].container_id,)))
             self.work_off()
 
     @precondition(lambda self: self.under_way)
@@ -188,8 +187,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         if fate == "lost":
             self.lost_hints = True
         elif not self.over:
-            hints.hear(self.situation(), hint)
-            self.step()
+            self.hears(hint)
 
     @precondition(lambda self: any(isinstance(one, ProbeContainer) for one in self.under_way.values()))
     @rule(data=st.data(), success=st.booleans())
@@ -222,8 +220,17 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         if self.over:
             self.born()
             return
-        hints.hear(self.situation(), PodListed("file"))
-        self.step()
+        self.hears(PodListed("file"))
+
+    @precondition(lambda self: not self.over)
+    @rule(label=st.sampled_from("abc"), deadline=st.sampled_from([None, None, 1, 20, 400]))
+    def edited(self, label: str, deadline: int | None) -> None:
+        """The source lists the pod with another label, perhaps another deadline: it goes on, or another one comes."""
+        metadata, spec = {**self.source["metadata"], "labels": {"app": label}}, dict(self.source["spec"])
+        if deadline is not None:
+            spec["activeDeadlineSeconds"] = deadline
+        self.wishes.add((self.now, OWN_GRACE))
+        self.hears(PodListed("file", pod={"metadata": metadata, "spec": spec}, in_place=True))
 
     @precondition(lambda self: not self.over)
     @rule()

@@ -11,12 +11,13 @@ from temporalio.api.failure.v1 import ApplicationFailureInfo, Failure
 from temporalio.api.history.v1 import HistoryEvent
 
 from proto.temporal import requests
-from proto.temporal.pod import ContainerState, PodKey, PodStart
+from proto.temporal.pod import ContainerState, PodJson, PodKey, PodStart
 from worker.commands.story import tell
 
 START = datetime(2026, 11, 21, 12, 4, 1, 120_000, tzinfo=UTC)
 POD = PodKey("default", "web", "u-1")
-STARTED = PodStart("node", {"metadata": {"uid": "u-1"}}, path="/manifests/hello.yaml")
+LISTED: PodJson = {"metadata": {"uid": "u-1"}, "spec": {"containers": [{"name": "web", "image": "busybox:1"}]}}
+STARTED = PodStart("node", LISTED, path="/manifests/hello.yaml")
 
 
 def payload(value: Any) -> Payload:

@@ -11,7 +11,18 @@ from temporalio.api.failure.v1 import Failure, TimeoutFailureInfo
 from proto.temporal import names, requests
 from proto.temporal.pod import Observed, PodOutcome, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
-from tests.worker.story_recorder import POD, RUN_SANDBOX, START, START_WEB, Recorder, failure, payload, payloads, seen
+from tests.worker.story_recorder import (
+    LISTED,
+    POD,
+    RUN_SANDBOX,
+    START,
+    START_WEB,
+    Recorder,
+    failure,
+    payload,
+    payloads,
+    seen,
+)
 from worker.commands.story import tell
 from worker.commands.told import Story, seconds
 
@@ -82,6 +93,23 @@ def test_a_pod_that_its_source_takes_back(recorded: Recorder) -> None:
     recorded.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
     recorded.signal(names.POD_LISTED, PodListed("file", sequence=2))
     assert recorded.texts()[1:] == ["deletion requested by file: ManifestRemoved", "listed again by file"]
+
+
+def test_a_pod_that_has_finished_takes_no_edit_over(recorded: Recorder) -> None:
+    """Each edit is told against the one before that was taken over."""
+    first = {**LISTED, "spec": {**LISTED["spec"], "activeDeadlineSeconds": 60}}
+    second = {**LISTED, "spec": {**LISTED["spec"], "activeDeadlineSeconds": 30}}
+    recorded.signal(names.POD_LISTED, PodListed("file", pod=first, in_place=True))
+    recorded.event(
+        "UPSERT_WORKFLOW_SEARCH_ATTRIBUTES",
+        search_attributes={"indexed_fields": {"PodPhase": payload("Succeeded")}},
+    )
+    recorded.signal(names.POD_LISTED, PodListed("file", pod=second, in_place=True))
+    assert recorded.texts()[1:] == [
+        "manifest changed: activeDeadlineSeconds set to 60",
+        "pod Succeeded",
+        "manifest changed: activeDeadlineSeconds from 60 to 30; a pod that has finished takes nothing over",
+    ]
 
 
 def test_a_failure_carries_its_reason_and_message(recorded: Recorder) -> None:

@@ -8,13 +8,18 @@ import pytest
 
 from proto.temporal import names, requests
 from proto.temporal.operator import ConditionSet
-from proto.temporal.pod import Hook
+from proto.temporal.pod import Hook, PodJson
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
-from tests.worker.story_recorder import POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
+from tests.worker.story_recorder import LISTED, POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
 from worker.commands.sentences import ACTIVITIES, SIGNALS, UPDATES
 from workflows.calls import CALLS
 
 USR1 = requests.StartContainer(POD, "s1", 0, "sha256:1", {"name": "web", "lifecycle": {"stopSignal": "SIGUSR1"}}, {})
+
+
+def edited(**spec: Any) -> PodJson:
+    """Change fields of the pod's spec."""
+    return {**LISTED, "spec": {**LISTED["spec"], **spec}}
 
 
 @pytest.fixture
@@ -195,7 +200,27 @@ def test_what_an_update_says(recorded: Recorder, name: str, answer: Any, text: s
         ),
         pytest.param(names.POD_LISTED, PodListed("file"), [], id="the-signal-that-starts-is-the-start"),
         pytest.param(names.POD_LISTED, PodListed("file", sequence=3), [], id="a-poller-that-began-anew-is-no-news"),
-        pytest.param(names.POD_LISTED, PodListed("file", pod={}), ["listed again by file"], id="listed-otherwise"),
+        pytest.param(names.POD_LISTED, PodListed("file", pod=LISTED), [], id="nor-is-one-that-tells-the-content"),
+        pytest.param(
+            names.POD_LISTED,
+            PodListed("file", pod=edited(activeDeadlineSeconds=2), in_place=True),
+            ["manifest changed: activeDeadlineSeconds set to 2"],
+            id="an-edit-in-place",
+        ),
+        pytest.param(
+            names.POD_LISTED,
+            PodListed("file", pod=edited(hostNetwork=True), in_place=True),
+            [
+                "manifest changed: hostNetwork set to True; the pod is replaced, for hostNetwork set to True can't be changed"
+            ],
+            id="an-edit-that-replaces",
+        ),
+        pytest.param(
+            names.POD_LISTED,
+            PodListed("file", pod=edited(activeDeadlineSeconds=2)),
+            ["manifest changed: activeDeadlineSeconds set to 2; the pod is replaced"],
+            id="an-edit-that-an-older-release-replaces-by",
+        ),
         pytest.param(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=("c1",)), [], id="the-look-tells-the-end"),
         pytest.param(
             names.RUNTIME_CHANGED,

@@ -5,7 +5,7 @@ by type), a name for it when it fails, and what it says when it is done.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -18,7 +18,9 @@ from proto.temporal.pod import PodOutcome, PodStart
 from worker.commands import container_sentences
 from worker.commands.told import Done, Told, seconds
 from worker.commands.verdicts import said_verdict
+from workflows.decide.updates import Change, changes, needs_another_pod
 
+_FINISHED: Final = ("Succeeded", "Failed")
 _IDENTITY: Final = 12  # characters of an id that tell it from others, as crictl shows it
 
 
@@ -71,13 +73,17 @@ def pod_gone(outcome: PodOutcome | None) -> str:
     return f"the pod is gone: {outcome.phase}, restarts {outcome.restarts}" + (f" ({why})" if why else "")
 
 
+def attribute(attributes: Mapping[str, Any], name: str) -> str:
+    """Read a search attribute's text."""
+    value = attributes.get(name)
+    return str((value[0] if isinstance(value, list) and value else value) or "")
+
+
 def attributes_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     """Say what changed of phase, readiness and reason."""
 
     def one(name: str) -> tuple[str, bool]:
-        value = after.get(name)
-        text = value[0] if isinstance(value, list) and value else value
-        return str(text or ""), before.get(name) != value
+        return attribute(after, name), before.get(name) != after.get(name)
 
     (phase, new_phase), (ready, new_ready), (reason, new_reason) = one("PodPhase"), one("PodReady"), one("PodReason")
     said = [phase] * (new_phase and bool(phase))
@@ -105,8 +111,23 @@ def _changed(_: Told, __: signals.RuntimeChanged) -> Iterator[str]:
 
 
 def _listed(told: Told, signal: signals.PodListed) -> Iterator[str]:
-    if told.deletion or signal.pod is not None:  # else it is the start itself, or a poller that began anew
+    if told.deletion:
         yield f"listed again by {signal.source}"
+    elif signal.pod is not None and told.pod and (found := changes(told.pod, signal.pod)):
+        yield f"manifest changed: {', '.join(one.words for one in found)}{_what_becomes(told, signal, found)}"
+    # else it is the start itself, or a poller that began anew
+
+
+def _what_becomes(told: Told, signal: signals.PodListed, found: Sequence[Change]) -> str:
+    """Say what an edit does that is not simply taken over."""
+    if not signal.in_place:
+        return "; the pod is replaced"
+    if why := needs_another_pod(found):
+        return f"; the pod is replaced, for {why} can't be changed in place"
+    if told.phase in _FINISHED:
+        return "; a pod that has finished takes nothing over"
+    told.pod = signal.pod or told.pod
+    return ""
 
 
 def _verdict(_: Told, signal: signals.ProbeVerdict) -> Iterator[str]:

@@ -78,7 +78,7 @@ def _started(teller: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str
     if start is None:
         yield "the pod's start cannot be read: is this node's key file the one that sealed it?"
         return
-    teller.told.settings = start.settings
+    teller.told.settings, teller.told.pod = start.settings, start.pod
     if start.observed:
         container_sentences.continued(teller.told, start.observed)
     if not attributes.continued_execution_run_id:
@@ -215,6 +215,7 @@ def _attributes_changed(teller: _Teller, event: HistoryEvent, _: datetime) -> It
     fields = event.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
     before = dict(teller.attributes)
     teller.attributes |= {name: reading(payload.data, Any) for name, payload in fields.items()}
+    teller.told.phase = sentences.attribute(teller.attributes, "PodPhase")
     yield from sentences.attributes_changed(before, teller.attributes)
 
 

@@ -70,6 +70,9 @@ class Told:
     containers: dict[str, Instances] = field(default_factory=dict)
     """By name."""
     ready_sandboxes: set[str] = field(default_factory=set)
+    pod: PodJson = field(default_factory=dict)
+    """As its source wrote it, with every edit that it has taken over."""
+    phase: str = ""
     deletion: bool = False
     deleted_by: dict[str, str] = field(default_factory=dict)
     """A deletion's reason and message, as a stop repeats them -> the source that asked."""

@@ -9,7 +9,6 @@ read, not before the open workflows are known, and not a pod whose file is there
 
 import asyncio
 import contextlib
-import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -34,7 +33,6 @@ RETRY_FIRST: Final = timedelta(milliseconds=100)
 RETRY_LONGEST: Final = timedelta(seconds=5)
 RETRY_REFUSED: Final = timedelta(seconds=20)
 VISIBILITY_LAGS: Final = timedelta(seconds=10)
-_DERIVED_UID: Final = re.compile("[0-9a-f]{32}")
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -68,21 +66,17 @@ class PodName:
     asked_to_go: set[str] = field(default_factory=set)
 
     def next_call(self, listing: Listing) -> Start | Delete | None:
-        """Say what to do next: what must go first, then what is wanted."""
-        stays = self.wanted.uid if self.wanted and not self._content_changed else None
+        """Say what to do next: what must go first, then what is wanted.
+
+        An edit under the same UID is a listing: its workflow says what can be changed in place.
+        """
+        stays = self.wanted.uid if self.wanted else None
         for uid, pod in self.open.items():
             if uid != stays and uid not in self.asked_to_go and _is_free(pod, listing):
                 return Delete(pod.workflow_id, *_why(pod, self.wanted, listing))
         if self.wanted and not (self.listed and _same(self.listed, self.wanted)):
             return Start(self.wanted)
         return None
-
-    @property
-    def _content_changed(self) -> bool:
-        """A manifest with a UID of its own was edited: the UID stays, the pod is another."""
-        if not self.wanted or not self.listed or self.listed.uid != self.wanted.uid:
-            return False
-        return not _same(self.listed, self.wanted)
 
     @property
     def settled(self) -> bool:
@@ -211,8 +205,8 @@ class PodLister:
                 start = self._start_of(pod)
                 workflow_id = str(PodWorkflowId(self._node, pod.namespace, pod.name, pod.uid))
                 listed_at = asyncio.get_running_loop().time()
-                own_uid = not _DERIVED_UID.fullmatch(pod.uid)  # then the UID does not tell an edit
-                listed = PodListed(SOURCE, sequence=self._sequence, pod=start.pod if own_uid else None)
+                content = start.pod if pod.own_uid else None  # else an edit has another UID
+                listed = PodListed(SOURCE, self._sequence, content, in_place=True)
                 await self._workflows.start(start, listed)
                 known.listed, known.listed_at = pod, listed_at
                 known.open[pod.uid] = OpenPod(workflow_id, str(pod.path))
@@ -279,7 +273,7 @@ def _log_change(name: str, old: StaticPod | None, new: StaticPod | None) -> None
             _log.info("SyncLoop ADD", source=SOURCE, pod=name, podUID=new.uid, path=str(new.path))
         case StaticPod(), None:
             _log.info("SyncLoop REMOVE", source=SOURCE, pod=name, podUID=old.uid, path=str(old.path))
-        case StaticPod(), StaticPod() if old.uid != new.uid:
+        case StaticPod(), StaticPod() if not _same(old, new):
             _log.info("SyncLoop UPDATE", source=SOURCE, pod=name, podUID=new.uid, path=str(new.path))
         case _:
             pass

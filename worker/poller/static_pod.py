@@ -35,6 +35,8 @@ class StaticPod:
     uid: str
     namespace: str
     name: str
+    own_uid: bool = False
+    """The manifest gives the UID, so the UID does not tell an edit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ def place_static_pod(path: Path, pod: PodJson, node_name: str, now: datetime) ->
     spec["nodeName"] = node_name
     spec["tolerations"] = _with_no_execute(spec.get("tolerations") or [])
     placed = pod | {"metadata": metadata, "spec": spec}
-    return StaticPod(path, placed, uid, metadata["namespace"], metadata["name"])
+    own_uid = bool(pod["metadata"].get("uid"))
+    return StaticPod(path, placed, uid, metadata["namespace"], metadata["name"], own_uid)
 
 
 def static_pod_name(name: str, node_name: str) -> str:

@@ -11,21 +11,22 @@ from workflows.decide.probes import verdict_reached
 from workflows.decide.situation import Situation
 from workflows.decide.skips import skip
 from workflows.decide.termination import doubt_what_failed
+from workflows.decide.updates import Outcome, changes, judge, needs_another_pod, taken_over
 
 Asked = SkipBackoff | SetCondition
 """What an operator asks, by an Update."""
 Signal = PodListed | DeletionRequested | RuntimeChanged | ProbeVerdict | Asked
 
 
-def hear(situation: Situation, signal: Signal) -> None:
-    """Write down what a signal says."""
+def hear(situation: Situation, signal: Signal) -> PodJson | None:
+    """Write down what a signal says; answers the pod as it is from now on, where the signal changes it."""
     observed = situation.observed
     observed.signals += 1
     match signal:
         case PodListed() | DeletionRequested() if is_late(observed, signal):
-            return
+            return None
         case PodListed():
-            hear_listing(situation, signal.pod)
+            return hear_listing(situation, signal)
         case DeletionRequested():
             observed.listed_again = False
             request_deletion(situation, signal)
@@ -39,6 +40,7 @@ def hear(situation: Situation, signal: Signal) -> None:
             skip(situation, signal)
         case SetCondition():
             set_condition(situation, signal)
+    return None
 
 
 def is_late(observed: Observed, signal: PodListed | DeletionRequested) -> bool:
@@ -50,15 +52,35 @@ def is_late(observed: Observed, signal: PodListed | DeletionRequested) -> bool:
     return signal.sequence < newest
 
 
-def hear_listing(situation: Situation, pod: PodJson | None) -> None:
-    """Take that the pod is wanted: one that goes comes back, one that was edited under its own uid goes and comes back."""
-    observed = situation.observed
-    edited = pod is not None and lasting(pod) != lasting(situation.source)
-    if edited and observed.deletion is None:
-        message = "its manifest was changed and has a uid of its own"
-        request_deletion(situation, DeletionRequested("file", "ManifestReplaced", message))
+def hear_listing(situation: Situation, signal: PodListed) -> PodJson | None:
+    """Take that the pod is wanted, and as what: one that goes comes back, one that was edited under its own uid changes.
+
+    What can't be changed in place goes and comes back, too. Answers the pod as an edit in place leaves it.
+    """
+    observed, pod = situation.observed, signal.pod
+    outcome = outcome_of(situation, signal)
+    if outcome is Outcome.REPLACED and observed.deletion is None:
+        request_deletion(situation, DeletionRequested("file", "ManifestReplaced", why_replaced(situation, signal)))
     observed.listed_again = observed.deletion is not None
     observed.listed_pod = pod if observed.listed_again else None
+    return taken_over(situation.source, pod) if pod is not None and outcome is Outcome.IN_PLACE else None
+
+
+def outcome_of(situation: Situation, signal: PodListed) -> Outcome:
+    """Say what becomes of the pod by what its source lists now; a source that knows of no edit in place replaces it."""
+    if signal.pod is None:
+        return Outcome.NOTHING
+    if signal.in_place:
+        return judge(situation.observed, situation.source, signal.pod)
+    return Outcome.NOTHING if lasting(signal.pod) == lasting(situation.source) else Outcome.REPLACED
+
+
+def why_replaced(situation: Situation, signal: PodListed) -> str:
+    """Say why an edited pod goes."""
+    message = "its manifest was changed and has a uid of its own"
+    if signal.pod is None or not signal.in_place:
+        return message
+    return f"{message}: {needs_another_pod(changes(situation.source, signal.pod))} can't be changed in place"
 
 
 def request_deletion(situation: Situation, signal: DeletionRequested) -> None:

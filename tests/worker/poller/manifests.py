@@ -20,7 +20,7 @@ def read(path: Path, data: bytes, now: datetime) -> StaticPod | Refused:
 
 
 def static_pod(path: Path, name: str, uid: str, annotations: dict[str, str] | None = None) -> StaticPod:
-    """Build a pod of namespace default."""
+    """Build a pod of namespace default; a UID that is called own is the manifest's."""
     metadata = {"name": name, "namespace": "default", "uid": uid, "annotations": annotations or {}}
     pod = {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": "busybox:1"}]}}
-    return StaticPod(path, pod, uid, "default", name)
+    return StaticPod(path, pod, uid, "default", name, own_uid=uid.startswith("own"))

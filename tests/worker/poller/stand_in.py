@@ -57,9 +57,10 @@ class StandIn:
         return " ".join(self.heard)
 
     @workflow.signal(name=names.POD_LISTED)
-    def listed(self, _: PodListed) -> None:
-        """Write it down."""
-        self.heard.append("listed")
+    def listed(self, signal: PodListed) -> None:
+        """Write it down, and what it says beyond the start."""
+        edit = signal.pod if signal.in_place and signal.pod != self.start.pod else None
+        self.heard.append(f"listed with {edit['spec']['containers'][0]['image']}" if edit else "listed")
         self.listed_again = self.going
 
     @workflow.signal(name=names.DELETION_REQUESTED)

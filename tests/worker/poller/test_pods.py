@@ -106,8 +106,8 @@ def listing(*pods: StaticPod, undecided: tuple[str, ...] = (), readable: bool = 
         pytest.param(
             PodName(wanted=static_pod(A, "web", "own", {"edited": "yes"}), listed=web("own"), open=opened("own")),
             listing(web("own")),
-            Delete(workflow_id("own"), "ManifestReplaced", "manifest /m/a.yaml was changed"),
-            id="an-edit-under-a-uid-of-its-own",
+            Start(static_pod(A, "web", "own", {"edited": "yes"})),
+            id="an-edit-under-a-uid-of-its-own-is-listed",
         ),
     ],
 )

@@ -45,6 +45,8 @@ def test_what_the_manifest_says_of_itself_stays() -> None:
     """An own UID and namespace are kept; the annotation repeats the UID."""
     placed = place_static_pod(PATH, pod({"uid": "my-uid", "namespace": "kube-system"}), "n1", NOW)
     assert (placed.uid, placed.namespace) == ("my-uid", "kube-system")
+    assert placed.own_uid
+    assert not place_static_pod(PATH, pod(), "n1", NOW).own_uid
     assert placed.pod["metadata"]["annotations"]["kubernetes.io/config.hash"] == "my-uid"
 
 
