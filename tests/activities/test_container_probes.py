@@ -20,6 +20,8 @@ from proto.temporal.pod import PodKey, ProbeKind
 from proto.temporal.requests import ProbeContainer
 from proto.temporal.signals import ProbeVerdict
 
+pytestmark = pytest.mark.jumping_clock
+
 PROBE = {"tcpSocket": {"port": 80}, "periodSeconds": 0.01, "failureThreshold": 1}
 REQUEST = ProbeContainer(
     PodKey("default", "web", "uid-1"), "web", "web-0", {"name": "web", "readinessProbe": PROBE}, "", datetime.now(UTC)

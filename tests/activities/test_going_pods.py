@@ -8,6 +8,8 @@ import pytest
 
 from activities.going_pods import GivenUpError, GoingPods
 
+pytestmark = pytest.mark.jumping_clock
+
 SOON = timedelta(milliseconds=20)
 
 

@@ -5,9 +5,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from temporalio.testing import ActivityEnvironment
 
 from activities.heartbeat import heartbeating
+
+pytestmark = pytest.mark.jumping_clock
 
 
 async def step(seconds: float, words: tuple[str, ...]) -> None:

@@ -198,7 +198,7 @@ async def test_a_body_that_breaks_off_tells_nothing() -> None:
 async def test_https_to_a_server_that_speaks_none() -> None:
     """A failure, not a defect."""
     async with serving(answering(response("200 OK"))) as port:
-        outcome = await HttpGet({"port": port, "scheme": "HTTPS"}, target(port), 5).ask()
+        outcome = await HttpGet({"port": port, "scheme": "HTTPS"}, target(port), 0.5).ask()
     assert not outcome.success
 
 

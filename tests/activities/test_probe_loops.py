@@ -16,6 +16,8 @@ from activities.probes.outcome import NoOutcome, Outcome
 from proto.temporal.pod import PodKey, ProbeFact, ProbeKind
 from proto.temporal.requests import ProbeContainer, ProbeProgress
 
+pytestmark = pytest.mark.jumping_clock
+
 POD = PodKey("default", "web", "uid-1")
 ONCE = {"tcpSocket": {"port": 80}, "periodSeconds": 0.01, "failureThreshold": 1}
 """A period that no pod can have, for a test that does not want to wait."""

@@ -36,12 +36,14 @@ class Runtime:
         self.reserved = reserved
         self.network = network
         self.tried: list[int] = []
+        self.refused = asyncio.Event()
 
     def _refuse(self, call: str, attempt: int) -> None:
         self.tried.append(attempt)
         if self.network:
             raise CriError(call, grpc.StatusCode.UNKNOWN, "cni plugin not initialized")
         if attempt in self.reserved:
+            self.refused.set()
             raise CriError(call, grpc.StatusCode.UNKNOWN, f'name "web_{attempt}" is reserved for "an earlier try"')
 
     async def list_pod_sandbox(self, _: object) -> list[cri.PodSandbox]:
@@ -154,11 +156,12 @@ def test_free_attempt(asked: int, taken: list[int], expected: int) -> None:
 
 async def test_a_cancel_ends_the_wait_for_a_name(tmp_path: Path) -> None:
     """And gives the pod's lock back."""
-    node = services(Runtime(reserved=range(100)), tmp_path)
+    runtime = Runtime(reserved=range(100))
+    node = services(runtime, tmp_path)
     spec = {"metadata": {"name": "web", "namespace": "prod"}, "spec": {"containers": [{"name": "main"}]}}
     environment = ActivityEnvironment()
     running = asyncio.create_task(environment.run(SandboxActivities(node).run_pod_sandbox, RunPodSandbox(POD, 0, spec)))
-    await asyncio.sleep(0.05)
+    await runtime.refused.wait()
     environment.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

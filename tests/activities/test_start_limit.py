@@ -8,6 +8,8 @@ import pytest
 from activities.clients.start_limit import StartLimit, Turn
 from activities.pod_locks import PodLocks
 
+pytestmark = pytest.mark.jumping_clock
+
 
 async def hold(
     limit: StartLimit, begun: list[int], number: int, until: asyncio.Event, turn: Turn = Turn.START_CONTAINER

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from temporalio.client import WorkflowHandle
 
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal import names
@@ -29,6 +30,20 @@ async def called(node: Node, name: str) -> Any:
             node.runtime.changed.clear()
             await node.runtime.changed.wait()
     return node.runtime.named(name)[0]
+
+
+async def timers(handle: WorkflowHandle[Any, Any]) -> list[str]:
+    """Name the timers that a workflow waits for."""
+    await handle.query(
+        names.POD_STATUS
+    )  # answered when the task under way has ended and its commands are in the history
+    pending: dict[int, str] = {}
+    async for event in handle.fetch_history_events():
+        if event.HasField("timer_started_event_attributes"):
+            pending[event.event_id] = event.timer_started_event_attributes.timer_id
+        ended = event.timer_canceled_event_attributes.started_event_id
+        pending.pop(ended or event.timer_fired_event_attributes.started_event_id, None)
+    return list(pending.values())
 
 
 async def test_a_pod_that_is_active_for_too_long_fails(node: Node) -> None:
@@ -77,7 +92,7 @@ async def test_a_pod_that_finishes_in_time_has_not_failed(node: Node) -> None:
     node.runtime.exits_at_once["web"] = [0]
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.lifecycle == "terminated")
-    await asyncio.sleep(1.2)
+    assert await timers(handle) == []
     assert (await node.delete(handle)).phase == "Succeeded"
 
 
@@ -121,16 +136,18 @@ async def test_a_run_that_is_continued_keeps_the_deadline(node: Node) -> None:
 
 
 async def test_the_wait_for_a_predecessor_does_not_count(node: Node) -> None:
-    """The pod is active, and has a startTime, only from then on."""
+    """The pod is active, and its startTime counts, only from then on."""
     pod = pod_json(activeDeadlineSeconds=1)
     node.runtime.predecessors = {"old-uid"}
     gate = node.runtime.held[names.AWAIT_PREDECESSOR] = asyncio.Event()
     handle = await node.start(pod)
     waiting = await node.until(pod, lambda one: one.reason == "PredecessorPresent")
-    await asyncio.sleep(1.5)
+    assert await timers(handle) == []
     assert node.snapshots[pod["metadata"]["uid"]] == waiting
+    let_go_at = datetime.now(UTC)
     gate.set()
-    await node.until(pod, lambda one: one.ready)
+    ready = await node.until(pod, lambda one: one.ready)
+    assert datetime.fromisoformat(ready.status["startTime"]) >= let_go_at
     await node.until(pod, lambda one: one.reason == "DeadlineExceeded")
     await node.delete(handle)
 
