@@ -8,7 +8,7 @@ told twice, never not at all.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, Final
 
 from temporalio import activity
@@ -146,7 +146,7 @@ class _Listener:
 def begin_with(request: ProbeContainer, heartbeats: Any) -> dict[ProbeKind, ProbeProgress]:
     """Say what a new loop knows already: what an earlier try left, or what the workflow knew when it asked."""
     left: Mapping[str, Any] = heartbeats[0] if heartbeats and isinstance(heartbeats[0], Mapping) else {}
-    known = {field.name for field in ProbeProgress.__dataclass_fields__.values()}
+    known = {field.name for field in fields(ProbeProgress)}
     progress = {}
     for kind in ProbeKind:
         if not request.container.get(kind.field):

@@ -12,6 +12,7 @@ from workflows.decide.validation.structure import read_structure
 
 HERE = "spec.containers[0]"
 TCP = {"tcpSocket": {"port": 80}}
+GRACE = "terminationGracePeriodSeconds"
 
 
 def faults(**fields: Any) -> list[str]:
@@ -92,26 +93,15 @@ def test_valid_probes(fields: dict[str, Any]) -> None:
             " characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')",
             id="a-header-that-is-none",
         ),
-        pytest.param(
-            {"livenessProbe": {**TCP, "successThreshold": 2}},
-            ".livenessProbe.successThreshold: Invalid value: 2: must be 1",
-            id="liveness-needs-one-success",
-        ),
-        pytest.param(
-            {"startupProbe": {**TCP, "successThreshold": 2}},
-            ".startupProbe.successThreshold: Invalid value: 2: must be 1",
-            id="startup-needs-one-success",
-        ),
-        pytest.param(
-            {"readinessProbe": {**TCP, "terminationGracePeriodSeconds": 5}},
-            ".readinessProbe.terminationGracePeriodSeconds: Invalid value: 5: must not be set for readinessProbes",
-            id="readiness-stops-nothing",
-        ),
-        pytest.param(
-            {"livenessProbe": {**TCP, "terminationGracePeriodSeconds": 0}},
-            ".livenessProbe.terminationGracePeriodSeconds: Invalid value: 0: must be greater than 0",
-            id="a-grace-of-nothing",
-        ),
+        *[
+            pytest.param({probe: {**TCP, field: value}}, f".{probe}.{field}: Invalid value: {value}: {why}", id=name)
+            for probe, field, value, why, name in (
+                ("livenessProbe", "successThreshold", 2, "must be 1", "liveness-needs-one-success"),
+                ("startupProbe", "successThreshold", 2, "must be 1", "startup-needs-one-success"),
+                ("readinessProbe", GRACE, 5, "must not be set for readinessProbes", "readiness-stops-nothing"),
+                ("livenessProbe", GRACE, 0, "must be greater than 0", "a-grace-of-nothing"),
+            )
+        ],
         *[
             pytest.param(
                 {"readinessProbe": {**TCP, field: -1}},
