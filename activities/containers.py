@@ -18,6 +18,7 @@ from temporalio import activity
 
 from activities.container_config import ContainerInputs, container_config, container_labels
 from activities.container_files import container_mounts
+from activities.early_ends import end_or_status
 from activities.environment import UnresolvedVariable, resolve_environment
 from activities.errors import CriError, Remedy, failed, translated
 from activities.going_pods import GivenUpError
@@ -61,7 +62,8 @@ class ContainerActivities:
     async def start_container(self, request: StartContainer) -> RuntimeContainer:
         """Find the container of this attempt or create it, and start it; answers it as the runtime then reports it.
 
-        One that was created and could not start is answered as EXITED with the runtime's reason. Raises
+        One that was created and could not start is answered as EXITED with the runtime's reason, one that has ended
+        within `end_within` with its end. Raises
         CreateContainerConfigError, CreateContainerError or RunContainerError, this also when the pod begins to go while
         the runtime hangs; the answer names the attempt used.
         """
@@ -124,6 +126,7 @@ class ContainerActivities:
             if not _interrupted(status):
                 break
             await self._remove_interrupted(request, found.container_id)
+        status = await end_or_status(self._services.runtime, status, request.end_within)
         answer = await runtime_container(status, request.sandbox_id)
         return replace(answer, adopted=found.adopted)
 

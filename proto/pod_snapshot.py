@@ -45,6 +45,8 @@ class PodSnapshot:
     sandbox_ready: bool = False
     containers: dict[str, ContainerSnapshot] = field(default_factory=dict)
     status: dict[str, Any] = field(default_factory=dict)
+    ends_awaited: tuple[str, ...] = ()
+    """Names of containers whose start is under way and tells their end as well, when that comes at once."""
 
     def to_json(self) -> bytes:
         """Write it as JSON."""

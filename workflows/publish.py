@@ -16,6 +16,7 @@ from temporalio.common import SearchAttributeKey
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
+from proto.temporal.requests import StartContainer
 from workflows.card import card
 from workflows.decide.situation import Situation
 from workflows.decide.status import ORDINARY_WAITS, Headline, headline
@@ -104,6 +105,11 @@ def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: H
             for name, facts in observed.containers.items()
         },
         status=status.model_dump(by_alias=True, exclude_none=True, mode="json"),
+        ends_awaited=tuple(
+            one.container["name"]
+            for one in situation.busy.values()
+            if isinstance(one, StartContainer) and one.end_within
+        ),
     )
 
 

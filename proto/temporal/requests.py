@@ -125,6 +125,8 @@ class StartContainer:
     """As in RunPodSandbox."""
     sandbox_attempt: int = 0
     ips: tuple[str, ...] = ()
+    end_within: timedelta = timedelta()
+    """Of one that is expected to end: how long the start looks whether it has, so that its answer tells the end, too."""
 
 
 @dataclass(frozen=True, slots=True)

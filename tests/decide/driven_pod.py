@@ -16,6 +16,7 @@ from proto.temporal.requests import (
     ReadImages,
     RunHook,
     RunPodSandbox,
+    RuntimeContainer,
     ShortenStop,
     StartContainer,
     StopContainer,
@@ -214,7 +215,9 @@ class DrivenPod:
     def effect(self, name: str) -> None:
         """Let an action do what it does; its answer is on the way."""
         try:
-            self.answers[name] = self.runtime.do(self.under_way[name])
+            self.answers[name] = answer = self.runtime.do(self.under_way[name])
+            if isinstance(answer, RuntimeContainer) and answer.state is ContainerState.EXITED:
+                self.hints.append(RuntimeChanged("event", exited=(answer.container_id,)))  # the poller saw it, too
         except Lasting:
             self.answers.pop(name, None)
         except Refused as refused:

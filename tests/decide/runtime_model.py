@@ -68,6 +68,8 @@ class RuntimeModel:
     """How each container truly ended, for ever."""
     hooks_fail: set[str] = field(default_factory=set)
     """Containers whose hooks fail."""
+    early_ends: list[int] = field(default_factory=list)
+    """Exit codes of the next containers whose start waits for their end."""
     forgotten: bool = False
     """Whether the core may not know of all this: its history is lost, and it has not read the runtime yet."""
     ids: "itertools.count[int]" = field(default_factory=itertools.count)
@@ -188,7 +190,9 @@ class RuntimeModel:
         )
         self.containers[made.container_id] = made
         self.came_up.add((action.sandbox_id, name))
-        return made
+        if action.end_within and self.early_ends:
+            self.end(made.container_id, self.early_ends.pop())
+        return self.containers[made.container_id]
 
     def run_hook(self, container_id: str) -> HookEnded:
         """Run a hook, perhaps for the second time; one whose container does not run fails."""

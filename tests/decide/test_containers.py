@@ -119,6 +119,22 @@ def test_what_a_start_is_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "waits"),
+    [
+        pytest.param("first", True, id="an-init-container-that-the-next-one-waits-for"),
+        pytest.param("beside", False, id="a-sidecar-runs-on"),
+        pytest.param("web", False, id="a-regular-container-runs-on"),
+    ],
+)
+def test_a_start_waits_for_an_end_that_is_expected(name: str, waits: bool) -> None:
+    """Only then, and never long."""
+    here = situation(pod("web", init=["first", "+beside"]))
+    (container,) = [one for one in (*here.init_containers, *here.containers) if one.name == name]
+    assert bool(start(here, container).end_within) is waits
+    assert start(here, container).end_within <= timedelta(milliseconds=200)
+
+
+@pytest.mark.parametrize(
     ("facts", "expected"),
     [
         pytest.param(ContainerFacts(), Standing.WANTED, id="never-seen"),

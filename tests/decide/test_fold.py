@@ -18,8 +18,10 @@ from proto.temporal.requests import (
     RemovePodSandbox,
     RunPodSandbox,
     RuntimeContainer,
+    StartContainer,
     StopPodSandbox,
 )
+from proto.temporal.signals import RuntimeChanged
 from tests.decide.situations import (
     IMAGE,
     KEY,
@@ -38,6 +40,8 @@ from tests.decide.situations import (
 )
 from workflows.decide.actions import Action
 from workflows.decide.fold import Answer, fold, fold_failure
+from workflows.decide.hints import hear
+from workflows.decide.pod_actions import pod_actions
 
 MADE = PodSandbox("s1", 1, ("10.88.0.6",), at(0))
 SIMPLE: list[tuple[str, Action, Answer, Callable[[Observed], Any], Any]] = [
@@ -137,6 +141,25 @@ def test_a_new_instance() -> None:
     assert (facts.backoff, facts.backoff_at) == (timedelta(seconds=10), at(0))
     assert here.observed.dead_containers["web"] == ("web-0",)
     assert not here.observed.runtime_stale
+
+
+@pytest.mark.parametrize(
+    ("code", "done_in", "next_start"),
+    [pytest.param(0, "s0", ["web"], id="success"), pytest.param(3, "", ["first"], id="failure")],
+)
+def test_an_end_that_comes_with_its_start(code: int, done_in: str, next_start: list[str]) -> None:
+    """It is known as if it had been read, nobody looks again, and the hint that comes late tells nothing new."""
+    here = situation(pod(init=["first"]))
+    (asked,) = pod_actions(here).begin
+    assert isinstance(asked, StartContainer)
+    assert asked.end_within
+    fold(here, asked, seen("first", code=code))
+    facts = here.observed.containers["first"]
+    assert facts.exit == Exit("first-0", code, "Completed" if code == 0 else "Error", "", at(0), at(0))
+    assert facts.done_in_sandbox == done_in
+    hear(here, RuntimeChanged("event", exited=("first-0",)))
+    begun = [one.container["name"] for one in pod_actions(here).begin if isinstance(one, StartContainer)]
+    assert (here.observed.runtime_stale, begun) == (False, next_start)
 
 
 def test_the_first_instance_earns_nothing() -> None:

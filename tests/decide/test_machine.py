@@ -145,6 +145,11 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         self.runtime.end(container_id, code)
         self.hints.append(RuntimeChanged("event", exited=(container_id,)))
 
+    @rule(codes=st.lists(st.sampled_from([0, 0, 1, 137]), min_size=1, max_size=3))
+    def ends_come_early(self, codes: list[int]) -> None:
+        """The next init containers end before their starts have answered."""
+        self.runtime.early_ends = codes
+
     @precondition(lambda self: self.runtime.live())
     @rule(data=st.data())
     def container_becomes_unknown(self, data: st.DataObject) -> None:

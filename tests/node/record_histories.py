@@ -55,6 +55,13 @@ def three_init_containers(node: TempoletNode) -> None:
     node.until_running("pod")
 
 
+def early_ends(node: TempoletNode) -> None:
+    """Two init containers end before their starts have answered, the third takes its time."""
+    slow = {"name": "init-2", "image": BUSYBOX, "command": ["sleep", "1"]}
+    node.apply(pod_manifest("pod", initContainers=[*init(0, 0), slow]))
+    node.until_running("pod")
+
+
 def failing_init(node: TempoletNode) -> None:
     """The second fails for good."""
     node.apply(pod_manifest("pod", initContainers=init(0, 1), restartPolicy="Never"))
@@ -276,6 +283,7 @@ def failing_post_start(node: TempoletNode) -> None:
 LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "plain": plain,
     "three-init-containers": three_init_containers,
+    "early-ends": early_ends,
     "failing-init": failing_init,
     "crash-loop": crash_loop,
     "image-not-found": image_not_found,

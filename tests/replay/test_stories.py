@@ -23,6 +23,13 @@ SAID = {
         "container ",
     ],
     "three-init-containers": [*(f"container init-{one} ended: exit 0" for one in range(3)), "container main started"],
+    "early-ends": [
+        "container init-0 started .*container init-0 ended: exit 0 Completed",
+        "container init-1 started .*container init-1 ended: exit 0 Completed",
+        "container init-2 started",
+        "container init-2 ended: exit 0 Completed",
+        "container main started",
+    ],
     "failing-init": ["container init-1 ended: exit 1", "pod Failed"],
     "crash-loop": ["main ended: exit 1", "restart 1", "waits .*CrashLoopBackOff: restart 2", "restart 2", "restart 3"],
     "image-not-found": ["image .* failed after .*ErrImagePull", "waits 10.0 s: ErrImagePull", "ImagePullBackOff"],

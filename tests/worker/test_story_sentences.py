@@ -1,6 +1,7 @@
 """Does each kind of activity and signal say what it was, in its own words?"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -57,6 +58,18 @@ def recorded() -> Recorder:
         ),
         pytest.param(
             names.START_CONTAINER, USR1, seen(stop_signal="SIGUSR1"), ["container web started (1.00 s)"], id="one-heard"
+        ),
+        pytest.param(
+            names.START_CONTAINER,
+            replace(START_WEB, end_within=timedelta(seconds=2)),
+            seen(
+                exit_code=0,
+                reason="Completed",
+                started_at=START + timedelta(seconds=0.25),
+                finished_at=START + timedelta(seconds=0.75),
+            ),
+            ["container web started (0.25 s)", "container web ended: exit 0 Completed after 0.50 s"],
+            id="ended-while-its-start-waited-for-that",
         ),
         pytest.param(
             names.RUN_POD_SANDBOX,

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
@@ -34,7 +35,31 @@ async def test_init_containers_run_in_order(node: Node) -> None:
         node.runtime.exits_at_once[name] = [0]
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
-    assert [one.container["name"] for one in node.runtime.named(names.START_CONTAINER)] == ["a", "b", "c", "web"]
+    starts = node.runtime.named(names.START_CONTAINER)
+    assert [(one.container["name"], bool(one.end_within)) for one in starts] == [
+        *((one, True) for one in "abc"),
+        ("web", False),
+    ]
+    await node.delete(handle)
+
+
+async def test_an_end_that_its_start_tells_needs_no_look(node: Node) -> None:
+    """Six events for each init container, the poller is told to wait for its end, and a hint of it changes nothing."""
+    pod = pod_json(initContainers=[container("a"), container("b")])
+    node.runtime.exits_at_once |= {"a": [0], "b": [0]}
+    node.runtime.held[names.START_CONTAINER] = asyncio.Event()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ends_awaited == ("a",))
+    node.runtime.held.pop(names.START_CONTAINER).set()
+    snapshot = await node.until(pod, lambda one: one.ready)
+    assert snapshot.ends_awaited == ()
+    init = next(one.container_id for one in node.runtime.containers.values() if one.name == "a")
+    await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=(init,)))
+    await handle.query(names.POD_STATUS)
+    assert not node.runtime.named(names.READ_POD_RUNTIME)
+    events = [event.event_type for event in (await handle.fetch_history()).events]
+    assert events.count(EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) == len(("sandbox", "image", "a", "b", "web"))
+    assert events.count(EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED) == len(("listed", "hint"))
     await node.delete(handle)
 
 

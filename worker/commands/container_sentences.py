@@ -36,7 +36,7 @@ def started(told: Told, done: Done) -> Iterator[str]:
     why = restart_words(known, asked, done.at) if seen.attempt and seen.container_id != known.container_id else ""
     new_instance(told, known, seen)
     known.sandbox_id, known.spec = asked.sandbox_id, asked.container
-    yield f"container {seen.name} started{again} ({seconds(done.took)}){why}{unheard_signal(asked, seen)}"
+    yield f"container {seen.name} started{again} ({seconds(start_took(done))}){why}{unheard_signal(asked, seen)}"
     yield from ends(told, [seen])
 
 
@@ -47,6 +47,12 @@ def unheard_signal(asked: StartContainer, seen: RuntimeContainer) -> str:
         return ""
     instead = seen.stop_signal or "its image's, or SIGTERM"
     return f"; the runtime takes no notice of its stopSignal {wanted}: {instead} will stop it"
+
+
+def start_took(done: Done) -> timedelta:
+    """Say how long a start took; one that was to tell an end as well has waited for that on top, by the runtime's clock."""
+    begun_at = done.answer.started_at
+    return min(done.took, max(begun_at - done.at, timedelta())) if done.asked.end_within and begun_at else done.took
 
 
 def new_instance(told: Told, known: Instances, seen: RuntimeContainer) -> None:

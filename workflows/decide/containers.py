@@ -19,7 +19,7 @@ from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.backoff import starts_at
 from workflows.decide.grace import pod_grace
-from workflows.decide.init_containers import init_failed, is_init, is_sidecar, policy_of, was_passed
+from workflows.decide.init_containers import ends_by_itself, init_failed, is_init, is_sidecar, policy_of, was_passed
 from workflows.decide.readiness import is_started
 from workflows.decide.restart import comes_back, init_starts_again
 from workflows.decide.restart_all import restart_all, sources
@@ -28,6 +28,13 @@ from workflows.decide.slices import container_slice, sandbox_slice
 
 STOP_UNKNOWN_WITHIN: Final = timedelta(seconds=2)
 """Grace for a container whose state nobody knows (kuberuntime_container.go minimumGracePeriodInSeconds)."""
+
+
+END_WITHIN: Final = timedelta(milliseconds=150)
+"""How long a start waits for the end of an init container: a short one then needs no hint, re-read and task of its own.
+
+Nobody sees it running meanwhile, and a sidecar that has ended waits so long for its turn.
+"""
 
 
 class Standing(StrEnum):
@@ -102,6 +109,7 @@ def start(situation: Situation, container: V1Container) -> StartContainer:
         sandbox_spec=sandbox_slice(situation.source),
         sandbox_attempt=sandbox.attempt if sandbox else 0,
         ips=sandbox.ips if sandbox else (),
+        end_within=END_WITHIN if ends_by_itself(situation, container.name) else timedelta(),
     )
 
 

@@ -28,6 +28,11 @@ def is_sidecar(situation: Situation, name: str) -> bool:
     return name in situation.sidecar_names
 
 
+def ends_by_itself(situation: Situation, name: str) -> bool:
+    """Say whether it is an init container that is to end before the next one starts."""
+    return is_init(situation, name) and not is_sidecar(situation, name)
+
+
 def init_failed(situation: Situation) -> bool:
     """Say whether an init container has failed for good: nothing starts after it. A sidecar never does."""
     if sources(situation):

@@ -10,7 +10,7 @@ from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Hook, HookO
 from proto.temporal.requests import HookEnded, RunHook, RuntimeContainer, StartContainer
 from workflows.decide.actions import container_key, image_key
 from workflows.decide.backoff import will_earn
-from workflows.decide.init_containers import is_init, is_sidecar
+from workflows.decide.init_containers import ends_by_itself
 from workflows.decide.situation import Situation, image_asked
 
 UNKNOWN_EXIT: Final = 137
@@ -95,7 +95,7 @@ def ended(situation: Situation, name: str, facts: ContainerFacts, end: Exit) -> 
     for one in situation.everyone:
         if one.name != name:
             continue
-        if is_init(situation, name) and not is_sidecar(situation, name) and end.exit_code == 0:
+        if ends_by_itself(situation, name) and end.exit_code == 0:
             facts.done_in_sandbox = facts.sandbox_id
         image, policy = image_asked(one)
         if policy == "Always":

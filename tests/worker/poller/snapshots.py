@@ -17,6 +17,7 @@ def snapshot(
     node: str = "n",
     name: str = "web",
     path: str = "",
+    ends_awaited: tuple[str, ...] = (),
 ) -> PodSnapshot:
     """Build a snapshot of a pod in namespace default; containers are given as name: "id state [attempt]"."""
     known = {}
@@ -37,6 +38,7 @@ def snapshot(
         sandbox_id=sandbox_id,
         sandbox_ready=bool(sandbox_id),
         containers=known,
+        ends_awaited=ends_awaited,
     )
 
 

@@ -60,6 +60,28 @@ async def test_an_end_that_we_asked_for_waits_for_who_causes_it(node: Node, monk
         assert await heard(handle, 3) == ["listed", "ManifestRemoved", "event:lost"]
 
 
+async def test_an_end_that_its_start_will_tell_waits_for_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the start has told meanwhile is no hint; what it left untold is one, a moment later."""
+    monkeypatch.setattr("worker.poller.runtime.watch.OWN_START_WAITS", timedelta(seconds=2))
+    async with node.poller():
+        node.write("web.yaml")
+        handle = await node.handle()
+        pod_id = PodWorkflowId.parse(handle.id)
+        async with asyncio.timeout(10):
+            await node.runtime.reader_came.wait()
+        pod = sandbox(pod_id.uid, "s1", node=node.name, name=pod_id.name)
+        told, untold = (container(f"{one}1", "s1", name=one, running=False) for one in ("told", "untold"))
+        both = ("told", "untold")
+        write(node.root, snapshot(pod_id.uid, node=node.name, name=pod_id.name, ends_awaited=both))
+        node.runtime.tell(event(STOPPED, "told1", pod, told, untold))
+        node.runtime.tell(event(STOPPED, "untold1", pod, told, untold))
+        node.runtime.tell(event(STOPPED, "s1", pod, told, untold))
+        assert await heard(handle, 2) == ["listed", "event:lost"], "other news waits for nobody"
+        known = {"told": "told1 exited", "untold": "untold1 running"}
+        write(node.root, snapshot(pod_id.uid, known, node=node.name, name=pod_id.name))
+        assert await heard(handle, 3) == ["listed", "event:lost", "event:untold1"]
+
+
 async def test_what_starts_during_a_listing_is_not_taken_for_gone(node: Node) -> None:
     """The snapshot may know a container that the listing, made a moment before, does not have."""
     node.sync_frequency = timedelta(milliseconds=200)

@@ -23,7 +23,7 @@ from tests.worker.poller.fake_runtime import (
     sandbox,
 )
 from tests.worker.poller.snapshots import snapshot
-from worker.poller.runtime.events import EventStream, hint_in, pod_of
+from worker.poller.runtime.events import EventStream, hint_in, is_told_by_its_start, pod_of
 
 POD = sandbox("u1", "s1")
 C1, C2 = container("c1", "s1"), container("c2", "s1", attempt=1)
@@ -61,6 +61,24 @@ def test_only_ends_that_the_pod_does_not_know_are_hints(
 ) -> None:
     """Each row is one event and what the pod's snapshot says then."""
     assert hint_in(told, known) == hint
+
+
+@pytest.mark.parametrize(
+    ("told", "awaited", "held_back"),
+    [
+        pytest.param(event(STOPPED, "c1", POD, C1), ("c",), True, id="its-start-is-under-way-and-tells-its-end"),
+        pytest.param(event(STOPPED, "c1", POD, C1), ("other",), False, id="another-one-s-does"),
+        pytest.param(event(STOPPED, "c1", POD, C1), (), False, id="nobody-waits-for-an-end"),
+        pytest.param(event(STOPPED, "s1", POD, C1), ("c",), False, id="the-sandbox-died"),
+        pytest.param(event(DELETED, "c1", POD), ("c",), False, id="nobody-can-say-whose-it-was"),
+    ],
+)
+def test_an_end_that_its_start_tells(
+    told: cri.ContainerEventResponse, awaited: tuple[str, ...], held_back: bool
+) -> None:
+    """Each row is one event, and the containers whose starts wait for their ends."""
+    assert is_told_by_its_start(told, snapshot("u1", ends_awaited=awaited)) is held_back
+    assert not is_told_by_its_start(told, None)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 `follow` reads the CRI's event stream and hands each event to `hint_in`, which is pure. Only ends of what a pod's snapshot
 still believes alive become hints: creations, starts and removals are our own doing. An end that we asked for ourselves is
-held back a moment, for the activity that stopped it usually says so first. The stream is opened again after every error,
+held back a moment, for the activity that stopped it usually says so first, as does a start that waits for it. The stream is opened again after every error,
 and after five minutes without an event, for an idle node and a dead stream look the same; `opened` then asks for a relist,
 because what happened meanwhile is not told again. containerd before 2.0 has one stream for all readers, so there it is
 left alone and the relist carries the node (design §8).
@@ -35,6 +35,8 @@ NO_STREAM_RETRY: Final = timedelta(minutes=1)
 OPENING: Final = timedelta(milliseconds=200)
 """A stream says nothing when it is open; one that has not failed so long is."""
 OWN_STOP_WAITS: Final = timedelta(seconds=2)
+OWN_START_WAITS: Final = timedelta(milliseconds=250)
+"""Longer than a start looks for an end (workflows/decide/containers.py)."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -139,6 +141,12 @@ def hint_in(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> 
     if not stopped or is_sandbox:  # of an instance that we replaced, or one whose maker will say so
         return None
     return None if _is_older(event, snapshot) else exited
+
+
+def is_told_by_its_start(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> bool:
+    """Say whether a start is under way that tells how its container ends."""
+    named = {one.metadata.name for one in event.containers_statuses if one.id == event.container_id}
+    return snapshot is not None and not named.isdisjoint(snapshot.ends_awaited)
 
 
 def pod_of(

@@ -23,7 +23,14 @@ from proto.temporal.signals import RuntimeChanged
 from worker.poller.hints import HintSender
 from worker.poller.pod_workflows import PodWorkflows
 from worker.poller.pods import PodLister
-from worker.poller.runtime.events import OWN_STOP_WAITS, EventStream, hint_in, pod_of
+from worker.poller.runtime.events import (
+    OWN_START_WAITS,
+    OWN_STOP_WAITS,
+    EventStream,
+    hint_in,
+    is_told_by_its_start,
+    pod_of,
+)
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods, news_in
 from worker.poller.runtime.relist import RuntimePod, differences, our_pods, workflow_id_of
@@ -138,15 +145,25 @@ class RuntimeWatch:
 
     def take(self, event: cri.ContainerEventResponse) -> None:
         """Take an event of the stream."""
+        self._around.metrics.event_heard()
+        self._judge(event, may_wait=True)
+
+    def _judge(self, event: cri.ContainerEventResponse, *, may_wait: bool) -> None:
+        """Tell the pod of an event what it does not know; an end that its start will tell is looked at again later."""
         around = self._around
-        around.metrics.event_heard()
         found = pod_of(event, around.node, around.known.with_object)
         if not found:
             return
         uid, labels = found
         snapshot = around.known.of(uid)
-        if hint := hint_in(event, snapshot):
-            self._tell(snapshot.workflow_id if snapshot else workflow_id_of(around.node, labels), hint)
+        hint = hint_in(event, snapshot)
+        if hint is None:
+            return
+        if may_wait and is_told_by_its_start(event, snapshot):
+            loop = asyncio.get_running_loop()
+            loop.call_later(OWN_START_WAITS.total_seconds(), lambda: self._judge(event, may_wait=False))
+            return
+        self._tell(snapshot.workflow_id if snapshot else workflow_id_of(around.node, labels), hint)
 
     def opened(self) -> None:
         """Take that the stream is open: compare, for what happened before it is not told."""
