@@ -12,8 +12,8 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
-from proto.temporal.operator import BackoffsSkipped, ConditionSet, SetCondition, SkipBackoff
-from workflows.decide import gates, hints, skips
+from proto.temporal.operator import BackoffsSkipped, ConditionSet, PodStops, SetCondition, SkipBackoff, StopPod
+from workflows.decide import gates, hints, operator_stops, skips
 from workflows.decide.actions import Action
 from workflows.decide.fold import Answer
 from workflows.decide.refusal import Refusal
@@ -69,3 +69,13 @@ class OperatorUpdates(ABC):
     def refuse_condition(self, asked: SetCondition) -> None:
         """Refuse what is the node's own, no condition, or no change."""
         refuse(gates.why_not(self.situation(), asked))
+
+    @workflow.update(name=names.STOP_POD, description="let a pod that is going be down sooner")
+    def stop_pod(self, asked: StopPod) -> PodStops:
+        """Say which grace holds then."""
+        return operator_stops.stops(self.file(asked), asked)
+
+    @stop_pod.validator
+    def refuse_to_stop(self, asked: StopPod) -> None:
+        """Refuse where nothing is being stopped."""
+        refuse(operator_stops.why_no_stop(self.situation(), asked))

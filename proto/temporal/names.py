@@ -24,6 +24,7 @@ EXPLAIN: Final = "Explain"
 # updates (imperative: an operator wants it, and is answered)
 SKIP_BACKOFF: Final = "SkipBackoff"
 SET_CONDITION: Final = "SetCondition"
+STOP_POD: Final = "StopPod"
 
 # activities (imperative, the CRI's verbs where it has them)
 MAKE_POD_DIRECTORIES: Final = "MakePodDirectories"

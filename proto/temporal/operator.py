@@ -78,6 +78,31 @@ class ConditionSet:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class StopPod:
+    """Let a pod that is going be down sooner; what would take longer changes nothing."""
+
+    operator: str
+    """Who asks: user@host."""
+    grace: timedelta | None = None
+    """From now on; None: the pod's own terminationGracePeriodSeconds, nothing: as soon as can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodStops:
+    """What came of it."""
+
+    operator: str
+    asked: timedelta
+    """The grace that was asked for, at least the shortest."""
+    grace: timedelta
+    """The grace that holds now."""
+    kills_at: datetime
+    """When SIGKILL falls for what does not go by itself."""
+    sooner: timedelta
+    """By how much the grace is over earlier than before; nothing where it was to be over by then anyway."""
+
+
 class SentenceKind(StrEnum):
     """What a sentence of an explanation is about."""
 

@@ -214,6 +214,16 @@ class Deletion:
     """When that grace was asked for; None: with the deletion itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shortening:
+    """An operator wants the stop of a pod that goes to be over sooner."""
+
+    at: datetime
+    grace: timedelta
+    """Counts from then."""
+    operator: str
+
+
 @dataclass(slots=True)
 class Eviction:
     """This node ends the pod though its source wants it: what status.reason and status.message say once it has ended."""
@@ -245,6 +255,8 @@ class Observed:
     """By action key."""
     deletion: Deletion | None = None
     eviction: Eviction | None = None
+    shortening: Shortening | None = None
+    """Of those asked, the one that is over first; how it ends, deletion or eviction, stays as it is."""
     finished_at: datetime | None = None
     """When the pod had nothing left to do: what is still to stop has its grace from here."""
     cleaned: bool = False

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import Eviction
+from proto.temporal.pod import Eviction, Shortening
 from tests.decide.situations import at, deletion, pod, situation
 from workflows.decide.grace import grace_of, pod_grace
 
@@ -29,6 +29,11 @@ def test_pod_grace(own: int | None, asked: float | None, grace: float) -> None:
     assert pod_grace(spec, wish) == timedelta(seconds=grace)
 
 
+def shortened(grace: float) -> Shortening:
+    """Say that an operator asks now for a stop within so many seconds."""
+    return Shortening(at(0), timedelta(seconds=grace), "root@node-1")
+
+
 EVICTED = Eviction(at(-10), "DeadlineExceeded", "too long")
 
 
@@ -44,6 +49,10 @@ EVICTED = Eviction(at(-10), "DeadlineExceeded", "too long")
             {"eviction": EVICTED, "deletion": deletion(asked=-2)}, 20, id="deleted-later-it-is-not-lengthened"
         ),
         pytest.param({"eviction": EVICTED, "deletion": deletion(grace=2)}, 2, id="deleted-sooner-it-is-shortened"),
+        pytest.param({"deletion": deletion(), "shortening": shortened(5)}, 5, id="an-operator-s-from-when-he-asked"),
+        pytest.param({"deletion": deletion(grace=2), "shortening": shortened(5)}, 2, id="he-lengthens-nothing"),
+        pytest.param({"eviction": EVICTED, "shortening": shortened(0)}, 1, id="his-too-is-never-below-a-second"),
+        pytest.param({"finished_at": at(-5), "shortening": shortened(3)}, 3, id="also-of-a-pod-that-has-finished"),
     ],
 )
 def test_which_grace_counts(known: dict[str, Any], over_at: float) -> None:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from proto.temporal.operator import SetCondition, SkipBackoff
+from proto.temporal.operator import SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
 from proto.temporal.requests import ProbeContainer, RunHook
 from proto.temporal.signals import PodListed, ProbeVerdict, RuntimeChanged
@@ -24,7 +24,9 @@ from workflows.decide import hints
 from workflows.decide.containers import Standing, next_in_line, standing
 from workflows.decide.explain import explanation
 from workflows.decide.fold import fold_failure
+from workflows.decide.grace import grace_of
 from workflows.decide.hooks import is_starting
+from workflows.decide.operator_stops import stops, why_no_stop
 from workflows.decide.restart import failed_probe
 from workflows.decide.skips import waiting_backoffs
 from workflows.versions import BEHAVIOURS
@@ -254,6 +256,20 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
     def operator_sets_a_condition(self, status: str) -> None:
         """A readiness gate opens or shuts."""
         hints.hear(self.situation(), SetCondition("root@node-1", GATE, status))
+        self.step()
+
+    @precondition(lambda self: not self.over)
+    @rule(grace=st.sampled_from([None, 0, 5, 100]))
+    def operator_stops(self, grace: int | None) -> None:
+        """An operator wants a stop under way to be over sooner; nothing is ever over later for it."""
+        asked = StopPod("root@node-1", None if grace is None else timedelta(seconds=grace))
+        if why_no_stop(self.situation(), asked):
+            return
+        before = grace_of(self.situation()).over_at
+        told = stops(self.situation(), asked)
+        self.wishes.add((self.now, told.asked))
+        hints.hear(self.situation(), asked)
+        assert grace_of(self.situation()).over_at == before - told.sooner <= before
         self.step()
 
     @precondition(lambda self: not self.over and not self.due())

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from proto.pod_snapshot import PodSnapshot
+from tests.node.containerd_view import containers_of
 from tests.node.tempolet_node import ROOT, TempoletNode, pod_manifest
 from worker.commands.asking import operator
 from worker.standalone.containerd import Containerd
@@ -74,3 +75,53 @@ def test_a_readiness_gate_is_opened_and_shut_by_hand(node: TempoletNode) -> None
     assert f"operator {operator()} set condition {GATE} to False, it was True" in said
     node.remove("gated")
     node.until(lambda: node.pod("gated") is None, "gone")
+
+
+DEAF = "trap '' TERM; while true; do sleep 1; done"
+
+
+def test_a_stop_is_hastened_by_force(node: TempoletNode) -> None:
+    """A pod that is wanted is not stopped; one that ignores SIGTERM for a long grace is killed when it is forced."""
+    node.apply(pod_manifest("deaf", DEAF, terminationGracePeriodSeconds=600))
+    pod = f"default/deaf-{node.name}"
+    running = node.until_running("deaf")
+    code, said = tempolet(node, "stop", pod)
+    assert (code, "is wanted, its source lists it: remove its manifest" in said) == (1, True)
+    node.remove("deaf")
+    node.until_pod("deaf", lambda one: one.deleting)
+    code, said = tempolet(node, "stop", pod, "--grace-period", "700")
+    assert (code, f"{pod}: its grace is over by then anyway, SIGKILL at " in said) == (0, True)
+    code, said = tempolet(node, "stop", pod, "--grace-period", "300")
+    assert (code, " sooner, SIGKILL at " in said) == (0, True)
+    code, said = tempolet(node, "explain", pod)
+    assert "(grace 300 s)" in said
+    assert running.containers["main"].container_id in {one.id for one in containers_of(node.containerd, running.uid)}
+    code, said = tempolet(node, "stop", pod, "--force")
+    assert (code, " sooner, SIGKILL at " in said) == (0, True)
+    node.until(lambda: node.pod("deaf") is None, "gone")
+    assert containers_of(node.containerd, running.uid) == []
+    code, said = tempolet(node, "history", pod)
+    assert f"operator {operator()} asked to stop it within 5 min 0 s: its grace is over " in said
+    assert f"operator {operator()} asked to stop it within 1.00 s: its grace is over " in said
+    assert "the stop of container main was shortened to 1.00 s of grace" in said
+    assert "container main stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved" in said
+    code, said = tempolet(node, "stop", pod)
+    assert (code, f"{pod} is gone" in said) == (3, True)
+
+
+def test_a_hastened_stop_outlives_a_worker(node: TempoletNode) -> None:
+    """Forced during its preStop hook, with the worker killed at once: the next one keeps to the shorter grace."""
+    manifest = pod_manifest("hooked", DEAF, terminationGracePeriodSeconds=600)
+    hook = {"exec": {"command": ["sleep", "500"]}}
+    manifest["spec"]["containers"][0]["lifecycle"] = {"preStop": hook}
+    node.apply(manifest)
+    pod = f"default/hooked-{node.name}"
+    node.until_running("hooked")
+    node.remove("hooked")
+    node.until(lambda: "preStop of main" in tempolet(node, "explain", pod)[1], "its hook")
+    assert tempolet(node, "stop", pod, "--force")[0] == 0
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    node.until(lambda: node.pod("hooked") is None, "gone")
+    code, said = tempolet(node, "history", pod)
+    assert (code, "main stopped: exit 137 Error" in said) == (0, True)

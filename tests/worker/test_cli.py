@@ -36,6 +36,13 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
         pytest.param(["skip-backoff", "a/b", "c", "d"], Exit.USAGE, "unexpected extra argument", id="skip-too-much"),
         pytest.param(["condition", "a/b"], Exit.USAGE, "Missing argument 'TYPE=STATUS'", id="no-condition"),
         pytest.param(["condition", "a/b", "gate"], Exit.USAGE, "write TYPE=True", id="a-condition-without-status"),
+        pytest.param(["stop", "a/b", "--grace-period", "0"], Exit.USAGE, "add --force", id="no-grace-without-force"),
+        pytest.param(
+            ["stop", "a/b", "--grace-period", "9", "--force"], Exit.USAGE, "a grace of 0", id="force-with-grace"
+        ),
+        pytest.param(
+            ["stop", "a/b", "--grace-period", "-1"], Exit.USAGE, "greater than or equal to 0", id="a-negative-grace"
+        ),
         pytest.param(["replay"], Exit.USAGE, "give either --live or files", id="replay-of-nothing"),
         pytest.param(["replay", "--live", "f"], Exit.USAGE, "give either --live or files", id="replay-of-both"),
         pytest.param(["replay", "/nowhere"], Exit.FAILED, "/nowhere: No such file", id="replay-of-no-file"),

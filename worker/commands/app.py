@@ -32,6 +32,10 @@ standalone.add_to(app)
 RootDir = Annotated[Path | None, typer.Option("--root-dir", help="Folder of the node's state [/var/lib/kubelet].")]
 OwnConfig = Annotated[Path | None, typer.Option("--tempolet-config", help="TempoletConfiguration file.")]
 NodeName = Annotated[str | None, typer.Option("--hostname-override", help="The node's name.")]
+GracePeriod = Annotated[
+    int | None,
+    typer.Option("--grace-period", min=0, max=2**31 - 1, help="Seconds from now [the pod's own grace]."),
+]
 Output = Annotated[str, typer.Option("--output", "-o", help="table, wide or json.")]
 
 
@@ -172,6 +176,24 @@ def condition(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wan
 
     asked = SetCondition(operator(), *parse(said), reason, message)
     run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), asked)
+
+
+@app.command(short_help="Let a pod that is going be down sooner.")
+def stop(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+    pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
+    grace_period: GracePeriod = None,
+    force: Annotated[bool, typer.Option("--force", help="As soon as can be: a grace of 0.")] = False,  # noqa: FBT002 - an option
+    uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there are several.")] = None,
+    root_dir: RootDir = None,
+    own_config: OwnConfig = None,
+    name: NodeName = None,
+) -> None:
+    """Shorten the grace of a pod whose manifest is gone or that ends for another reason; nothing ever lengthens it."""
+    from worker.commands.stop import grace_of, run
+    from worker.commands.wanted import Wanted
+
+    wanted = replace(Wanted.parse(pod), uid=uid, node=name)
+    run(node(root_dir, own_config, name), wanted, grace_of(grace_period, force=force))
 
 
 @app.command(short_help="Replay live or exported histories against this code.")

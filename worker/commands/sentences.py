@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from proto.temporal import names, requests, signals
-from proto.temporal.operator import BackoffsSkipped, ConditionSet
+from proto.temporal.operator import BackoffsSkipped, ConditionSet, PodStops
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.commands import container_sentences
 from worker.commands.told import Done, Told, seconds
@@ -149,9 +149,18 @@ def _condition_set(_: Told, answer: ConditionSet) -> Iterator[str]:
     yield told + (f" ({why})" if why else "")
 
 
+def _stop_hastened(_: Told, answer: PodStops) -> Iterator[str]:
+    told = f"operator {answer.operator} asked to stop it within {seconds(answer.asked)}"
+    if answer.sooner:
+        yield f"{told}: its grace is over {seconds(answer.sooner)} sooner, SIGKILL at {answer.kills_at.astimezone():%H:%M:%S}"
+    else:
+        yield f"{told}, by when its grace is over anyway"
+
+
 UPDATES: Final[Mapping[str, SignalRow]] = {
     names.SKIP_BACKOFF: SignalRow(BackoffsSkipped, container_sentences.skipped),
     names.SET_CONDITION: SignalRow(ConditionSet, _condition_set),
+    names.STOP_POD: SignalRow(PodStops, _stop_hastened),
 }
 """What each update's answer says; one that was refused stands in no history."""
 

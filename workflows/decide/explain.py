@@ -18,6 +18,7 @@ from workflows.decide.actions import Action, Wake, container_key, holds_reread, 
 from workflows.decide.backoff import starts_at, will_earn
 from workflows.decide.containers import Standing, next_in_line, standing
 from workflows.decide.forecast import AfterEnd, if_all_goes_well, if_it_ended
+from workflows.decide.grace import grace_of
 from workflows.decide.images import image_action_key, is_unread, pulls_at
 from workflows.decide.init_containers import init_failed
 from workflows.decide.pod_actions import answers
@@ -55,7 +56,7 @@ def stands(situation: Situation, status: V1PodStatus) -> str:
     observed, deletion = situation.observed, situation.observed.deletion
     if deletion and observed.lifecycle is not Lifecycle.TERMINATED:
         why = ": ".join(filter(None, (deletion.reason, deletion.message)))
-        return f"it is going, {said_running(situation)}: {why} (grace {span(deletion.grace)})"
+        return f"it is going, {said_running(situation)}: {why} (grace {span(grace_of(situation).length)})"
     if observed.lifecycle is Lifecycle.TERMINATED:
         gone = "every container is down, and what is left of it is being removed"
         return f"{status.phase}: {gone if deletion else why_done(situation) + ', and its source still lists it'}"

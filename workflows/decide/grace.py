@@ -47,4 +47,6 @@ def grace_of(situation: Situation) -> Grace:
         asked.append(Grace(own, observed.eviction.at))
     if observed.finished_at:
         asked.append(Grace(own, observed.finished_at))
+    if observed.shortening:
+        asked.append(Grace(max(observed.shortening.grace, SHORTEST), observed.shortening.at))
     return min(asked, key=lambda one: one.over_at, default=Grace(own, situation.now))

@@ -1,19 +1,20 @@
 """What a signal changes: signals are hints and wishes, so none of them decides anything here (design §4.3)."""
 
-from proto.temporal.operator import SetCondition, SkipBackoff
+from proto.temporal.operator import SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import Deletion, Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
 from workflows.decide.gates import set_condition
 from workflows.decide.grace import Grace, asked_by, pod_grace
 from workflows.decide.listing import lasting
+from workflows.decide.operator_stops import hasten
 from workflows.decide.probes import verdict_reached
 from workflows.decide.situation import Situation
 from workflows.decide.skips import skip
 from workflows.decide.termination import doubt_what_failed
 from workflows.decide.updates import Outcome, changes, judge, needs_another_pod, taken_over
 
-Asked = SkipBackoff | SetCondition
+Asked = SkipBackoff | SetCondition | StopPod
 """What an operator asks, by an Update."""
 Signal = PodListed | DeletionRequested | RuntimeChanged | ProbeVerdict | Asked
 
@@ -40,6 +41,8 @@ def hear(situation: Situation, signal: Signal) -> PodJson | None:
             skip(situation, signal)
         case SetCondition():
             set_condition(situation, signal)
+        case StopPod():
+            hasten(situation, signal)
     return None
 
 

@@ -1,0 +1,86 @@
+"""Does a pod's workflow end a pod as an operator asks, sooner but never later, and refuse where he may not?"""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+
+from proto.temporal import names
+from proto.temporal.operator import Explanation, PodStops, SentenceKind, StopPod
+from proto.temporal.pod import PodOutcome
+from proto.temporal.signals import DeletionRequested
+from tests.workflows.conftest import Node, pod_json
+from worker.commands.asking import ask
+
+Handle = WorkflowHandle[Any, PodOutcome]
+WHO = "root@node-1"
+
+
+async def stop(handle: Handle, grace: float | None = None) -> PodStops:
+    """Hasten a stop, as the command does."""
+    asked = StopPod(WHO, None if grace is None else timedelta(seconds=grace))
+    return await ask(handle, asked, update=names.STOP_POD, answer=PodStops)
+
+
+async def refusal(handle: Handle, update: str, asked: object) -> tuple[str, str]:
+    """Ask for what is refused; give reason and message."""
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await ask(handle, asked, update=update, answer=object)
+    assert isinstance(refused.value.cause, ApplicationError)
+    return refused.value.cause.type or "", refused.value.cause.message
+
+
+async def stands(handle: Handle) -> str:
+    """Ask where the pod stands."""
+    answer = await handle.query(names.EXPLAIN, result_type=Explanation)
+    return next(str(one.text) for one in answer.sentences if one.kind is SentenceKind.STANDS)
+
+
+async def called(node: Node, name: str) -> Any:
+    """Wait until an activity is called; answers its first request."""
+    async with asyncio.timeout(20):
+        while not node.runtime.named(name):
+            node.runtime.changed.clear()
+            await node.runtime.changed.wait()
+    return node.runtime.named(name)[0]
+
+
+async def test_a_stop_under_way_is_hastened(node: Node) -> None:
+    """A pod that is wanted is not stopped; one that goes is, sooner but never later."""
+    pod = pod_json(terminationGracePeriodSeconds=300)
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    assert await refusal(handle, names.STOP_POD, StopPod(WHO)) == (
+        "StillWanted",
+        "default/web is wanted, its source lists it: remove its manifest, and it goes; this then hastens it",
+    )
+    node.runtime.held[names.STOP_CONTAINER] = asyncio.Event()
+    await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone"))
+    await called(node, names.STOP_CONTAINER)
+    later = await stop(handle, 400)
+    assert (later.asked, later.grace, later.sooner) == (timedelta(seconds=400), timedelta(minutes=5), timedelta())
+    assert await stands(handle) == "it is going, web runs: ManifestRemoved: web.yaml is gone (grace 300 s)"
+    assert not node.runtime.named(names.SHORTEN_STOP)
+    sooner = await stop(handle, 0)
+    assert (sooner.operator, sooner.asked, sooner.grace) == (WHO, timedelta(seconds=1), timedelta(seconds=1))
+    assert timedelta(seconds=270) < sooner.sooner < timedelta(seconds=300)
+    assert abs(sooner.kills_at - datetime.now(UTC)) < timedelta(seconds=20)
+    async with asyncio.timeout(20):
+        outcome = await handle.result()
+    assert outcome.reason == "ManifestRemoved"
+    (shortened,) = node.runtime.named(names.SHORTEN_STOP)
+    assert shortened.grace == timedelta(seconds=1)
+
+
+async def test_a_pod_that_is_down_is_not_stopped(node: Node) -> None:
+    """It has finished, and its source lists it still."""
+    pod = pod_json(restartPolicy="Never")
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    await node.exits(handle, "web", 0)
+    await node.until(pod, lambda one: one.lifecycle == "terminated")
+    assert (await refusal(handle, names.STOP_POD, StopPod(WHO)))[0] == "AlreadyDown"
+    await node.delete(handle)
