@@ -81,6 +81,18 @@ def said(status: V1ContainerStatus) -> tuple[str | None, str | None]:
             id="created",
         ),
         pytest.param(
+            pod(),
+            {"containers": {"web": up(state=ContainerState.UNKNOWN, last_exit=Exit("web-0", 3, "Error"))}},
+            ("terminated ContainerStatusUnknown 137", "terminated Error 3"),
+            id="ran-and-the-runtime-has-lost-sight-of-it",
+        ),
+        pytest.param(
+            pod(),
+            {"containers": {"web": up(state=ContainerState.UNKNOWN, started_at=None)}},
+            ("waiting ContainerCreating", None),
+            id="was-never-seen-to-run-and-is-out-of-sight",
+        ),
+        pytest.param(
             pod(restartPolicy="Never"),
             {"lifecycle": Lifecycle.TERMINATED},
             ("terminated ContainerStatusUnknown 137", None),
@@ -103,6 +115,57 @@ def said(status: V1ContainerStatus) -> tuple[str | None, str | None]:
 def test_state(source: dict[str, Any], known: dict[str, Any], expected: tuple[Any, Any]) -> None:
     """State and last state of the regular container."""
     assert said(status_of("web", source, **known)) == expected
+
+
+NOBODY_SAW, WAITS = "terminated ContainerStatusUnknown 137", "waiting"
+I_FAILED = {"i2": down(1, "i2")}
+REMOVED = ContainerFacts(attempt=1, last_exit=Exit("web-0", 0, "Completed"))
+
+
+@pytest.mark.parametrize(
+    ("init", "containers", "expected"),
+    [
+        pytest.param([], {}, [NOBODY_SAW], id="no-previous-state"),
+        pytest.param([], {"web": REMOVED}, [NOBODY_SAW], id="last-termination-state-set"),
+        pytest.param([], {"web": down(2)}, ["terminated Error 2"], id="an-end-that-is-known-stays"),
+        pytest.param(["i0"], {}, [NOBODY_SAW, WAITS], id="uninitialized-pod-defaults-the-first-init-container"),
+        pytest.param(["i0", "i1"], {}, [NOBODY_SAW, WAITS, WAITS], id="uninitialized-pod-defaults-only-the-first"),
+        pytest.param(
+            ["i0", "i1", "i2", "i3"],
+            I_FAILED,
+            [NOBODY_SAW, NOBODY_SAW, "terminated Error 1", WAITS, WAITS],
+            id="uninitialized-pod-defaults-gaps",
+        ),
+        pytest.param(
+            ["i0", "i1", "i2"],
+            I_FAILED,
+            [NOBODY_SAW, NOBODY_SAW, "terminated Error 1", WAITS],
+            id="failed-last-container-is-uninitialized",
+        ),
+        pytest.param(
+            ["i0", "i1", "i2"],
+            {"i2": done("i2")},
+            [NOBODY_SAW, NOBODY_SAW, "terminated Completed 0", NOBODY_SAW],
+            id="successful-last-container-is-initialized",
+        ),
+        pytest.param(
+            ["i0"],
+            {"web": down(0)},
+            [NOBODY_SAW, "terminated Completed 0"],
+            id="a-terminated-one-proves-initialization",
+        ),
+        pytest.param(
+            ["i0"], {"web": REMOVED}, [NOBODY_SAW, NOBODY_SAW], id="a-previously-terminated-one-proves-initialization"
+        ),
+    ],
+)
+def test_a_pod_that_is_gone(init: list[str], containers: dict[str, ContainerFacts], expected: list[str]) -> None:
+    """The kubelet's TestTerminatePod_DefaultUnknownStatus: what must have run and was not seen to end has failed."""
+    source = pod(init=init, restartPolicy="Never")
+    names = [*init, "web"]
+    known = {"lifecycle": Lifecycle.TERMINATED, "containers": containers}
+    states = [said(status_of(name, source, **known))[0] or "" for name in names]
+    assert [WAITS if one.startswith(WAITS) else one for one in states] == expected
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proto.temporal.pod import ContainerFacts, ContainerState, Failure, ImageFacts
-from proto.temporal.requests import StartContainer
+from proto.temporal.requests import StartContainer, StopContainer
 from tests.decide.situations import HERE, Around, at, done, down, pod, sandbox, situation, told, up
 from workflows.decide.containers import Standing, standing, start, start_containers, tidy
 from workflows.decide.slices import container_slice, sandbox_slice
@@ -93,6 +93,14 @@ REFUSED = Failure("CreateContainerError", "no such device", at(-4))
 def test_start_containers(source: dict[str, Any], known: dict[str, Any], decision: list[str]) -> None:
     """Who starts, who is waited for."""
     assert told(list(start_containers(situation(source, **known)))) == decision
+
+
+def test_one_out_of_sight_has_the_pod_s_grace() -> None:
+    """It may well run, and is stopped like any other."""
+    here = situation(pod(terminationGracePeriodSeconds=60), containers={"web": up(state=UNKNOWN)})
+    (stop,) = start_containers(here)
+    assert isinstance(stop, StopContainer)
+    assert stop.grace == timedelta(seconds=60)
 
 
 def test_one_start_at_a_time() -> None:

@@ -27,7 +27,8 @@ from workflows.decide.status import pod_status
 
 LOOPING: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}
 A, B = up("a"), up("b")
-UNSEEN = up("a", 1, state=ContainerState.UNKNOWN, last_exit=Exit("a-0", 0, "Completed"))
+UNKNOWN = ContainerState.UNKNOWN
+UNSEEN = up("a", 1, state=UNKNOWN, last_exit=Exit("a-0", 0, "Completed"))
 STOPPING_A = Around(busy=(stopping("a"),))
 RESTART = StartContainer(KEY, "s0", 1, "", {"name": "a"}, {})
 Facts = dict[str, ContainerFacts]
@@ -51,6 +52,23 @@ def phase(source: dict[str, Any], containers: Facts, **known: Any) -> str | None
         pytest.param({"a": A}, "Pending", "Pending", "Pending", id="one-runs-one-is-not-there"),
         pytest.param(
             {"a": A, "b": down(1, "b", **LOOPING)}, "Running", "Running", "Running", id="one-runs-one-backs-off"
+        ),
+        pytest.param(
+            {"a": A, "b": up("b", state=UNKNOWN)}, "Running", "Running", "Running", id="one-runs-one-is-out-of-sight"
+        ),
+        pytest.param(
+            {"a": down(0, "a"), "b": up("b", state=UNKNOWN)},
+            "Running",
+            "Running",
+            "Running",
+            id="the-last-one-is-out-of-sight-so-nothing-is-final",
+        ),
+        pytest.param(
+            {"a": A, "b": up("b", state=UNKNOWN, started_at=None)},
+            "Pending",
+            "Pending",
+            "Pending",
+            id="one-runs-one-was-never-seen-to",
         ),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proto.temporal.pod import ContainerFacts, Exit
-from proto.temporal.requests import RemoveContainer
+from proto.temporal.requests import RemoveContainer, StopContainer
 from tests.decide.situations import (
     Around,
     at,
@@ -79,6 +79,15 @@ DOWN = {**ALL, "s": down(143, "s", **STOPPED), "b": down(137, "b", **STOPPED)}
 def test_restart_all(around: Around, known: dict[str, Any], decision: list[str]) -> None:
     """Step by step."""
     assert told(list(start_containers(situation(POD, around, **known)))) == decision
+
+
+def test_no_pre_stop_hook_runs() -> None:
+    """Without a grace of its own the kubelet gives it no time; two seconds are for SIGTERM."""
+    hook = {"preStop": {"exec": {"command": ["true"]}}}
+    source = pod(containers=[container("a", **OWN), container("b", lifecycle=hook)])
+    (stop,) = start_containers(situation(source, containers={"a": down(88, "a"), "b": up("b")}))
+    assert isinstance(stop, StopContainer)
+    assert (stop.name, stop.grace) == ("b", timedelta(seconds=2))
 
 
 def remove_all(here: Situation) -> None:

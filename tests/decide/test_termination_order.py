@@ -108,6 +108,24 @@ def test_all_share_one_grace(known: dict[str, Any], asked_at: float, grace: floa
     assert (stop.name, stop.asked_at, stop.grace.total_seconds()) == ("s", at(asked_at), grace)
 
 
+@pytest.mark.parametrize(
+    ("grace", "now", "least"),
+    [
+        pytest.param(20, 0, 1, id="in-time-its-share-is-what-is-left"),
+        pytest.param(20, 14, 2, id="late-it-still-has-two-seconds"),
+        pytest.param(20, 30, 2, id="also-when-the-grace-is-over"),
+        pytest.param(1, 30, 1, id="but-never-more-than-the-whole-grace"),
+    ],
+)
+def test_who_comes_late_has_a_moment(grace: float, now: float, least: float) -> None:
+    """A sidecar whose turn comes at the end is not killed at once (kuberuntime_container.go killContainer)."""
+    going = {**GOING, "deletion": deletion(grace=grace, asked=-5)}
+    here = situation(pod(init=["+s"]), Around(now=at(now)), containers={"s": up("s"), "web": down(143)}, **going)
+    (stop,) = stop_containers(here)
+    assert isinstance(stop, StopContainer)
+    assert stop.at_least.total_seconds() == least
+
+
 def test_a_lost_sandbox_is_left_in_the_same_order() -> None:
     """What still runs in it is stopped before a new one is made."""
     here = situation(pod("a", "b", init=INIT), containers=ALL, sandbox=sandbox(ready=False))

@@ -87,7 +87,8 @@ def not_ended(situation: Situation, container: V1Container, facts: ContainerFact
         return V1ContainerState(
             terminated=V1ContainerStateTerminated(reason="Completed", message=DONE_UNSEEN, exit_code=0)
         )
-    if situation.observed.lifecycle is Lifecycle.TERMINATED and has_initialized(situation):
+    out_of_sight = facts.state is ContainerState.UNKNOWN and facts.started_at is not None
+    if out_of_sight or (situation.observed.lifecycle is Lifecycle.TERMINATED and has_begun(situation, container)):
         return V1ContainerState(
             terminated=V1ContainerStateTerminated(
                 reason=UNKNOWN_REASON, message=UNKNOWN_MESSAGE, exit_code=UNKNOWN_EXIT
@@ -96,12 +97,29 @@ def not_ended(situation: Situation, container: V1Container, facts: ContainerFact
     return V1ContainerState(waiting=waiting(situation, container, facts))
 
 
+def has_begun(situation: Situation, container: V1Container) -> bool:
+    """Say whether a container of a pod that is gone must have run (pkg/kubelet/status/status_manager.go TerminatePod).
+
+    Where initialization broke off: every init container up to the last one that was seen, and the first in any case.
+    """
+    if has_initialized(situation) or not is_init(situation, container.name):
+        return has_initialized(situation)
+    names = [one.name for one in situation.init_containers]
+    seen = [index for index, name in enumerate(names) if came_up(situation.facts(name))]
+    return names.index(container.name) <= max(seen, default=0)
+
+
+def came_up(facts: ContainerFacts) -> bool:
+    """Say whether any instance of a container ever was there."""
+    return bool(facts.container_id or facts.last_exit)
+
+
 def has_initialized(situation: Situation) -> bool:
     """Say whether the pod ever got past its init containers (pkg/kubelet/status/status_manager.go hasPodInitialized).
 
     A last one that is a sidecar proves it only while it runs, which it no longer does when this is asked.
     """
-    if not situation.init_containers or any(situation.facts(one.name).container_id for one in situation.containers):
+    if not situation.init_containers or any(came_up(situation.facts(one.name)) for one in situation.containers):
         return True
     return bool(situation.facts(situation.init_containers[-1].name).done_in_sandbox)
 

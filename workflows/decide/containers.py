@@ -13,7 +13,7 @@ from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
 
-from proto.temporal.pod import ContainerFacts, ContainerState, Hook
+from proto.temporal.pod import ContainerFacts, ContainerState
 from proto.temporal.requests import RemoveContainer, RemovePodSandbox, StartContainer, StopContainer
 from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake, container_key
@@ -25,10 +25,6 @@ from workflows.decide.restart import comes_back, init_starts_again
 from workflows.decide.restart_all import restart_all, sources
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import container_slice, sandbox_slice
-
-STOP_UNKNOWN_WITHIN: Final = timedelta(seconds=2)
-"""Grace for a container whose state nobody knows (kuberuntime_container.go minimumGracePeriodInSeconds)."""
-
 
 END_WITHIN: Final = timedelta(milliseconds=150)
 """How long a start waits for the end of an init container: a short one then needs no hint, re-read and task of its own.
@@ -170,14 +166,16 @@ def start_when_due(situation: Situation, container: V1Container, *, starting: bo
 
 
 def stop_unknown(situation: Situation, container: V1Container) -> StopContainer:
-    """Stop a container of which the runtime has lost the state, so that it can start again."""
+    """Stop a container of which the runtime has lost the state, so that it can start again.
+
+    It may well run, so it has the pod's grace like any other (kuberuntime_container.go setTerminationGracePeriod).
+    """
     facts = situation.facts(container.name)
-    with_hook = hooks.has_hook(container, Hook.PRE_STOP)
     return StopContainer(
         pod=situation.key,
         name=container.name,
         container_id=facts.container_id,
-        grace=pod_grace(situation.spec, None) if with_hook else STOP_UNKNOWN_WITHIN,
+        grace=pod_grace(situation.spec, None),
         asked_at=situation.now,
         reason="the runtime does not know its state",
     )

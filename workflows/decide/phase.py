@@ -5,6 +5,7 @@ from enum import StrEnum
 from kubernetes.client.models.v1_container_state_terminated import V1ContainerStateTerminated
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
+from proto.temporal.pod import ContainerState
 from workflows.decide.init_containers import init_failed, is_sidecar, policy_of
 from workflows.decide.restart import comes_back
 from workflows.decide.restart_all import sources
@@ -60,7 +61,7 @@ def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], reg
     ends = [end for one in regular if (end := ending(one)) is not None]
     if running + len(ends) < len(regular):
         return Phase.PENDING
-    if running or any(is_running(one) for one in sidecars) or sidecars_in_doubt(situation):
+    if running or any(is_running(one) for one in sidecars) or sidecars_in_doubt(situation) or out_of_sight(situation):
         return Phase.RUNNING
     return phase_of_ends(situation, [end.exit_code for end in ends])
 
@@ -87,6 +88,14 @@ def sidecars_in_doubt(situation: Situation) -> bool:
     if situation.observed.starts_in_doubt or situation.is_busy("container/"):
         return True
     return not situation.sidecar_names.isdisjoint(live_containers(situation))
+
+
+def out_of_sight(situation: Situation) -> bool:
+    """Say whether the runtime does not know of a regular container whether it runs: then no phase is final yet."""
+    return any(
+        facts.state is ContainerState.UNKNOWN and facts.exit is None
+        for facts in (situation.facts(one.name) for one in situation.containers)
+    )
 
 
 def will_start_nothing(situation: Situation) -> bool:

@@ -19,7 +19,7 @@ from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.pod import ContainerFacts
 from proto.temporal.requests import RemoveContainer, StopContainer
-from workflows.decide import backoff, hooks
+from workflows.decide import backoff
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.restart import RuleAction, matching_rule
 from workflows.decide.situation import Situation, unless_failed
@@ -45,7 +45,10 @@ def sources(situation: Situation) -> list[str]:
 
 
 def restart_all(situation: Situation, asked_by: list[str]) -> Iterator[Action | Wake]:
-    """Stop what lives, sidecars last, then remove every instance, the newest of those that asked for it last."""
+    """Stop what lives, sidecars last, then remove every instance, the newest of those that asked for it last.
+
+    No preStop hook runs: the kubelet stops for this without grace, and without any a hook has no time.
+    """
     at = max(backoff.starts_at(situation.facts(name)) or situation.now for name in asked_by)
     if at > situation.now:
         summary = f"CrashLoopBackOff: restart all containers for {asked_by[0]} at {at:%H:%M:%S}"
@@ -54,7 +57,8 @@ def restart_all(situation: Situation, asked_by: list[str]) -> Iterator[Action | 
     living = live_containers(situation)
     waiting = waiting_for_others(situation, living)
     for name in living:
-        yield from hooks.stop(situation, stop_for(situation, name, asked_by[0]), in_turn=name not in waiting)
+        if name not in waiting:
+            yield from unless_failed(situation, stop_for(situation, name, asked_by[0]))
     if not living and not situation.is_busy("container/", "hook/"):
         for name, container_id in next_removals(situation, asked_by):
             yield from unless_failed(situation, RemoveContainer(situation.key, name, container_id))

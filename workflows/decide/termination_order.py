@@ -6,15 +6,18 @@ one grace: what comes later has what is left of it, and once it is over nobody w
 """
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Final
 
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import StopContainer
 from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake
-from workflows.decide.grace import grace_of
+from workflows.decide.grace import SHORTEST, grace_of
 from workflows.decide.situation import Situation
 
+SHUTDOWN_WINDOW: Final = timedelta(seconds=2)
+"""What is left for whoever comes late, of a grace that is longer (kuberuntime_container.go minimumGracePeriodInSeconds)."""
 LIVE: Final = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)
 
 
@@ -34,6 +37,7 @@ def stop_in_order(situation: Situation, names: list[str], reason: str) -> Iterat
     """
     grace = grace_of(situation)
     waiting = waiting_for_others(situation, names) if situation.now < grace.over_at else frozenset()
+    late = grace.over_at - situation.now < SHUTDOWN_WINDOW
     for name in names:
         stop = StopContainer(
             pod=situation.key,
@@ -42,6 +46,7 @@ def stop_in_order(situation: Situation, names: list[str], reason: str) -> Iterat
             grace=grace.length,
             asked_at=grace.since,
             reason=reason,
+            at_least=min(grace.length, SHUTDOWN_WINDOW) if late else SHORTEST,
         )
         yield from hooks.stop(situation, stop, in_turn=name not in waiting)
     if waiting:
