@@ -76,6 +76,8 @@ class ContainerInputs:
     cgroup_v2: bool = False
     seccomp_default: bool = False
     """KubeletConfiguration seccompDefault."""
+    target_id: str = ""
+    """The container whose PID namespace it shares; empty: one of its own."""
 
 
 def pod_labels(key: PodKey) -> dict[str, str]:
@@ -173,7 +175,7 @@ def _linux_container(inputs: ContainerInputs) -> cri.LinuxContainerConfig:
     return cri.LinuxContainerConfig(
         resources=resources,
         security_context=cri.LinuxContainerSecurityContext(
-            namespace_options=_namespaces(inputs.pod),
+            namespace_options=_namespaces(inputs.pod, inputs.target_id),
             seccomp=cri.SecurityProfile(profile_type=seccomp),
             masked_paths=_MASKED_PATHS,
             readonly_paths=_READONLY_PATHS,
@@ -191,6 +193,7 @@ def _figures(resources: ContainerResources) -> cri.LinuxContainerResources:
     )
 
 
-def _namespaces(pod: Mapping[str, Any]) -> cri.NamespaceOption:
+def _namespaces(pod: Mapping[str, Any], target_id: str = "") -> cri.NamespaceOption:
     network = cri.NamespaceMode.NODE if on_host_network(pod) else cri.NamespaceMode.POD
-    return cri.NamespaceOption(network=network, ipc=cri.NamespaceMode.POD, pid=cri.NamespaceMode.CONTAINER)
+    pid = cri.NamespaceMode.TARGET if target_id else cri.NamespaceMode.CONTAINER
+    return cri.NamespaceOption(network=network, ipc=cri.NamespaceMode.POD, pid=pid, target_id=target_id)

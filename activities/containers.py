@@ -222,6 +222,7 @@ def _prepare(
             mounts=container_mounts(services, request, attempt),
             cgroup_v2=services.cgroups.v2,
             seccomp_default=settings.seccomp_default,
+            target_id=request.target_id,
         )
     )
     return config, describe_sandbox(services, request.pod, pod, request.sandbox_attempt)

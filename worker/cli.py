@@ -30,8 +30,9 @@ def main() -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and give its exit code; prints, never raises."""
-    debug = "--debug" in arguments
-    words = [one for one in arguments if one != "--debug"]
+    ours = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)  # what follows is another's
+    debug = "--debug" in ours
+    words = [one for one in ours if one != "--debug"] + list(arguments[len(ours) :])
     try:
         if words and words[0] in {"worker", "poller"}:
             from worker.commands.serve import serve

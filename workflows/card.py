@@ -36,11 +36,13 @@ def card(status: V1PodStatus, line: Headline, busy: Mapping[str, Action]) -> str
 
 
 def container_rows(status: V1PodStatus) -> list[str]:
-    """Say a row for each container, init containers first."""
-    init, regular = status.init_container_statuses or [], status.container_statuses or []
-    return [f"init `{one.name}` {container_words(one)}" for one in init] + [
-        f"`{one.name}` {container_words(one)}" for one in regular
-    ]
+    """Say a row for each container: init, regular, ephemeral."""
+    kinds = (
+        ("init ", status.init_container_statuses),
+        ("", status.container_statuses),
+        ("ephemeral ", status.ephemeral_container_statuses),
+    )
+    return [f"{kind}`{one.name}` {container_words(one)}" for kind, found in kinds for one in found or []]
 
 
 def container_words(status: V1ContainerStatus) -> str:

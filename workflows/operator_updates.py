@@ -12,8 +12,17 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
-from proto.temporal.operator import BackoffsSkipped, ConditionSet, PodStops, SetCondition, SkipBackoff, StopPod
-from workflows.decide import gates, hints, operator_stops, skips
+from proto.temporal.operator import (
+    AddEphemeralContainer,
+    BackoffsSkipped,
+    ConditionSet,
+    EphemeralContainerAdded,
+    PodStops,
+    SetCondition,
+    SkipBackoff,
+    StopPod,
+)
+from workflows.decide import ephemeral, gates, hints, operator_stops, skips
 from workflows.decide.actions import Action
 from workflows.decide.fold import Answer
 from workflows.decide.refusal import Refusal
@@ -79,3 +88,15 @@ class OperatorUpdates(ABC):
     def refuse_to_stop(self, asked: StopPod) -> None:
         """Refuse where nothing is being stopped."""
         refuse(operator_stops.why_no_stop(self.situation(), asked))
+
+    @workflow.update(name=names.ADD_EPHEMERAL_CONTAINER, description="start a container to look into the pod")
+    def add_ephemeral_container(self, asked: AddEphemeralContainer) -> EphemeralContainerAdded:
+        """Say what is added; what has come since it was let in may have made it impossible (another one of this name)."""
+        before = self.file(asked)
+        refuse(ephemeral.why_not(before, asked))
+        return ephemeral.said_added(before, asked)
+
+    @add_ephemeral_container.validator
+    def refuse_to_add(self, asked: AddEphemeralContainer) -> None:
+        """Refuse what the API would, and what nothing would come of."""
+        refuse(ephemeral.why_not(self.situation(), asked))

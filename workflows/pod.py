@@ -26,6 +26,7 @@ from workflows.decide import conditions, hints, hooks, lifecycle, status
 from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.explain import explanation
 from workflows.decide.fold import fold, fold_failure
+from workflows.decide.listing import without_ephemeral
 from workflows.decide.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.situation import Situation
 from workflows.operator_updates import Arrival, OperatorUpdates
@@ -187,7 +188,7 @@ class PodWorkflow(OperatorUpdates):
     def start_anew(self) -> None:
         """Begin the pod's life again, as its source lists it now."""
         anew = Observed(started_at=workflow.now(), heard=self.observed.heard)
-        self.go_on(anew, self.observed.listed_pod or self.start.pod)
+        self.go_on(anew, without_ephemeral(self.observed.listed_pod or self.start.pod))
 
     def go_on(self, observed: Observed, pod: PodJson) -> None:
         """Continue as new; raises Temporal's own exception for that."""

@@ -25,6 +25,7 @@ EXPLAIN: Final = "Explain"
 SKIP_BACKOFF: Final = "SkipBackoff"
 SET_CONDITION: Final = "SetCondition"
 STOP_POD: Final = "StopPod"
+ADD_EPHEMERAL_CONTAINER: Final = "AddEphemeralContainer"
 
 # activities (imperative, the CRI's verbs where it has them)
 MAKE_POD_DIRECTORIES: Final = "MakePodDirectories"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from proto.temporal.pod import PodJson
+
 
 @dataclass(frozen=True, slots=True)
 class SkipBackoff:
@@ -101,6 +103,30 @@ class PodStops:
     """When SIGKILL falls for what does not go by itself."""
     sooner: timedelta
     """By how much the grace is over earlier than before; nothing where it was to be over by then anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddEphemeralContainer:
+    """Start one more container in the running pod, once, to look into it."""
+
+    operator: str
+    """Who asks: user@host."""
+    container: PodJson
+    """As spec.ephemeralContainers has it; what it leaves open is filled in."""
+
+
+@dataclass(frozen=True, slots=True)
+class EphemeralContainerAdded:
+    """What was added."""
+
+    operator: str
+    pod_uid: str
+    container: str
+    image: str
+    target: str = ""
+    """The container whose processes it sees; empty: only its own."""
+    waits_for: str = ""
+    """What keeps it from being started at once, where that is its target."""
 
 
 class SentenceKind(StrEnum):

@@ -127,6 +127,8 @@ class StartContainer:
     ips: tuple[str, ...] = ()
     end_within: timedelta = timedelta()
     """Of one that is expected to end: how long the start looks whether it has, so that its answer tells the end, too."""
+    target_id: str = ""
+    """Of an ephemeral container: the running container whose processes it is to see; empty: only its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,9 @@ def built_sandbox(**spec: Any) -> cri.PodSandboxConfig:
     )
 
 
-def built_container(*, cgroup_v2: bool = False, seccomp_default: bool = False, **container: Any) -> cri.ContainerConfig:
+def built_container(
+    *, cgroup_v2: bool = False, seccomp_default: bool = False, target_id: str = "", **container: Any
+) -> cri.ContainerConfig:
     """Build the container `main` with the given fields, seventh attempt."""
     return container_config(
         ContainerInputs(
@@ -64,6 +66,7 @@ def built_container(*, cgroup_v2: bool = False, seccomp_default: bool = False, *
             environment={"WORD": "hello", "ODD": "ü\n"},
             cgroup_v2=cgroup_v2,
             seccomp_default=seccomp_default,
+            target_id=target_id,
         )
     )
 
@@ -93,6 +96,18 @@ def test_sandbox_of_a_pod_with_its_own_network() -> None:
     assert [(one.container_port, one.host_port) for one in built.port_mappings] == [(80, 8080)]
     assert built.linux.cgroup_parent == "/kubepods/besteffort/poduid-1"
     assert built.linux.resources.cpu_shares == 102
+
+
+def test_an_ephemeral_container_sees_the_processes_of_its_target() -> None:
+    """By the target's id; without one it has a namespace of its own, and its labels are those of any container."""
+    built = built_container(target_id="c-web")
+    options = built.linux.security_context.namespace_options
+    assert options == cri.NamespaceOption(
+        network=cri.NamespaceMode.POD, ipc=cri.NamespaceMode.POD, pid=cri.NamespaceMode.TARGET, target_id="c-web"
+    )
+    alone = built_container()
+    assert alone.linux.security_context.namespace_options.pid == cri.NamespaceMode.CONTAINER
+    assert (built.labels, built.annotations) == (alone.labels, alone.annotations)
 
 
 def test_sandbox_on_the_host_network() -> None:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
+from proto.temporal.operator import AddEphemeralContainer
 from proto.temporal.pod import ContainerState, Hook, Lifecycle, Observed, PodJson
 from proto.temporal.requests import (
     AwaitPredecessor,
@@ -24,11 +25,12 @@ from proto.temporal.requests import (
 from proto.temporal.signals import DeletionRequested, ProbeVerdict, RuntimeChanged
 from tests.decide.runtime_model import Lasting, Refused, RuntimeModel
 from tests.decide.situations import KEY, NOW
-from workflows.decide import conditions, hints, hooks, lifecycle
+from workflows.decide import conditions, ephemeral, hints, hooks, lifecycle
 from workflows.decide.actions import Action, Wake, key
 from workflows.decide.fold import Answer, fold, fold_failure
 from workflows.decide.grace import SHORTEST
 from workflows.decide.instances import UNKNOWN_REASON
+from workflows.decide.listing import without_ephemeral
 from workflows.decide.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.situation import Situation
 from workflows.decide.status import pod_status
@@ -135,6 +137,12 @@ class DrivenPod:
         }
         return self.wishes | {(at, OWN_GRACE) for at in since}
 
+    def is_looked_into(self, asked: AddEphemeralContainer) -> None:
+        """Let an operator add an ephemeral container, as the workflow does for him."""
+        if ephemeral.why_not(self.situation(), asked) is None:
+            self.runtime.ephemeral.add(asked.container["name"])
+            self.hears(asked)
+
     def is_deleted(self, grace: timedelta | None = None) -> None:
         """Let its source want it gone."""
         self.wishes.add((self.now, OWN_GRACE if grace is None else max(grace, SHORTEST)))
@@ -157,8 +165,13 @@ class DrivenPod:
         again, self.over = self.observed.listed_again, True
         self.hints.clear()
         if again:
-            self.takes_over(self.observed.listed_pod or self.source)
-            self.born()
+            self.begins_anew()
+
+    def begins_anew(self) -> None:
+        """Begin another life, into which nobody looks yet."""
+        self.takes_over(without_ephemeral(self.observed.listed_pod or self.source))
+        self.runtime.ephemeral.clear()
+        self.born()
 
     def look_at_hooks(self, action: Action) -> None:
         """No hook begins once its outcome is known, nothing starts beside one, and none is skipped by a stop."""
@@ -167,6 +180,8 @@ class DrivenPod:
         match action:
             case RunHook():
                 assert key(action) not in self.hooks_known, "a hook whose outcome is known runs again"
+            case StartContainer(container={"name": own}) if own in here.ephemeral_names:
+                assert here.facts(str(own)).exit is None, "an ephemeral container starts again"
             case StartContainer():
                 for name, one in containers.items():
                     facts = here.facts(name)
@@ -182,7 +197,8 @@ class DrivenPod:
         status = pod_status(self.situation())
         conditions.settle(self.observed, status.conditions or [])
         self.look_at_readiness({one.type: one.status for one in status.conditions or []})
-        for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        looking_in = status.ephemeral_container_statuses or ()
+        for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ()), *looking_in):
             assert one.restart_count >= self.restarts.get(one.name, 0)
             self.restarts[one.name] = one.restart_count
         for facts in self.observed.containers.values():

@@ -55,6 +55,8 @@ class RuntimeModel:
     now: datetime
     sidecars: tuple[str, ...] = ()
     """Those of them that run on."""
+    ephemeral: set[str] = field(default_factory=set)
+    """Those that look into the pod: each is made once, in whatever sandbox."""
     sandboxes: dict[str, RuntimeSandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: bool = False
@@ -81,6 +83,11 @@ class RuntimeModel:
     def lives(self, container_id: str) -> bool:
         """Say whether a container is there and has not ended."""
         return container_id in {one.container_id for one in self.live()}
+
+    def runs(self, container_id: str) -> bool:
+        """Say whether a container is there and runs."""
+        found = self.containers.get(container_id)
+        return found is not None and found.state is ContainerState.RUNNING
 
     def ready(self) -> list[RuntimeSandbox]:
         """The sandboxes that are ready."""
@@ -174,7 +181,12 @@ class RuntimeModel:
         if action.sandbox_id not in self.sandboxes or not self.sandboxes[action.sandbox_id].ready:
             raise Refused("the sandbox is not ready")
         assert not [one for one in own if one in self.live()], f"one live instance of {name}"
+        assert not own or name not in self.ephemeral, f"{name} is never made again"
         before = self.init[: self.init.index(name)] if name in self.init else self.init
+        if name in self.ephemeral:
+            before = ()
+        if action.target_id and not self.runs(action.target_id):
+            raise Refused("the target container is not running")
         for earlier in before:
             passed = self.came_up if earlier in self.sidecars else self.succeeded
             assert (action.sandbox_id, earlier) in passed, f"{name} waits for {earlier}"
@@ -221,5 +233,5 @@ class RuntimeModel:
         if found.name not in self.sidecars or alone or self.forgotten:
             return True
         later = self.sidecars[self.sidecars.index(found.name) + 1 :]
-        served = [one for one in self.live() if one.name in later or one.name not in self.init]
+        served = [one for one in self.live() if one.name in later or one.name not in {*self.init, *self.ephemeral}]
         return not served or action.asked_at + action.grace <= self.now

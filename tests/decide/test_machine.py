@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from proto.temporal.operator import SetCondition, SkipBackoff, StopPod
+from proto.temporal.operator import AddEphemeralContainer, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
 from proto.temporal.requests import ProbeContainer, RunHook
 from proto.temporal.signals import PodListed, ProbeVerdict, RuntimeChanged
@@ -26,6 +26,7 @@ from workflows.decide.explain import explanation
 from workflows.decide.fold import fold_failure
 from workflows.decide.grace import grace_of
 from workflows.decide.hooks import is_starting
+from workflows.decide.listing import without_ephemeral
 from workflows.decide.operator_stops import stops, why_no_stop
 from workflows.decide.restart import failed_probe
 from workflows.decide.skips import waiting_backoffs
@@ -225,7 +226,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
     def listed_again(self) -> None:
         """The source lists the pod once more."""
         if self.over:
-            self.born()
+            self.begins_anew()
             return
         self.hears(PodListed("file"))
 
@@ -233,7 +234,10 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
     @rule(label=st.sampled_from("abc"), deadline=st.sampled_from([None, None, 1, 20, 400]))
     def edited(self, label: str, deadline: int | None) -> None:
         """The source lists the pod with another label, perhaps another deadline: it goes on, or another one comes."""
-        metadata, spec = {**self.source["metadata"], "labels": {"app": label}}, dict(self.source["spec"])
+        metadata, spec = (
+            {**self.source["metadata"], "labels": {"app": label}},
+            dict(without_ephemeral(self.source)["spec"]),
+        )
         if deadline is not None:
             spec["activeDeadlineSeconds"] = deadline
         self.wishes.add((self.now, OWN_GRACE))
@@ -271,6 +275,13 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         hints.hear(self.situation(), asked)
         assert grace_of(self.situation()).over_at == before - told.sooner <= before
         self.step()
+
+    @precondition(lambda self: not self.over and len(self.runtime.ephemeral) < 3)
+    @rule(into=st.sampled_from(["", "main0", "init0", "side0"]))
+    def operator_looks_in(self, into: str) -> None:
+        """An operator adds an ephemeral container, perhaps one that looks into another one."""
+        look = {"name": f"debug{len(self.runtime.ephemeral)}", "image": IMAGE, "targetContainerName": into}
+        self.is_looked_into(AddEphemeralContainer("root@node-1", look))
 
     @precondition(lambda self: not self.over and not self.due())
     @rule()

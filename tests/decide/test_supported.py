@@ -18,6 +18,7 @@ TABLES = [
     pytest.param(supported.METADATA, models.V1ObjectMeta, id="ObjectMeta"),
     pytest.param(supported.SPEC, models.V1PodSpec, id="PodSpec"),
     pytest.param(supported.CONTAINER, models.V1Container, id="Container"),
+    pytest.param(supported.EPHEMERAL_CONTAINER, models.V1EphemeralContainer, id="EphemeralContainer"),
     pytest.param(supported.RESTART_RULE, models.V1ContainerRestartRule, id="ContainerRestartRule"),
     pytest.param(
         supported.RESTART_RULE["exitCodes"].inside, models.V1ContainerRestartRuleOnExitCodes, id="RestartRuleExitCodes"

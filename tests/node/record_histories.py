@@ -20,7 +20,14 @@ from temporalio.client import Client
 
 from proto.temporal import names
 from proto.temporal.names import DELETION_REQUESTED, NAMESPACE, RUNTIME_CHANGED
-from proto.temporal.operator import BackoffsSkipped, ConditionSet, SetCondition, SkipBackoff
+from proto.temporal.operator import (
+    AddEphemeralContainer,
+    BackoffsSkipped,
+    ConditionSet,
+    EphemeralContainerAdded,
+    SetCondition,
+    SkipBackoff,
+)
 from proto.temporal.signals import DeletionRequested, RuntimeChanged
 from tests.node.containerd_view import container_pid
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
@@ -280,6 +287,25 @@ def failing_post_start(node: TempoletNode) -> None:
     node.until_pod("pod", lambda one: one.restarts >= 2, "the second restart")
 
 
+def ephemeral_container(node: TempoletNode) -> None:
+    """An operator looks into an init container that hangs, then into the pod; one ends, one is stopped with the pod."""
+    hangs = {"name": "init-0", "image": BUSYBOX, "command": ["sh", "-c", "until [ -e /go ]; do sleep 0.1; done"]}
+    node.apply(pod_manifest("pod", initContainers=[hangs]))
+    snapshot = node.until_pod(
+        "pod", lambda one: one.containers.get("init-0") and one.containers["init-0"].state == "CONTAINER_RUNNING"
+    )
+
+    async def look(name: str, target: str, script: str) -> None:
+        handle = await node.workflow(snapshot)
+        container = {"name": name, "image": BUSYBOX, "targetContainerName": target, "command": ["sh", "-c", script]}
+        asked = AddEphemeralContainer("root@node-1", container)
+        await handle.execute_update(names.ADD_EPHEMERAL_CONTAINER, asked, result_type=EphemeralContainerAdded)
+
+    asyncio.run(look("waits", "main", "sleep 3600"))
+    asyncio.run(look("helps", "init-0", "touch /proc/1/root/go; sleep 3600"))
+    node.until_pod("pod", lambda one: one.ready and "running" in str(one.status["ephemeralContainerStatuses"]))
+
+
 LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "plain": plain,
     "three-init-containers": three_init_containers,
@@ -296,6 +322,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "listed-again": listed_again,
     "skipped-backoff": skipped_backoff,
     "readiness-gate": readiness_gate,
+    "ephemeral-container": ephemeral_container,
     "deadline": deadline,
     "stop-shortened": stop_shortened,
     "probes": probes,

@@ -46,6 +46,14 @@ SAID = {
         "operator root@node-1 set condition example.com/lb to False, it was True",
         "pod not ready",
     ],
+    "ephemeral-container": [
+        "operator root@node-1 added ephemeral container waits of .*, to see the processes of main \\(unable to find",
+        "operator root@node-1 added ephemeral container helps of .*, to see the processes of init-0",
+        "container helps started",
+        "container helps ended: exit 137",
+        "container waits started",
+        "container waits stopped.*ManifestRemoved",
+    ],
     "deadline": ["waits .*activeDeadlineSeconds: the pod is stopped at", "DeadlineExceeded: Pod was", "pod Failed"],
     "stop-shortened": [
         "deletion requested by operator",

@@ -43,6 +43,10 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
         pytest.param(
             ["stop", "a/b", "--grace-period", "-1"], Exit.USAGE, "greater than or equal to 0", id="a-negative-grace"
         ),
+        pytest.param(["debug", "a/b"], Exit.USAGE, "--image: say which image to look with", id="look-with-nothing"),
+        pytest.param(
+            ["debug", "a/b", "--image", "x", "--env", "A"], Exit.USAGE, "--env A: write NAME=VALUE", id="no-variable"
+        ),
         pytest.param(["replay"], Exit.USAGE, "give either --live or files", id="replay-of-nothing"),
         pytest.param(["replay", "--live", "f"], Exit.USAGE, "give either --live or files", id="replay-of-both"),
         pytest.param(["replay", "/nowhere"], Exit.FAILED, "/nowhere: No such file", id="replay-of-no-file"),
@@ -90,6 +94,7 @@ def test_nothing_asked_is_answered_with_what_can_be(capsys: pytest.CaptureFixtur
         "history",
         "explain",
         "skip-backoff",
+        "debug",
         "replay",
         "version",
         "5 a replayed history differs",

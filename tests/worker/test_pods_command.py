@@ -57,6 +57,24 @@ def keep(root_dir: Path, pod: PodSnapshot) -> None:
             ("default", "web", "1/2", "Running", "4", "3m", "CrashLoopBackOff: back-off 40s"),
             id="crash-loop",
         ),
+        pytest.param(
+            {
+                "status": READY
+                | {
+                    "ephemeralContainerStatuses": [
+                        {"name": "debugger-b2c4d", "state": {"running": {}}},
+                        {"name": "tools", "state": {"waiting": {"reason": "ErrImagePull"}}},
+                        {"name": "done", "state": {"terminated": {"exitCode": 1}}},
+                    ]
+                },
+                "reason": "Error",
+            },
+            (
+                *("default", "web", "1/1", "Running", "0", "3m"),
+                "Error; debugger-b2c4d looks into it; tools is to look into it (ErrImagePull)",
+            ),
+            id="looked-into",
+        ),
         pytest.param({"deleting": True}, ("default", "web", "1/1", "Terminating", "0", "3m", ""), id="going"),
         pytest.param(
             {"status": {}, "phase": "Pending", "reason": "ErrImagePull"},

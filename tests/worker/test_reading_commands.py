@@ -29,7 +29,8 @@ class Commands:
     async def __call__(self, *words: str) -> tuple[int, str, str]:
         """Give exit code, output and errors; in a thread, for a command has an event loop of its own."""
         options = ["--tempolet-config", str(self.own_config)]
-        code = await asyncio.to_thread(run, [*words, *options])
+        command, *more = words
+        code = await asyncio.to_thread(run, [command, *options, *more])
         said = self.capsys.readouterr()
         return code, said.out, said.err
 

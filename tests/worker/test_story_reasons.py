@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from proto.temporal import names, requests
-from proto.temporal.operator import BackoffsSkipped, SkippedBackoff
+from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded, SkippedBackoff
 from proto.temporal.pod import ContainerFacts, NodeSettings, Observed, PodStart
 from proto.temporal.signals import DeletionRequested
 from tests.worker.story_recorder import POD, START, Recorder, seen
@@ -193,6 +193,28 @@ def test_an_operator_s_skip_is_told_with_who_and_how_much(recorded: Recorder) ->
         "container web ended: exit 1 Error",
         "container web started, restart 3 (0.00 s): policy Always after exit 1 Error, back-off 20.0 s",
     ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        pytest.param(
+            EphemeralContainerAdded("a@b", "uid-1", "debug", "tools:1"),
+            "operator a@b added ephemeral container debug of tools:1",
+            id="alone",
+        ),
+        pytest.param(
+            EphemeralContainerAdded("a@b", "uid-1", "debug", "tools:1", "web", "target container web is not running"),
+            "operator a@b added ephemeral container debug of tools:1, to see the processes of web "
+            "(target container web is not running)",
+            id="into-another",
+        ),
+    ],
+)
+def test_who_looks_into_a_pod_is_told(recorded: Recorder, answer: EphemeralContainerAdded, text: str) -> None:
+    """With what, and where."""
+    recorded.update(names.ADD_EPHEMERAL_CONTAINER, answer)
+    assert recorded.texts()[1:] == [text]
 
 
 @pytest.mark.parametrize(

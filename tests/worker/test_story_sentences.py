@@ -181,7 +181,7 @@ def test_every_activity_and_signal_has_a_row() -> None:
         name: row.asked for name, row in ACTIVITIES.items()
     }
     assert set(SIGNALS) == {names.POD_LISTED, names.DELETION_REQUESTED, names.RUNTIME_CHANGED, names.PROBE_VERDICT}
-    assert set(UPDATES) == {names.SKIP_BACKOFF, names.SET_CONDITION, names.STOP_POD}
+    assert set(UPDATES) == {names.SKIP_BACKOFF, names.SET_CONDITION, names.STOP_POD, names.ADD_EPHEMERAL_CONTAINER}
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,15 @@ def test_a_card_says_phase_last_reason_and_containers() -> None:
     )
 
 
+def test_an_ephemeral_container_is_named_as_one() -> None:
+    """Below those that the pod is made of."""
+    main = {"name": "main", "state": {"running": {"startedAt": NOON}}}
+    debug = {"name": "debug", "state": {"waiting": {"reason": "ErrImagePull"}}, "ready": False}
+    here = status(main)
+    here.ephemeral_container_statuses = status(debug).container_statuses
+    assert card(here, Headline(True, 0, "", ""), {}).splitlines()[-1] == "- ephemeral `debug` waiting: ErrImagePull"
+
+
 def test_what_is_under_way_stands_apart_from_the_containers() -> None:
     """In the words of the timeline, and not as the end of the last container's line."""
     waiting = {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}

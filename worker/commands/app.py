@@ -196,6 +196,28 @@ def stop(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     run(node(root_dir, own_config, name), wanted, grace_of(grace_period, force=force))
 
 
+@app.command(short_help="Look into a running pod with one more container, started once.")
+def debug(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+    pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
+    command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="[the image's own].")] = None,
+    image: Annotated[str, typer.Option("--image", help="The container's image.")] = "",
+    target: Annotated[str, typer.Option("--target", help="See the processes of this container.")] = "",
+    container: Annotated[str, typer.Option("--name", help="The container's name [debugger-<5 signs>].")] = "",
+    env: Annotated[list[str] | None, typer.Option("--env", metavar="K=V", help="A variable; may be repeated.")] = None,
+    root_dir: RootDir = None,
+    own_config: OwnConfig = None,
+    name: NodeName = None,
+) -> None:
+    """Add an ephemeral container to a running pod; it is never restarted, and goes with the pod."""
+    from worker.commands.debug import Look, run
+    from worker.commands.wanted import Wanted
+
+    if not image:
+        raise CommandFailed("--image: say which image to look with, for example --image busybox:1.37", Exit.USAGE)
+    look = Look(image, container, target, tuple(env or ()), tuple(command or ()))
+    run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), look)
+
+
 @app.command(short_help="Replay live or exported histories against this code.")
 def replay(  # noqa: PLR0917 - one parameter an option, as typer wants it
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Exported histories.")] = None,

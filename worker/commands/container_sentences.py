@@ -11,7 +11,7 @@ from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
 
-from proto.temporal.operator import BackoffsSkipped
+from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded
 from proto.temporal.pod import ContainerState, Hook, Observed, PodJson
 from proto.temporal.requests import RemoveContainer, RuntimeContainer, ShortenStop, StartContainer, StopContainer
 from worker.commands.told import Done, Instances, Told, seconds
@@ -212,3 +212,10 @@ def skipped(told: Told, answer: BackoffsSkipped) -> Iterator[str]:
         yield f"operator {answer.operator} skipped the back-off of {what} ({seconds(one.left)} left)"
     if not answer.skipped:
         yield f"operator {answer.operator} asked to skip a back-off that was over already"
+
+
+def added(_: Told, answer: EphemeralContainerAdded) -> Iterator[str]:
+    """Tell who looks into the pod, and with what."""
+    into = f", to see the processes of {answer.target}" if answer.target else ""
+    waits = f" ({answer.waits_for})" if answer.waits_for else ""
+    yield f"operator {answer.operator} added ephemeral container {answer.container} of {answer.image}{into}{waits}"

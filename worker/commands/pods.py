@@ -66,12 +66,23 @@ def row(pod: PodSnapshot, now: datetime) -> tuple[str, ...]:
     ready = sum(1 for one in statuses if one.get("ready"))
     phase = "Terminating" if pod.deleting else pod.phase
     reason = f"{pod.reason}: {pod.message}" if pod.message else pod.reason
+    reason = "; ".join(filter(None, (reason, *looked_into(pod))))
     ips = ",".join(one["ip"] for one in pod.status.get("podIPs", []) if "ip" in one)
     age = short_age(now - datetime.fromisoformat(pod.started_at)) if pod.started_at else ""
     return (
         *(pod.namespace, pod.name, f"{ready}/{wanted}", phase, str(pod.restarts), age, reason),
         *(ips, pod.uid, pod.path or pod.source),
     )
+
+
+def looked_into(pod: PodSnapshot) -> Iterator[str]:
+    """Say which ephemeral containers run in it or are to; they count for none of the other columns."""
+    for one in pod.status.get("ephemeralContainerStatuses", []):
+        state = one.get("state", {})
+        if "running" in state:
+            yield f"{one['name']} looks into it"
+        elif "waiting" in state:
+            yield f"{one['name']} is to look into it ({state['waiting'].get('reason', 'waiting')})"
 
 
 def notes(view: NodeView) -> Iterator[str]:

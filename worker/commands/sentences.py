@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from proto.temporal import names, requests, signals
-from proto.temporal.operator import BackoffsSkipped, ConditionSet, PodStops
+from proto.temporal.operator import BackoffsSkipped, ConditionSet, EphemeralContainerAdded, PodStops
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.commands import container_sentences
 from worker.commands.told import Done, Told, seconds
@@ -161,6 +161,7 @@ UPDATES: Final[Mapping[str, SignalRow]] = {
     names.SKIP_BACKOFF: SignalRow(BackoffsSkipped, container_sentences.skipped),
     names.SET_CONDITION: SignalRow(ConditionSet, _condition_set),
     names.STOP_POD: SignalRow(PodStops, _stop_hastened),
+    names.ADD_EPHEMERAL_CONTAINER: SignalRow(EphemeralContainerAdded, container_sentences.added),
 }
 """What each update's answer says; one that was refused stands in no history."""
 

@@ -22,6 +22,7 @@ from workflows.decide.messages import shown
 from workflows.decide.readiness import is_ready, is_started
 from workflows.decide.restart_all import RESTARTING, sources
 from workflows.decide.situation import Situation
+from workflows.decide.targets import lacks_target
 
 CONTAINER_CREATING: Final = "ContainerCreating"
 POD_INITIALIZING: Final = "PodInitializing"
@@ -54,6 +55,13 @@ def container_status(situation: Situation, container: V1Container) -> V1Containe
 def stop_signal(situation: Situation, facts: ContainerFacts) -> str | None:
     """Say what the runtime stops the container with, where the gate ContainerStopSignals is on and the runtime tells."""
     return facts.stop_signal or None if situation.settings.container_stop_signals else None
+
+
+def ephemeral_status(situation: Situation, container: V1Container) -> V1ContainerStatus:
+    """Build the status of an ephemeral container: nobody asks whether it is started or ready."""
+    status = container_status(situation, container)
+    status.ready, status.started = False, None
+    return status
 
 
 def container_uri(container_id: str) -> str | None:
@@ -100,8 +108,11 @@ def not_ended(situation: Situation, container: V1Container, facts: ContainerFact
 def has_begun(situation: Situation, container: V1Container) -> bool:
     """Say whether a container of a pod that is gone must have run (pkg/kubelet/status/status_manager.go TerminatePod).
 
-    Where initialization broke off: every init container up to the last one that was seen, and the first in any case.
+    Where initialization broke off: every init container up to the last one that was seen, and the first in any case. Never
+    an ephemeral one.
     """
+    if container.name in situation.ephemeral_names:
+        return False
     if has_initialized(situation) or not is_init(situation, container.name):
         return has_initialized(situation)
     names = [one.name for one in situation.init_containers]
@@ -133,6 +144,8 @@ def waiting(situation: Situation, container: V1Container, facts: ContainerFacts)
     if image.reason:
         again = image.reason not in NOT_PULLED and image.backoff != situation.settings.image_backoff_initial
         return image_waiting(container, image.reason, image.message, again=again)
+    if image.pulled and situation.sandbox_id and (lack := lacks_target(situation, container.name)):
+        return V1ContainerStateWaiting(reason=lack.reason, message=lack.message)
     if facts.failure_reason:
         return V1ContainerStateWaiting(reason=facts.failure_reason, message=facts.failure_message or None)
     if facts.last_exit and not facts.container_id and sources(situation):

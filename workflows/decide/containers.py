@@ -25,6 +25,7 @@ from workflows.decide.restart import comes_back, init_starts_again
 from workflows.decide.restart_all import restart_all, sources
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import container_slice, sandbox_slice
+from workflows.decide.targets import lacks_target, target_id
 
 END_WITHIN: Final = timedelta(milliseconds=150)
 """How long a start waits for the end of an init container: a short one then needs no hint, re-read and task of its own.
@@ -68,8 +69,13 @@ def standing(situation: Situation, container: V1Container) -> Standing:
 
 
 def comes_again(situation: Situation, container: V1Container, facts: ContainerFacts, *, here: bool) -> bool:
-    """Say whether a container that ended, in the present sandbox or an earlier one, is to run once more."""
+    """Say whether a container that ended, in the present sandbox or an earlier one, is to run once more.
+
+    An ephemeral one never is, and one whose state the runtime has lost is left alone.
+    """
     policy = policy_of(situation)
+    if container.name in situation.ephemeral_names:
+        return False
     if is_sidecar(situation, container.name):
         return not is_through(situation)
     if is_init(situation, container.name):
@@ -106,6 +112,7 @@ def start(situation: Situation, container: V1Container) -> StartContainer:
         sandbox_attempt=sandbox.attempt if sandbox else 0,
         ips=sandbox.ips if sandbox else (),
         end_within=END_WITHIN if ends_by_itself(situation, container.name) else timedelta(),
+        target_id=target_id(situation, container.name),
     )
 
 
@@ -139,7 +146,9 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
     if asked_by := sources(situation):
         yield from restart_all(situation, asked_by)
         return
-    starting = bool(situation.starting)
+    looking_in = start_ephemeral(situation)
+    yield from looking_in
+    starting = bool(situation.starting) or any(isinstance(one, StartContainer) for one in looking_in)
     for container in situation.everyone:
         if standing(situation, container) is Standing.UP and hooks.is_starting(situation, container):
             starting = True  # the hook is a part of the start, and the kubelet starts one after the other
@@ -154,14 +163,24 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
                     yield answer
 
 
+def start_ephemeral(situation: Situation) -> list[Action | Wake]:
+    """Start the next ephemeral container, before all others and beside their hooks: it may be there to see what hangs."""
+    found: list[Action | Wake] = []
+    for container in situation.ephemeral_containers:
+        starting = bool(situation.starting) or any(isinstance(one, StartContainer) for one in found)
+        if standing(situation, container) is Standing.WANTED:
+            found += start_when_due(situation, container, starting=starting)
+    return found
+
+
 def start_when_due(situation: Situation, container: V1Container, *, starting: bool) -> Iterator[Action | Wake]:
-    """Start one container, or say when; nothing while its image is awaited or another one is starting."""
+    """Start one container, or say when; nothing while its image or target is awaited or another one is starting."""
     facts = situation.facts(container.name)
     at = starts_at(facts)
     if at and at > situation.now:
         summary = f"CrashLoopBackOff: restart {next_attempt(facts)} of {container.name} at {at:%H:%M:%S}"
         yield Wake(at, summary, container_key(container.name))
-    elif situation.image(container).pulled and not starting:
+    elif situation.image(container).pulled and not starting and not lacks_target(situation, container.name):
         yield from unless_failed(situation, start(situation, container))
 
 

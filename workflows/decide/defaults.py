@@ -36,7 +36,7 @@ def default_pod(pod: PodJson) -> PodJson:
     host_network = bool(spec.get("hostNetwork"))
     for kind in ("containers", "initContainers"):
         if kind in spec:
-            spec[kind] = [_container(one, host_network=host_network) for one in spec[kind]]
+            spec[kind] = [default_container(one, host_network=host_network) for one in spec[kind]]
     _where_unset(spec, "restartPolicy", "Always")
     _where_unset(spec, "dnsPolicy", "ClusterFirst")
     _where_unset(spec, "schedulerName", "default-scheduler")
@@ -55,7 +55,8 @@ def pull_policy_of(image: str) -> str:
     return "Always" if implied or match["tag"] == "latest" else "IfNotPresent"
 
 
-def _container(container: dict[str, Any], *, host_network: bool) -> dict[str, Any]:
+def default_container(container: dict[str, Any], *, host_network: bool) -> dict[str, Any]:
+    """Fill in what a container of any kind leaves open."""
     filled = dict(container)
     _where_unset(filled, "imagePullPolicy", pull_policy_of(container.get("image", "")))
     _where_unset(filled, "terminationMessagePath", TERMINATION_MESSAGE_PATH)

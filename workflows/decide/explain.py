@@ -25,6 +25,7 @@ from workflows.decide.pod_actions import answers
 from workflows.decide.situation import Situation, image_asked
 from workflows.decide.skips import waiting_backoffs
 from workflows.decide.status import headline, pod_status
+from workflows.decide.targets import lacks_target
 from workflows.decide.termination_order import live_containers
 from workflows.decide.unready import unready_words, waits_for_gates
 
@@ -168,13 +169,15 @@ def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
     if not situation.observed.directories:
         return "the pod's directories"
     line = [one.name for one in next_in_line(situation)]
-    if container.name not in line:
+    if container.name not in line and container.name not in situation.ephemeral_names:
         return f"init container {line[-1]}"
     at = starts_at(situation.facts(container.name))
     if (at and at > situation.now) or container_key(container.name) in situation.observed.failures:
         return ""
     if not situation.image(container).pulled:
         return f"its image {container.image}, which {said_image(situation, container)}"
+    if lack := lacks_target(situation, container.name):
+        return f"the container that it is to look into: {lack.message}"
     return others_first(situation, container, say)
 
 

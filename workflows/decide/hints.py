@@ -1,12 +1,13 @@
 """What a signal changes: signals are hints and wishes, so none of them decides anything here (design §4.3)."""
 
-from proto.temporal.operator import SetCondition, SkipBackoff, StopPod
+from proto.temporal.operator import AddEphemeralContainer, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import Deletion, Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
+from workflows.decide import ephemeral
 from workflows.decide.gates import set_condition
 from workflows.decide.grace import Grace, asked_by, pod_grace
-from workflows.decide.listing import lasting
+from workflows.decide.listing import lasting, without_ephemeral
 from workflows.decide.operator_stops import hasten
 from workflows.decide.probes import verdict_reached
 from workflows.decide.situation import Situation
@@ -14,7 +15,7 @@ from workflows.decide.skips import skip
 from workflows.decide.termination import doubt_what_failed
 from workflows.decide.updates import Outcome, changes, judge, needs_another_pod, taken_over
 
-Asked = SkipBackoff | SetCondition | StopPod
+Asked = SkipBackoff | SetCondition | StopPod | AddEphemeralContainer
 """What an operator asks, by an Update."""
 Signal = PodListed | DeletionRequested | RuntimeChanged | ProbeVerdict | Asked
 
@@ -37,12 +38,22 @@ def hear(situation: Situation, signal: Signal) -> PodJson | None:
             if tells_news(situation, signal):
                 observed.runtime_stale = True
                 observed.runtime_stale_again = situation.is_busy("runtime")
+        case SkipBackoff() | SetCondition() | StopPod() | AddEphemeralContainer():
+            return hear_operator(situation, signal)
+    return None
+
+
+def hear_operator(situation: Situation, asked: Asked) -> PodJson | None:
+    """Do what an operator asks; answers as `hear`."""
+    match asked:
         case SkipBackoff():
-            skip(situation, signal)
+            skip(situation, asked)
         case SetCondition():
-            set_condition(situation, signal)
+            set_condition(situation, asked)
         case StopPod():
-            hasten(situation, signal)
+            hasten(situation, asked)
+        case AddEphemeralContainer():
+            return ephemeral.with_asked(situation, asked)
     return None
 
 
@@ -75,7 +86,8 @@ def outcome_of(situation: Situation, signal: PodListed) -> Outcome:
         return Outcome.NOTHING
     if signal.in_place:
         return judge(situation.observed, situation.source, signal.pod)
-    return Outcome.NOTHING if lasting(signal.pod) == lasting(situation.source) else Outcome.REPLACED
+    same = lasting(signal.pod) == lasting(without_ephemeral(situation.source))
+    return Outcome.NOTHING if same else Outcome.REPLACED
 
 
 def why_replaced(situation: Situation, signal: PodListed) -> str:

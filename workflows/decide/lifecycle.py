@@ -45,8 +45,8 @@ def happened(situation: Situation, event: Event) -> None:
     observed.waiting_for = ""
     if event is Event.POD_FINISHED:
         observed.finished_at = situation.now
-        # a sidecar whose start failed may live nevertheless: it must be found before it can be stopped
-        if any(container_key(name) in observed.failures for name in situation.sidecar_names):
+        # a companion whose start failed may live nevertheless: it must be found before it can be stopped
+        if any(container_key(name) in observed.failures for name in situation.companions):
             observed.runtime_stale = observed.starts_in_doubt = True
     if event is Event.DEADLINE_EXCEEDED:
         doubt_what_failed(observed)
@@ -70,8 +70,8 @@ def next_event(situation: Situation) -> Event | None:
 
 
 def pod_finished(situation: Situation) -> bool:
-    """Say whether nothing of the pod will ever run again but its sidecars (pkg/kubelet/kubelet.go SyncPod, isTerminal)."""
-    if situation.is_busy("container/", "sandbox") or not situation.sidecar_names.issuperset(live_containers(situation)):
+    """Say whether nothing of the pod will ever run again but its companions (pkg/kubelet/kubelet.go SyncPod, isTerminal)."""
+    if situation.is_busy("container/", "sandbox") or not situation.companions.issuperset(live_containers(situation)):
         return False
     if is_through(situation):
         return True

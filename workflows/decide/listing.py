@@ -18,3 +18,9 @@ def lasting(pod: PodJson) -> PodJson:
         name: value for name, value in (metadata.get("annotations") or {}).items() if name != SEEN_ANNOTATION
     }
     return {**pod, "metadata": {**metadata, "annotations": annotations}}
+
+
+def without_ephemeral(pod: PodJson) -> PodJson:
+    """Cut off what somebody looks into the pod with: a manifest knows nothing of it, and another life has none."""
+    spec = {name: value for name, value in pod["spec"].items() if name != "ephemeralContainers"}
+    return pod if len(spec) == len(pod["spec"]) else {**pod, "spec": spec}

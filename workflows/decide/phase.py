@@ -61,7 +61,7 @@ def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], reg
     ends = [end for one in regular if (end := ending(one)) is not None]
     if running + len(ends) < len(regular):
         return Phase.PENDING
-    if running or any(is_running(one) for one in sidecars) or sidecars_in_doubt(situation) or out_of_sight(situation):
+    if running or any(is_running(one) for one in sidecars) or companions_in_doubt(situation) or out_of_sight(situation):
         return Phase.RUNNING
     return phase_of_ends(situation, [end.exit_code for end in ends])
 
@@ -81,13 +81,16 @@ def sidecars_pending(situation: Situation, sidecars: list[V1ContainerStatus]) ->
     return not here or all(situation.facts(one.name).sandbox_id != here for one in situation.containers)
 
 
-def sidecars_in_doubt(situation: Situation) -> bool:
-    """Say whether a sidecar may be up of which we were not told, or its state is lost: then no phase is final yet."""
-    if not situation.sidecar_names:
+def companions_in_doubt(situation: Situation) -> bool:
+    """Say whether a sidecar may be up of which we were not told, or its state is lost: then no phase is final yet.
+
+    Neither is it while an ephemeral container is up (pkg/kubelet/status/status_manager.go mergePodStatus).
+    """
+    if not situation.companions:
         return False
     if situation.observed.starts_in_doubt or situation.is_busy("container/"):
         return True
-    return not situation.sidecar_names.isdisjoint(live_containers(situation))
+    return not situation.companions.isdisjoint(live_containers(situation))
 
 
 def out_of_sight(situation: Situation) -> bool:

@@ -54,7 +54,7 @@ def restart_all(situation: Situation, asked_by: list[str]) -> Iterator[Action | 
         summary = f"CrashLoopBackOff: restart all containers for {asked_by[0]} at {at:%H:%M:%S}"
         yield Wake(at, summary, container_key(asked_by[0]))
         return
-    living = live_containers(situation)
+    living = [name for name in live_containers(situation) if name not in situation.ephemeral_names]
     waiting = waiting_for_others(situation, living)
     for name in living:
         if name not in waiting:
@@ -67,11 +67,18 @@ def restart_all(situation: Situation, asked_by: list[str]) -> Iterator[Action | 
 def next_removals(situation: Situation, asked_by: list[str]) -> list[tuple[str, str]]:
     """List what is removed next: earlier instances, then the newest of the others, then of those that asked for it.
 
-    In this order, for the runtime may be read again in between: the newest instance that it holds counts.
+    In this order, for the runtime may be read again in between: the newest instance that it holds counts. Ephemeral
+    containers are no part of it: they run on, and none starts again.
     """
-    observed = situation.observed
-    earlier = [(name, dead) for name, all_dead in observed.dead_containers.items() for dead in all_dead]
-    newest = [(name, facts.container_id) for name, facts in observed.containers.items() if facts.container_id]
+    observed, spared = situation.observed, situation.ephemeral_names
+    earlier = [
+        (name, dead) for name, all_dead in observed.dead_containers.items() if name not in spared for dead in all_dead
+    ]
+    newest = [
+        (name, facts.container_id)
+        for name, facts in observed.containers.items()
+        if facts.container_id and name not in spared
+    ]
     return earlier or [one for one in newest if one[0] not in asked_by] or newest
 
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
+from kubernetes.client.models.v1_ephemeral_container import V1EphemeralContainer
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.temporal.pod import ContainerFacts, Failure, ImageFacts, NodeSettings, Observed, PodJson, PodKey
@@ -31,6 +32,12 @@ def has_restart_all(container: V1Container) -> bool:
     return any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules or ())
 
 
+def as_container(ephemeral: V1EphemeralContainer) -> V1Container:
+    """Read an ephemeral container as the container that it is; only its target is no other's (targets.py)."""
+    shared = {field: value for field, value in ephemeral if field != "target_container_name"}
+    return V1Container.model_construct(**shared)
+
+
 @dataclass(frozen=True, slots=True)
 class Situation:
     """What is asked about: everything a rule needs, and nothing it could fetch."""
@@ -50,7 +57,11 @@ class Situation:
     """The init containers' names: looked up for every container, so gathered once."""
     sidecar_names: frozenset[str] = field(init=False)
     """Those of them that run on beside what follows: their own restartPolicy is Always."""
-
+    ephemeral_containers: tuple[V1Container, ...] = field(init=False)
+    """What somebody looks into the running pod with, in the order in which they were added."""
+    ephemeral_names: frozenset[str] = field(init=False)
+    companions: frozenset[str] = field(init=False)
+    """Sidecars and ephemeral containers: they run beside the others, and a pod does not go on for them."""
     restart_all: tuple[V1Container, ...] = field(init=False)
     """Those that have a rule by which one end starts all containers again."""
 
@@ -59,6 +70,10 @@ class Situation:
         object.__setattr__(self, "init_names", frozenset(one.name for one in init))
         sidecars = frozenset(one.name for one in init if one.restart_policy == "Always")
         object.__setattr__(self, "sidecar_names", sidecars)
+        ephemeral = tuple(as_container(one) for one in self.spec.ephemeral_containers or ())
+        object.__setattr__(self, "ephemeral_containers", ephemeral)
+        object.__setattr__(self, "ephemeral_names", frozenset(one.name for one in ephemeral))
+        object.__setattr__(self, "companions", sidecars | self.ephemeral_names)
         asking = tuple(one for one in self.everyone if has_restart_all(one))
         object.__setattr__(self, "restart_all", asking)
 
@@ -74,8 +89,8 @@ class Situation:
 
     @property
     def everyone(self) -> tuple[V1Container, ...]:
-        """All its containers, in the order in which they start."""
-        return (*self.init_containers, *self.containers)
+        """All its containers: init, regular, ephemeral."""
+        return (*self.init_containers, *self.containers, *self.ephemeral_containers)
 
     @property
     def generation(self) -> int | None:

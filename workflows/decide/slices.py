@@ -58,7 +58,7 @@ def hook_slice(pod: PodJson, name: str, hook: Hook) -> tuple[PodJson, tuple[PodJ
 def own_part(pod: PodJson, name: str) -> PodJson:
     """Find one container's part; raises KeyError for a name the pod does not have."""
     spec = pod["spec"]
-    for one in (*spec.get("initContainers", ()), *spec["containers"]):
+    for one in (*spec.get("initContainers", ()), *spec["containers"], *spec.get("ephemeralContainers", ())):
         if one["name"] == name:
             part: PodJson = one
             return part

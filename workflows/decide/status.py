@@ -15,7 +15,12 @@ from proto.kubernetes.qos import qos_class
 from proto.temporal.pod import Lifecycle
 from proto.temporal.requests import RunPodSandbox, StartContainer
 from workflows.decide.conditions import GATES_NOT_READY, READY, conditions
-from workflows.decide.container_status import CONTAINER_CREATING, POD_INITIALIZING, container_status
+from workflows.decide.container_status import (
+    CONTAINER_CREATING,
+    POD_INITIALIZING,
+    container_status,
+    ephemeral_status,
+)
 from workflows.decide.phase import TERMINAL, Phase, pod_phase
 from workflows.decide.situation import Situation
 
@@ -37,6 +42,7 @@ def pod_status(situation: Situation) -> V1PodStatus:
     observed = situation.observed
     init = [container_status(situation, one) for one in situation.init_containers]
     regular = [container_status(situation, one) for one in situation.containers]
+    ephemeral = [ephemeral_status(situation, one) for one in situation.ephemeral_containers]
     phase = pod_phase(situation, init, regular)
     if observed.lifecycle is Lifecycle.TERMINATED and phase not in TERMINAL:
         phase = Phase.FAILED
@@ -53,6 +59,7 @@ def pod_status(situation: Situation) -> V1PodStatus:
         conditions=conditions(situation, init, regular, phase),
         init_container_statuses=init or None,
         container_statuses=regular,
+        ephemeral_container_statuses=ephemeral or None,
         host_ip=host_ips[0] if host_ips else None,
         host_ips=[V1HostIP(ip=ip) for ip in host_ips] or None,
         pod_ip=ips[0] if ips else None,

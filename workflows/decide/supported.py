@@ -193,6 +193,9 @@ CONTAINER: Final[Fields] = {
     "tty": runs(Kind.BOOLEAN),
 }
 
+EPHEMERAL_CONTAINER: Final[Fields] = {**CONTAINER, "targetContainerName": runs(Kind.STRING)}
+"""What of it may not be set is for `validation.ephemeral` to say."""
+
 TOLERATION: Final[Fields] = {
     "key": runs(Kind.STRING),
     "operator": runs(Kind.STRING),
@@ -206,7 +209,7 @@ READINESS_GATE: Final[Fields] = {"conditionType": runs(Kind.STRING)}
 SPEC: Final[Fields] = {
     "containers": runs(Kind.OBJECTS, CONTAINER),
     "initContainers": runs(Kind.OBJECTS, CONTAINER),
-    "ephemeralContainers": only_empty(Kind.OBJECTS),
+    "ephemeralContainers": runs(Kind.OBJECTS, EPHEMERAL_CONTAINER),
     "volumes": only_empty(Kind.OBJECTS),
     "restartPolicy": runs(Kind.STRING),
     "terminationGracePeriodSeconds": runs(Kind.INT64),

@@ -56,9 +56,9 @@ def stop_in_order(situation: Situation, names: list[str], reason: str) -> Iterat
 def waiting_for_others(situation: Situation, names: list[str]) -> frozenset[str]:
     """Name the sidecars that stop later: while a regular container lives all of them, else all but the last one.
 
-    One that is just being started lives.
+    One that is just being started lives. Nobody waits for an ephemeral container, and it waits for nobody.
     """
-    living = {*names, *situation.starting}
+    living = {*names, *situation.starting} - situation.ephemeral_names
     sidecars = [one.name for one in situation.init_containers if one.name in living & situation.sidecar_names]
     others_live = not living <= situation.init_names
     return frozenset(sidecars if others_live else sidecars[:-1]).intersection(names)

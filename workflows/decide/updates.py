@@ -78,6 +78,7 @@ SPEC: Final[Mapping[str, Rule]] = {
 }
 CONTAINER: Final[Mapping[str, Rule]] = {}
 CONTAINERS: Final = ("initContainers", "containers")
+EPHEMERAL: Final = "ephemeralContainers"
 NO_NEWS: Final = ("generation",)
 """What is taken over with other changes and is none of its own (pkg/kubelet/config/config.go podsDifferSemantically)."""
 
@@ -87,10 +88,22 @@ def changes(old: PodJson, new: PodJson) -> list[Change]:
     before, after = lasting(old), lasting(new)
     found = [*changed_fields(before["metadata"], after["metadata"], METADATA)]
     before_spec, after_spec = before["spec"], after["spec"]
-    found += changed_fields(before_spec, after_spec, SPEC, but=CONTAINERS)
+    found += changed_fields(before_spec, after_spec, SPEC, but=(*CONTAINERS, EPHEMERAL))
     for kind in CONTAINERS:
         found += changed_containers(before_spec.get(kind) or (), after_spec.get(kind) or (), kind)
+    found += (
+        Change(f"ephemeral container {one['name']} added", in_place=True) for one in added(before_spec, after_spec)
+    )
     return found
+
+
+def added(old: Fields, new: Fields) -> list[PodJson]:
+    """List the ephemeral containers that are new in a spec; those that were there are never changed or removed.
+
+    So an operator's stay, of which the source knows nothing (validation.go ValidatePodEphemeralContainersUpdate).
+    """
+    names = {one["name"] for one in old.get(EPHEMERAL) or ()}
+    return [one for one in new.get(EPHEMERAL) or () if one["name"] not in names]
 
 
 def changed_fields(
@@ -161,4 +174,7 @@ def taken_over(old: PodJson, new: PodJson) -> PodJson:
     annotations = dict(metadata.get("annotations") or {})
     if seen := (old["metadata"].get("annotations") or {}).get(SEEN_ANNOTATION):
         annotations[SEEN_ANNOTATION] = seen
-    return {**new, "metadata": {**metadata, "annotations": annotations}}
+    spec = new["spec"]
+    if looking_in := [*(old["spec"].get(EPHEMERAL) or ()), *added(old["spec"], spec)]:
+        spec = {**spec, EPHEMERAL: looking_in}
+    return {**new, "metadata": {**metadata, "annotations": annotations}, "spec": spec}

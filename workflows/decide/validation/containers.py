@@ -29,8 +29,8 @@ def validate_containers(
         yield required(path)
     taken: set[str] = set()
     for index, container in enumerate(containers):
-        yield from _container(container, f"{path}[{index}]")
-        yield from _unique_name(container, f"{path}[{index}]", taken)
+        yield from validate_container(container, f"{path}[{index}]")
+        yield from validate_unique_name(container, f"{path}[{index}]", taken)
         yield from validate_lifecycle(container, f"{path}[{index}]", grace=grace, os=os)
         yield from validate_probes(container, f"{path}[{index}]")
     yield from _host_port_conflicts(containers, path)
@@ -42,8 +42,8 @@ def validate_init_containers(
     """Judge the init containers; `others` share their names but not their ports, as if all of them ran one by one."""
     taken = {name for other in others if (name := other.get("name"))}
     for index, container in enumerate(containers):
-        yield from _container(container, f"{path}[{index}]")
-        yield from _unique_name(container, f"{path}[{index}]", taken)
+        yield from validate_container(container, f"{path}[{index}]")
+        yield from validate_unique_name(container, f"{path}[{index}]", taken)
         yield from _host_port_conflicts([container], path, first=index)
         if container.get("restartPolicy") == "Always":
             yield from validate_lifecycle(container, f"{path}[{index}]", grace=grace, os=os)
@@ -53,7 +53,8 @@ def validate_init_containers(
             yield from refuse_probes(container, f"{path}[{index}]")
 
 
-def _container(container: Container, path: str) -> Iterator[str]:
+def validate_container(container: Container, path: str) -> Iterator[str]:
+    """Judge what containers of every kind have in common (validateContainerCommon)."""
     if name := container.get("name"):
         yield from (invalid(f"{path}.name", name, one) for one in names.dns_label(name))
     else:
@@ -73,7 +74,8 @@ def _container(container: Container, path: str) -> Iterator[str]:
     yield from validate_restart_policy(container, path)
 
 
-def _unique_name(container: Container, path: str, taken: set[str]) -> Iterator[str]:
+def validate_unique_name(container: Container, path: str, taken: set[str]) -> Iterator[str]:
+    """Refuse a name that is taken, and take one that is not."""
     name = container.get("name")
     if name and name in taken:
         yield duplicate(f"{path}.name", name)

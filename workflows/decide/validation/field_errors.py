@@ -58,6 +58,11 @@ def forbidden(path: str, detail: str) -> str:
     return f"{path}: Forbidden: {detail}"
 
 
+def not_found(path: str, value: str) -> str:
+    """Say that there is nothing of this name."""
+    return f"{path}: Not found: {quoted(value)}"
+
+
 def too_long(path: str, most: int) -> str:
     """Say that there are more than so many bytes."""
     return f"{path}: Too long: may not be more than {most} bytes"

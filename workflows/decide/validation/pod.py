@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from workflows.decide.validation import names
 from workflows.decide.validation.containers import validate_containers, validate_init_containers
+from workflows.decide.validation.ephemeral import refuse_ephemeral_containers
 from workflows.decide.validation.field_errors import invalid, not_supported, required, too_long
 
 _MOST_ANNOTATION_BYTES: Final = 256 * 1024
@@ -59,6 +60,7 @@ def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
     os = spec["os"].get("name", "") if "os" in spec else None
     yield from validate_containers(containers, "spec.containers", grace=grace, os=os)
     yield from validate_init_containers(init, containers, "spec.initContainers", grace=grace, os=os)
+    yield from refuse_ephemeral_containers(spec.get("ephemeralContainers", ()))
     if spec.get("hostNetwork"):
         yield from _host_network(containers)
     yield from _choices(spec)

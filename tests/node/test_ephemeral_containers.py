@@ -1,0 +1,185 @@
+"""Can an operator look into a pod on real containerd with `tempolet debug`, and is the pod what it was afterwards?"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proto.pod_snapshot import PodSnapshot
+from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
+from tests.node.tempolet_node import BUSYBOX, ROOT, TempoletNode, pod_manifest
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+STAY = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+
+
+@pytest.fixture(scope="module")
+def node(
+    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
+) -> Iterator[TempoletNode]:
+    """Run one node for all looks of this file."""
+    with TempoletNode(tmp_path_factory.mktemp("looks"), containerd, temporal) as made:
+        yield made
+
+
+def tempolet(node: TempoletNode, command: str, *words: str) -> tuple[int, str]:
+    """Run a command as an operator of this node does; gives exit code and all that it said."""
+    options = ["--tempolet-config", str(node.directory / "tempolet.json"), "--root-dir", str(node.root_dir)]
+    options += ["--config", str(node.directory / "kubelet.json")] if command in ("worker", "poller") else []
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("TEMPORAL_")} | {"TZ": "UTC"}
+    line = [sys.executable, "-m", "worker.cli", command, *options, "--hostname-override", node.name, *words]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def look(node: TempoletNode, pod: str, name: str, script: str, *options: str) -> tuple[int, str]:
+    """Look into a pod with a shell."""
+    words = (f"default/{pod}-{node.name}", "--image", BUSYBOX, "--name", name, *options, "--", "sh", "-c", script)
+    return tempolet(node, "debug", *words)
+
+
+def state_of(snapshot: PodSnapshot, name: str) -> dict[str, Any]:
+    """Give an ephemeral container's state; empty where the pod has none of this name."""
+    shown = snapshot.status.get("ephemeralContainerStatuses", ())
+    found: list[dict[str, Any]] = [one["state"] for one in shown if one["name"] == name]
+    return found[0] if found else {}
+
+
+def log_of(node: TempoletNode, pod: PodSnapshot, name: str) -> str:
+    """Read what an ephemeral container has written."""
+    return (node.logs / f"default_{pod.name}_{pod.uid}" / name / "0.log").read_text()
+
+
+def test_it_sees_the_processes_of_its_target(node: TempoletNode) -> None:
+    """And only its own without one; it runs once, and the pod goes on as if nothing had happened."""
+    node.apply(pod_manifest("seen", f"{STAY} # the very one"))
+    before = node.until_running("seen")
+    code, said = look(node, "seen", "with", "cat /proc/1/cmdline; echo; exit 3", "--target", "main", "--env", "A=b")
+    assert (code, f"to {before.namespace}/{before.name}, which sees the processes of main" in said) == (0, True)
+    ended = node.until_pod("seen", lambda one: "terminated" in state_of(one, "with"))
+    assert state_of(ended, "with")["terminated"]["exitCode"] == 3
+    assert "the very one" in log_of(node, ended, "with")
+    code, said = look(node, "seen", "alone", "cat /proc/1/cmdline; echo; hostname")
+    assert (code, f"its log: default_{before.name}_{before.uid}/alone/0.log below" in said) == (0, True)
+    after = node.until_pod("seen", lambda one: "terminated" in state_of(one, "alone"))
+    assert "the very one" not in log_of(node, after, "alone")
+    assert after.name in log_of(node, after, "alone"), "it is in the pod's own UTS and network"
+    assert (after.phase, after.ready, after.restarts) == ("Running", True, 0)
+    assert after.containers["main"] == before.containers["main"]
+    names = sorted(one.metadata.name for one in containers_of(node.containerd, before.uid))
+    assert names == ["alone", "main", "with"], "each was made once"
+    code, said = tempolet(node, "history", f"default/{before.name}")
+    assert f"added ephemeral container with of {BUSYBOX}, to see the processes of main" in said
+    assert "container with ended: exit 3 Error" in said
+    node.remove("seen")
+    node.until(lambda: node.pod("seen") is None, "gone")
+
+
+def test_a_wrong_look_is_refused(node: TempoletNode) -> None:
+    """By the field path that the API names; and a manifest may not bring one along."""
+    node.apply(pod_manifest("strict"))
+    node.until_running("strict")
+    code, said = look(node, "strict", "debug", "true", "--target", "api")
+    assert (code, said) == (1, 'tempolet: spec.ephemeralContainers[0].targetContainerName: Not found: "api"\n')
+    code, said = look(node, "strict", "main", "true")
+    assert (code, 'spec.ephemeralContainers[0].name: Duplicate value: "main"' in said) == (1, True)
+    code, said = look(node, "nobody", "debug", "true")
+    assert (code, "no pod default/nobody" in said) == (3, True)
+    node.apply(pod_manifest("born", ephemeralContainers=[{"name": "debug", "image": BUSYBOX}]))
+    _, said = node.until(lambda: (told := tempolet(node, "pods")) and "refused" in told[1] and told, "the refusal")
+    assert "spec.ephemeralContainers: Forbidden: cannot be set on create" in said
+    for name in ("strict", "born"):
+        node.remove(name)
+    node.until(lambda: node.pod("strict") is None, "gone")
+
+
+def test_it_starts_during_initialization_and_waits_for_its_target(node: TempoletNode) -> None:
+    """An init container that hangs can be looked into; who looks into a container that is not there waits for it."""
+    hangs = {"name": "init", "image": BUSYBOX, "command": ["sh", "-c", "until [ -e /go ]; do sleep 0.1; done"]}
+    node.apply(pod_manifest("hangs", STAY, initContainers=[hangs]))
+    node.until_pod("hangs", lambda one: one.containers.get("init") and one.containers["init"].container_id)
+    code, said = look(node, "hangs", "early", STAY, "--target", "main")
+    assert (code, "it starts as soon as it can look there: unable to find target container main" in said) == (0, True)
+    waiting = node.until_pod("hangs", lambda one: state_of(one, "early").get("waiting", {}).get("message"))
+    assert state_of(waiting, "early")["waiting"] == {
+        "reason": "CreateContainerConfigError",
+        "message": "unable to find target container main",
+    }
+    _, said = tempolet(node, "explain", f"default/{waiting.name}")
+    assert "early waits for the container that it is to look into: unable to find target container main" in said
+    _, said = tempolet(node, "pods")
+    assert "early is to look into it (CreateContainerConfigError)" in said
+    # it shares the init container's processes, so it reaches its files
+    code, said = look(node, "hangs", "helps", "touch /proc/1/root/go", "--target", "init")
+    assert code == 0
+    running = node.until_pod("hangs", lambda one: one.ready and "running" in state_of(one, "early"))
+    assert state_of(running, "helps")["terminated"]["reason"] in (
+        "Completed",
+        "Error",
+    )  # killed with what it looks into
+    node.remove("hangs")
+    node.until(lambda: node.pod("hangs") is None, "gone")
+
+
+def test_a_pod_that_goes_takes_it_along(node: TempoletNode) -> None:
+    """It is stopped like the others, and nothing of it is left."""
+    node.apply(pod_manifest("left", STAY, terminationGracePeriodSeconds=20))
+    before = node.until_running("left")
+    assert look(node, "left", "debug", STAY)[0] == 0
+    node.until_pod("left", lambda one: "running" in state_of(one, "debug"))
+    _, said = tempolet(node, "pods")
+    assert "debug looks into it" in said
+    node.remove("left")
+    node.until(lambda: node.pod("left") is None, "gone")
+    assert not containers_of(node.containerd, before.uid)
+    assert not sandboxes_of(node.containerd, before.uid)
+    assert not (node.logs / f"default_{before.name}_{before.uid}").exists()
+    _, said = tempolet(node, "history", f"default/{before.name}")
+    assert "container debug stopped: exit 0 Completed" in said
+
+
+def test_a_pod_that_is_done_stops_it(node: TempoletNode) -> None:
+    """And is Succeeded only when it is down; then nobody can look into it."""
+    node.apply(pod_manifest("done", "until [ -e /go ]; do sleep 0.1; done", restartPolicy="Never"))
+    before = node.until_running("done")
+    assert look(node, "done", "debug", STAY, "--target", "main")[0] == 0
+    node.until_pod("done", lambda one: "running" in state_of(one, "debug"))
+    Path(f"/proc/{container_pid(node.containerd, before.containers['main'].container_id)}/root/go").touch()
+    after = node.until_pod("done", lambda one: one.lifecycle == "terminated")
+    assert (after.phase, "terminated" in state_of(after, "debug")) == ("Succeeded", True)
+    code, said = look(node, "done", "late", "true")
+    assert (code, "has finished: nothing starts in it any more" in said) == (1, True)
+    node.remove("done")
+    node.until(lambda: node.pod("done") is None, "gone")
+
+
+def test_it_is_not_started_again(node: TempoletNode) -> None:
+    """Not when its target ends under it, not when the worker is killed, and not in a new sandbox."""
+    node.apply(pod_manifest("once", STAY))
+    first = node.until_running("once")
+    assert look(node, "once", "debug", STAY, "--target", "main")[0] == 0
+    assert look(node, "once", "beside", STAY)[0] == 0
+    node.until_pod("once", lambda one: all("running" in state_of(one, name) for name in ("debug", "beside")))
+    node.stop("worker", signal.SIGKILL)
+    os.kill(container_pid(node.containerd, first.containers["main"].container_id), signal.SIGKILL)
+    node.start("worker")
+    again = node.until_pod(
+        "once", lambda one: one.restarts == 1 and one.ready and "terminated" in state_of(one, "debug")
+    )
+    assert state_of(again, "debug")["terminated"]["exitCode"] == 137, "the kernel ends all that share its processes"
+    assert "running" in state_of(again, "beside")
+    os.kill(container_pid(node.containerd, again.sandbox_id), signal.SIGKILL)
+    anew = node.until_pod("once", lambda one: one.ready and one.sandbox_id != again.sandbox_id)
+    assert all("terminated" in state_of(anew, name) for name in ("debug", "beside"))
+    assert look(node, "once", "third", STAY)[0] == 0
+    last = node.until_pod("once", lambda one: "running" in state_of(one, "third"))
+    live = {one.metadata.name for one in containers_of(node.containerd, last.uid) if one.state == 1}
+    assert live == {"main", "third"}
+    node.remove("once")
+    node.until(lambda: node.pod("once") is None, "gone")
