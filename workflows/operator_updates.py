@@ -17,12 +17,14 @@ from proto.temporal.operator import (
     BackoffsSkipped,
     ConditionSet,
     EphemeralContainerAdded,
+    EvictPod,
+    PodEvicted,
     PodStops,
     SetCondition,
     SkipBackoff,
     StopPod,
 )
-from workflows.decide import ephemeral, gates, hints, operator_stops, skips
+from workflows.decide import ephemeral, evictions, gates, hints, operator_stops, skips
 from workflows.decide.actions import Action
 from workflows.decide.fold import Answer
 from workflows.decide.refusal import Refusal
@@ -88,6 +90,18 @@ class OperatorUpdates(ABC):
     def refuse_to_stop(self, asked: StopPod) -> None:
         """Refuse where nothing is being stopped."""
         refuse(operator_stops.why_no_stop(self.situation(), asked))
+
+    @workflow.update(name=names.EVICT_POD, description="end the pod for the node's sake: it has failed")
+    def evict_pod(self, asked: EvictPod) -> PodEvicted:
+        """Say how it ends; what has come since it was let in may have ended it (another eviction)."""
+        before = self.file(asked)
+        refuse(evictions.why_no_eviction(before, asked))
+        return evictions.evicted(before, asked)
+
+    @evict_pod.validator
+    def refuse_to_evict(self, asked: EvictPod) -> None:
+        """Refuse for a pod of the system, and where nothing is left to end."""
+        refuse(evictions.why_no_eviction(self.situation(), asked))
 
     @workflow.update(name=names.ADD_EPHEMERAL_CONTAINER, description="start a container to look into the pod")
     def add_ephemeral_container(self, asked: AddEphemeralContainer) -> EphemeralContainerAdded:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
+from proto.kubernetes.priority import SYSTEM_CRITICAL_PRIORITY, SYSTEM_NODE_CRITICAL
 from proto.kubernetes.qos import QosClass, qos_class, resource_list
 from proto.kubernetes.quantity import ZERO, Quantity
 
@@ -19,7 +20,6 @@ MAX_SHARES: Final = 262144
 _MIN_QUOTA: Final = 1000  # microseconds; the kernel takes no less
 _GUARANTEED_OOM_SCORE: Final = -997
 _BEST_EFFORT_OOM_SCORE: Final = 1000
-_SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 _SOURCE_ANNOTATION: Final = "kubernetes.io/config.source"
 _MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
@@ -226,8 +226,8 @@ def _is_node_critical(pod: Mapping[str, Any]) -> bool:
     """Say whether the pod dies last: named system-node-critical, and static or of such a priority."""
     spec, annotations = pod.get("spec") or {}, (pod.get("metadata") or {}).get("annotations") or {}
     static = annotations.get(_SOURCE_ANNOTATION, "api") != "api" or _MIRROR_ANNOTATION in annotations
-    critical = static or (spec.get("priority") or 0) >= _SYSTEM_CRITICAL_PRIORITY
-    return critical and spec.get("priorityClassName") == "system-node-critical"
+    critical = static or (spec.get("priority") or 0) >= SYSTEM_CRITICAL_PRIORITY
+    return critical and spec.get("priorityClassName") == SYSTEM_NODE_CRITICAL
 
 
 def _microseconds(period: timedelta) -> int:

@@ -26,6 +26,7 @@ SKIP_BACKOFF: Final = "SkipBackoff"
 SET_CONDITION: Final = "SetCondition"
 STOP_POD: Final = "StopPod"
 ADD_EPHEMERAL_CONTAINER: Final = "AddEphemeralContainer"
+EVICT_POD: Final = "EvictPod"
 
 # activities (imperative, the CRI's verbs where it has them)
 MAKE_POD_DIRECTORIES: Final = "MakePodDirectories"

@@ -129,6 +129,31 @@ class EphemeralContainerAdded:
     """What keeps it from being started at once, where that is its target."""
 
 
+@dataclass(frozen=True, slots=True)
+class EvictPod:
+    """End the pod for the node's sake; it has failed, and stays so until its source no longer lists it."""
+
+    operator: str
+    """Who asks: user@host."""
+    reason: str
+    """One word for status.reason."""
+    message: str = ""
+    grace: timedelta | None = None
+    """None: the pod's own; never longer than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodEvicted:
+    """What came of it."""
+
+    operator: str
+    reason: str
+    message: str
+    grace: timedelta
+    kills_at: datetime
+    """When SIGKILL falls for what does not go by itself."""
+
+
 class SentenceKind(StrEnum):
     """What a sentence of an explanation is about."""
 

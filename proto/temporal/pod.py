@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from proto.temporal.wishes import Deletion, Eviction, GivenCondition, Shortening
+
 PodJson = dict[str, Any]
 """A pod as its source wrote it: camelCase keys, nulls left out (design §4.14)."""
 
@@ -188,49 +190,6 @@ class Failure:
     message: str
     at: datetime
     tries: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class GivenCondition:
-    """A condition of the pod that somebody else judges, as it was said last: a readiness gate's, for example."""
-
-    status: str
-    """True, False or Unknown."""
-    since: datetime
-    """When it took that status: lastTransitionTime."""
-    reason: str = ""
-    message: str = ""
-
-
-@dataclass(slots=True)
-class Deletion:
-    """Somebody wants the pod gone; the shortest grace asked so far counts."""
-
-    requested_at: datetime
-    grace: timedelta
-    reason: str
-    message: str = ""
-    grace_asked_at: datetime | None = None
-    """When that grace was asked for; None: with the deletion itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shortening:
-    """An operator wants the stop of a pod that goes to be over sooner."""
-
-    at: datetime
-    grace: timedelta
-    """Counts from then."""
-    operator: str
-
-
-@dataclass(slots=True)
-class Eviction:
-    """This node ends the pod though its source wants it: what status.reason and status.message say once it has ended."""
-
-    at: datetime
-    reason: str
-    message: str
 
 
 @dataclass(slots=True)

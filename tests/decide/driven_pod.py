@@ -130,12 +130,9 @@ class DrivenPod:
 
     def graces(self) -> set[tuple[datetime, timedelta]]:
         """Say which graces were asked for: by a deletion, or by the pod itself when it was evicted or had finished."""
-        eviction = self.observed.eviction
-        since = {
-            *([eviction.at] if eviction else []),
-            *([self.observed.finished_at] if self.observed.finished_at else []),
-        }
-        return self.wishes | {(at, OWN_GRACE) for at in since}
+        eviction, finished_at = self.observed.eviction, self.observed.finished_at
+        asked = {(eviction.at, eviction.grace or OWN_GRACE)} if eviction else set()
+        return self.wishes | asked | ({(finished_at, OWN_GRACE)} if finished_at else set())
 
     def is_looked_into(self, asked: AddEphemeralContainer) -> None:
         """Let an operator add an ephemeral container, as the workflow does for him."""
@@ -210,6 +207,9 @@ class DrivenPod:
                     self.guessed.add(end.container_id)  # whatever the end is called later, as by a restart of all
                 elif end.container_id in self.runtime.exit_codes.keys() - self.guessed:
                     assert end.exit_code == self.runtime.exit_codes[end.container_id]
+        if self.observed.eviction:
+            assert status.phase != "Succeeded", "what its node ends has failed"
+            assert self.observed.eviction.grace is None or self.observed.eviction.grace <= OWN_GRACE
         if self.final_phase:
             assert status.phase == self.final_phase, "a terminal phase is final"
         elif status.phase in TERMINAL:

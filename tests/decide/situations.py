@@ -14,7 +14,6 @@ from kubernetes.client.models.v1_pod_spec import V1PodSpec
 from proto.temporal.pod import (
     ContainerFacts,
     ContainerState,
-    Deletion,
     Exit,
     ImageFacts,
     NodeSettings,
@@ -31,6 +30,7 @@ from proto.temporal.requests import (
     StartContainer,
     StopContainer,
 )
+from proto.temporal.wishes import Deletion
 from workflows.decide.actions import Action, Wake, image_key, key
 from workflows.decide.fold import fold
 from workflows.decide.grace import DEFAULT

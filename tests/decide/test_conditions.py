@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import GivenCondition
+from proto.temporal.wishes import GivenCondition
 from tests.decide.situations import Around, at, done, down, pod, sandbox, situation, up
 from workflows.decide.conditions import settle
 from workflows.decide.status import pod_status

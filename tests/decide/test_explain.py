@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from proto.temporal.operator import SentenceKind
-from proto.temporal.pod import Eviction, Lifecycle
+from proto.temporal.pod import Lifecycle
+from proto.temporal.wishes import Eviction
 from tests.decide.explained import ABSENT, FORTY, GONE, KEY_OF_IMAGE, LOOPS, NEW, NOT_FOUND, NOT_READY, PULL, RUN, said
 from tests.decide.situations import (
     HERE,

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from proto.temporal.operator import SentenceKind
-from proto.temporal.pod import GivenCondition, Lifecycle, ProbeFact, ProbeKind
+from proto.temporal.pod import Lifecycle, ProbeFact, ProbeKind
+from proto.temporal.wishes import GivenCondition
 from tests.decide.explained import ABSENT, FORTY, KEY_OF_IMAGE, LOOPS, NEW, NOT_FOUND, NOT_READY, PULL, RUN, UP, said
 from tests.decide.situations import (
     HERE,

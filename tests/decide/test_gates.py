@@ -3,7 +3,7 @@
 import pytest
 
 from proto.temporal.operator import SetCondition
-from proto.temporal.pod import GivenCondition
+from proto.temporal.wishes import GivenCondition
 from tests.decide.pods import NAME_PART_RULE
 from tests.decide.situations import Around, at, situation, up
 from workflows.decide.gates import OUR_OWN, why_not

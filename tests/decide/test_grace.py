@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import Eviction, Shortening
+from proto.temporal.wishes import Eviction, Shortening
 from tests.decide.situations import at, deletion, pod, situation
 from workflows.decide.grace import grace_of, pod_grace
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import Eviction, Failure, Lifecycle
+from proto.temporal.pod import Failure, Lifecycle
 from proto.temporal.requests import RunPodSandbox, StopContainer
+from proto.temporal.wishes import Eviction
 from tests.decide.situations import (
     HERE,
     KEY,
@@ -41,6 +42,7 @@ NEVER, ON_FAILURE = pod(restartPolicy="Never"), pod(restartPolicy="OnFailure")
         pytest.param(SYNC, Event.DELETION_REQUESTED, TERMINATING, id="a-deleted-pod-goes"),
         pytest.param(SYNC, Event.POD_FINISHED, TERMINATING, id="a-finished-pod-goes"),
         pytest.param(SYNC, Event.DEADLINE_EXCEEDED, TERMINATING, id="a-pod-that-was-active-too-long-goes"),
+        pytest.param(SYNC, Event.EVICTED, TERMINATING, id="a-pod-that-its-node-ends-goes"),
         pytest.param(TERMINATING, Event.LAST_CONTAINER_EXITED, TERMINATED, id="and-has-gone-when-nothing-runs"),
     ],
 )

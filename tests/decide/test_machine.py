@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from proto.temporal.operator import AddEphemeralContainer, SetCondition, SkipBackoff, StopPod
+from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
 from proto.temporal.requests import ProbeContainer, RunHook
 from proto.temporal.signals import PodListed, ProbeVerdict, RuntimeChanged
@@ -22,6 +22,7 @@ from tests.decide.driven_pod import GATE, OWN_GRACE, DrivenPod
 from tests.decide.situations import IMAGE, pod
 from workflows.decide import hints
 from workflows.decide.containers import Standing, next_in_line, standing
+from workflows.decide.evictions import why_no_eviction
 from workflows.decide.explain import explanation
 from workflows.decide.fold import fold_failure
 from workflows.decide.grace import grace_of
@@ -282,6 +283,18 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         """An operator adds an ephemeral container, perhaps one that looks into another one."""
         look = {"name": f"debug{len(self.runtime.ephemeral)}", "image": IMAGE, "targetContainerName": into}
         self.is_looked_into(AddEphemeralContainer("root@node-1", look))
+
+    @precondition(lambda self: not self.over)
+    @rule(grace=st.sampled_from([None, 0, 5, 100]), really=st.sampled_from([False, False, True]))
+    def evicted(self, grace: int | None, really: bool) -> None:
+        """The node ends the pod; one that has ended already, or is going, stays what it is."""
+        asked = EvictPod("root@node-1", "Evicted", "", None if grace is None else timedelta(seconds=grace))
+        if not really or why_no_eviction(self.situation(), asked):
+            return
+        assert not self.final_phase
+        hints.hear(self.situation(), asked)
+        self.step()
+        assert self.observed.lifecycle is not Lifecycle.SYNC
 
     @precondition(lambda self: not self.over and not self.due())
     @rule()

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from proto.temporal.operator import StopPod
-from proto.temporal.pod import Eviction, Lifecycle
+from proto.temporal.pod import Lifecycle
+from proto.temporal.wishes import Eviction
 from tests.decide.situations import Around, at, container, deletion, pod, situation, up
 from workflows.decide.grace import grace_of
 from workflows.decide.hints import hear

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import ContainerFacts, ContainerState, Eviction, Exit, Lifecycle
+from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Lifecycle
 from proto.temporal.requests import StartContainer
+from proto.temporal.wishes import Eviction
 from tests.decide.situations import (
     HERE,
     KEY,

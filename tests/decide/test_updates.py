@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import Eviction, Lifecycle, PodJson
+from proto.temporal.pod import Lifecycle, PodJson
 from proto.temporal.requests import StartContainer
 from proto.temporal.signals import DeletionRequested, PodListed
+from proto.temporal.wishes import Eviction
 from tests.decide.situations import at, container, deletion, pod, situation, told, up
 from workflows.decide.hints import hear
 from workflows.decide.pod_actions import Plan, pod_actions

@@ -25,6 +25,8 @@ from proto.temporal.operator import (
     BackoffsSkipped,
     ConditionSet,
     EphemeralContainerAdded,
+    EvictPod,
+    PodEvicted,
     SetCondition,
     SkipBackoff,
 )
@@ -193,6 +195,22 @@ def deadline(node: TempoletNode) -> None:
     node.until_pod("pod", lambda one: one.lifecycle == "terminated", "ended")
 
 
+def evicted(node: TempoletNode) -> None:
+    """Ended for the node's sake, the worker killed meanwhile; it has failed, and stays so."""
+    node.apply(pod_manifest("pod", "trap '' TERM; sleep 3600 & wait; sleep 3600", terminationGracePeriodSeconds=30))
+    running = node.until_running("pod")
+
+    async def evict() -> None:
+        asked = EvictPod("root@node-1", "Evicted", "The node was low on resource: memory.", timedelta(seconds=2))
+        workflow = await node.workflow(running)
+        await workflow.execute_update(names.EVICT_POD, asked, result_type=PodEvicted)
+
+    asyncio.run(evict())
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    node.until_pod("pod", lambda one: one.lifecycle == "terminated", "ended")
+
+
 def stop_shortened(node: TempoletNode) -> None:
     """Deleted twice: the second time with a grace of a second."""
     node.apply(pod_manifest("pod", "trap '' TERM; sleep 3600 & wait; sleep 3600", terminationGracePeriodSeconds=30))
@@ -324,6 +342,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "readiness-gate": readiness_gate,
     "ephemeral-container": ephemeral_container,
     "deadline": deadline,
+    "evicted": evicted,
     "stop-shortened": stop_shortened,
     "probes": probes,
     "sidecars": sidecars,

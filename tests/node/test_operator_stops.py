@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot
-from tests.node.containerd_view import containers_of
+from tests.node.containerd_view import containers_of, sandboxes_of
 from tests.node.tempolet_node import ROOT, TempoletNode, pod_manifest
 from worker.commands.asking import operator
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
 GATE = "example.com/lb"
+RUNNING = cri.ContainerState.CONTAINER_RUNNING
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +127,46 @@ def test_a_hastened_stop_outlives_a_worker(node: TempoletNode) -> None:
     node.until(lambda: node.pod("hooked") is None, "gone")
     code, said = tempolet(node, "history", pod)
     assert (code, "main stopped: exit 137 Error" in said) == (0, True)
+
+
+def test_an_evicted_pod_fails_until_its_manifest_changes(node: TempoletNode) -> None:
+    """Killed after the grace that was asked for, Failed as the kubelet says it, not started again by a worker that is new."""
+    node.apply(pod_manifest("evicted", DEAF, terminationGracePeriodSeconds=600))
+    pod = f"default/evicted-{node.name}"
+    running = node.until_running("evicted")
+    why = ["--reason", "Evicted", "--message", "The node was low on resource: memory."]
+    code, said = tempolet(node, "evict", pod, "--grace-period", "1", *why)
+    assert (code, f"{pod} is evicted (Evicted): grace 1.00 s, SIGKILL at " in said) == (0, True)
+    ended = node.until_pod("evicted", lambda one: one.lifecycle == "terminated")
+    assert (ended.uid, ended.phase, ended.reason) == (running.uid, "Failed", "Evicted")
+    assert (ended.status["reason"], ended.status["message"]) == (why[1], why[3])
+    target = condition(ended, "DisruptionTarget")
+    assert (target["status"], target["reason"], target["message"]) == ("True", "TerminationByKubelet", why[3])
+    assert condition(ended, "Ready")["reason"] == "PodFailed"
+    assert sandboxes_of(node.containerd, ended.uid) == [(ended.sandbox_id, False)]
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    code, said = tempolet(node, "evict", pod)
+    assert (code, f"{pod} has finished: nothing of it is left to evict" in said) == (1, True)
+    code, said = tempolet(node, "explain", pod)
+    assert f"stands: Failed: Evicted ({why[3]}), and its source still lists it" in said
+    code, said = tempolet(node, "history", pod)
+    assert f"operator {operator()} evicted the pod: Evicted: {why[3]} (grace 1.00 s, SIGKILL at " in said
+    assert f"by SIGKILL after its grace of 1.00 s; why: Evicted: {why[3]} (asked by operator {operator()})" in said
+    node.apply(pod_manifest("evicted", "sleep 3600"))
+    again = node.until_pod("evicted", lambda one: one.uid != ended.uid and one.ready)
+    assert again.phase == "Running"
+    node.remove("evicted")
+    node.until(lambda: node.pod("evicted") is None, "gone")
+
+
+def test_a_pod_of_the_system_is_not_evicted(node: TempoletNode) -> None:
+    """It is told so, and its container runs on."""
+    node.apply(pod_manifest("critical", priorityClassName="system-node-critical"))
+    running = node.until_running("critical")
+    code, said = tempolet(node, "evict", f"default/critical-{node.name}")
+    assert (code, "is a pod of the system by its priority, which is never evicted" in said) == (1, True)
+    container_id = running.containers["main"].container_id
+    assert [(one.id, one.state) for one in containers_of(node.containerd, running.uid)] == [(container_id, RUNNING)]
+    node.remove("critical")
+    node.until(lambda: node.pod("critical") is None, "gone")

@@ -55,6 +55,13 @@ SAID = {
         "container waits stopped.*ManifestRemoved",
     ],
     "deadline": ["waits .*activeDeadlineSeconds: the pod is stopped at", "DeadlineExceeded: Pod was", "pod Failed"],
+    "evicted": [
+        "operator root@node-1 evicted the pod: Evicted: The node was low on resource: memory. .grace 2.00 s",
+        "main stopped: exit 137 Error, by SIGKILL .*why: Evicted: .*asked by operator root@node-1",
+        "pod Failed",
+        "deletion requested by file: ManifestRemoved",
+        "the pod is gone: Failed.*Evicted",
+    ],
     "stop-shortened": [
         "deletion requested by operator",
         "stop of container main was shortened to 1.00 s of grace",

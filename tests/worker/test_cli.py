@@ -47,6 +47,7 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
         pytest.param(
             ["debug", "a/b", "--image", "x", "--env", "A"], Exit.USAGE, "--env A: write NAME=VALUE", id="no-variable"
         ),
+        pytest.param(["evict"], Exit.USAGE, "Missing argument 'NAMESPACE/POD'", id="evict-nothing"),
         pytest.param(["replay"], Exit.USAGE, "give either --live or files", id="replay-of-nothing"),
         pytest.param(["replay", "--live", "f"], Exit.USAGE, "give either --live or files", id="replay-of-both"),
         pytest.param(["replay", "/nowhere"], Exit.FAILED, "/nowhere: No such file", id="replay-of-no-file"),

@@ -2,25 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from proto.temporal import names, requests
-from proto.temporal.operator import ConditionSet, PodStops
 from proto.temporal.pod import Hook, PodJson
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.worker.story_recorder import LISTED, POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
-from worker.commands.sentences import ACTIVITIES, SIGNALS, UPDATES
+from worker.commands.sentences import ACTIVITIES, SIGNALS
 from workflows.calls import CALLS
 
 USR1 = requests.StartContainer(POD, "s1", 0, "sha256:1", {"name": "web", "lifecycle": {"stopSignal": "SIGUSR1"}}, {})
-
-
-FIVE = timedelta(seconds=5)
-NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-LOCAL_NOON = f"{NOON.astimezone():%H:%M:%S}"
 
 
 def edited(**spec: Any) -> PodJson:
@@ -181,42 +175,6 @@ def test_every_activity_and_signal_has_a_row() -> None:
         name: row.asked for name, row in ACTIVITIES.items()
     }
     assert set(SIGNALS) == {names.POD_LISTED, names.DELETION_REQUESTED, names.RUNTIME_CHANGED, names.PROBE_VERDICT}
-    assert set(UPDATES) == {names.SKIP_BACKOFF, names.SET_CONDITION, names.STOP_POD, names.ADD_EPHEMERAL_CONTAINER}
-
-
-@pytest.mark.parametrize(
-    ("name", "answer", "text"),
-    [
-        pytest.param(
-            names.SET_CONDITION,
-            ConditionSet("root@node-1", "example.com/lb", "True"),
-            "operator root@node-1 set condition example.com/lb to True, it had none",
-            id="a-condition-for-the-first-time",
-        ),
-        pytest.param(
-            names.SET_CONDITION,
-            ConditionSet("root@node-1", "example.com/lb", "False", "True", "Draining", "by hand"),
-            "operator root@node-1 set condition example.com/lb to False, it was True (Draining: by hand)",
-            id="a-condition-again",
-        ),
-        pytest.param(
-            names.STOP_POD,
-            PodStops("root@node-1", FIVE, FIVE, NOON, timedelta(seconds=20)),
-            f"operator root@node-1 asked to stop it within 5.00 s: its grace is over 20.0 s sooner, SIGKILL at {LOCAL_NOON}",
-            id="a-stop-that-is-over-sooner",
-        ),
-        pytest.param(
-            names.STOP_POD,
-            PodStops("root@node-1", FIVE, timedelta(seconds=1), NOON, timedelta()),
-            "operator root@node-1 asked to stop it within 5.00 s, by when its grace is over anyway",
-            id="a-stop-that-was-to-be-over-by-then",
-        ),
-    ],
-)
-def test_what_an_update_says(recorded: Recorder, name: str, answer: Any, text: str) -> None:
-    """Who asked, and what came of it."""
-    recorded.update(name, answer)
-    assert recorded.texts()[1:] == [text]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
-from proto.temporal.operator import Explanation, PodStops, SentenceKind, StopPod
+from proto.temporal.operator import EvictPod, Explanation, PodEvicted, PodStops, SentenceKind, StopPod
 from proto.temporal.pod import PodOutcome
 from proto.temporal.signals import DeletionRequested
 from tests.workflows.conftest import Node, pod_json
@@ -55,7 +55,7 @@ async def test_a_stop_under_way_is_hastened(node: Node) -> None:
     await node.until(pod, lambda one: one.ready)
     assert await refusal(handle, names.STOP_POD, StopPod(WHO)) == (
         "StillWanted",
-        "default/web is wanted, its source lists it: remove its manifest, and it goes; this then hastens it",
+        "default/web is wanted, its source lists it: remove its manifest, and this hastens its stop",
     )
     node.runtime.held[names.STOP_CONTAINER] = asyncio.Event()
     await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone"))
@@ -83,4 +83,66 @@ async def test_a_pod_that_is_down_is_not_stopped(node: Node) -> None:
     await node.exits(handle, "web", 0)
     await node.until(pod, lambda one: one.lifecycle == "terminated")
     assert (await refusal(handle, names.STOP_POD, StopPod(WHO)))[0] == "AlreadyDown"
+    await node.delete(handle)
+
+
+async def test_an_evicted_pod_fails_and_stays_so(node: Node) -> None:
+    """Stopped within the grace that was asked for, Failed with the words that were given, until its manifest goes."""
+    pod = pod_json(terminationGracePeriodSeconds=300)
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    asked = EvictPod(WHO, "Evicted", "The node was low on memory", timedelta(seconds=2))
+    answer = await ask(handle, asked, update=names.EVICT_POD, answer=PodEvicted)
+    assert (answer.operator, answer.grace) == (WHO, timedelta(seconds=2))
+    ended = await node.until(pod, lambda one: one.lifecycle == "terminated")
+    assert (ended.phase, ended.reason, ended.message, ended.deleting) == (
+        *("Failed", "Evicted", "The node was low on memory"),
+        False,
+    )
+    target = ended.status["conditions"][0]
+    assert (target["type"], target["status"], target["reason"], target["message"]) == (
+        *("DisruptionTarget", "True", "TerminationByKubelet"),
+        "The node was low on memory",
+    )
+    (stopped,) = node.runtime.named(names.STOP_CONTAINER)
+    assert (stopped.grace, stopped.reason) == (timedelta(seconds=2), "Evicted: The node was low on memory")
+    assert (await stands(handle)).startswith("Failed: Evicted (The node was low on memory), and its source still lists")
+    assert (await refusal(handle, names.EVICT_POD, asked))[0] == "Finished"
+    outcome = await node.delete(handle)
+    assert (outcome.phase, outcome.reason) == ("Failed", "Evicted")
+    assert node.runtime.sandboxes == {}
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        pytest.param(names.RUN_POD_SANDBOX, id="while-its-sandbox-is-made"),
+        pytest.param(names.PULL_IMAGE, id="while-its-image-is-pulled"),
+        pytest.param(names.START_CONTAINER, id="while-its-container-starts"),
+    ],
+)
+async def test_a_pod_is_evicted_wherever_it_stands(node: Node, held: str) -> None:
+    """It starts nothing any more, and what was being made is undone; its manifest's end takes the rest."""
+    pod = pod_json()
+    gate = node.runtime.held[held] = asyncio.Event()
+    handle = await node.start(pod)
+    await called(node, held)
+    await ask(handle, EvictPod(WHO, "Evicted"), update=names.EVICT_POD, answer=PodEvicted)
+    gate.set()
+    ended = await node.until(pod, lambda one: one.lifecycle == "terminated")
+    assert (ended.phase, ended.message) == ("Failed", f"The pod was evicted by {WHO}")
+    assert not node.runtime.live()
+    await node.delete(handle)
+    assert node.runtime.sandboxes == {}
+
+
+async def test_a_pod_of_the_system_is_not_evicted(node: Node) -> None:
+    """And goes on."""
+    pod = pod_json(priority=2_000_000_000)
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    assert await refusal(handle, names.EVICT_POD, EvictPod(WHO, "Evicted")) == (
+        "Critical",
+        "default/web is a pod of the system by its priority, which is never evicted",
+    )
     await node.delete(handle)

@@ -218,6 +218,30 @@ def debug(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants i
     run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), look)
 
 
+@app.command(short_help="End a pod for the node's sake: it fails, and stays so.")
+def evict(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
+    pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
+    reason: Annotated[str, typer.Option("--reason", help="One word for status.reason.")] = "Evicted",
+    message: Annotated[str, typer.Option("--message", help="Why, in words [who asked].")] = "",
+    grace_period: GracePeriod = None,
+    uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there are several.")] = None,
+    root_dir: RootDir = None,
+    own_config: OwnConfig = None,
+    name: NodeName = None,
+) -> None:
+    """Stop a pod though its manifest lists it; it has failed, and stays so until its manifest goes or changes."""
+    from datetime import timedelta
+
+    from proto.temporal.operator import EvictPod
+    from worker.commands.asking import operator
+    from worker.commands.evict import run
+    from worker.commands.wanted import Wanted
+
+    grace = None if grace_period is None else timedelta(seconds=grace_period)
+    wanted = replace(Wanted.parse(pod), uid=uid, node=name)
+    run(node(root_dir, own_config, name), wanted, EvictPod(operator(), reason, message, grace))
+
+
 @app.command(short_help="Replay live or exported histories against this code.")
 def replay(  # noqa: PLR0917 - one parameter an option, as typer wants it
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Exported histories.")] = None,

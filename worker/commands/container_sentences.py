@@ -142,8 +142,8 @@ def stopped(told: Told, done: Done) -> Iterator[str]:
     asked: StopContainer | ShortenStop = done.asked
     end: RuntimeContainer | None = done.answer
     known = told.of(asked.name)
-    source = told.deleted_by.get(asked.reason)
-    why = f"why: {asked.reason}" + (f" (asked by the {source} source)" if source else "")
+    who = told.deleted_by.get(asked.reason)
+    why = f"why: {asked.reason}" + (f" (asked by {who})" if who else "")
     if end is None or end.state is not ContainerState.EXITED:
         yield f"container {asked.name} stopped in {seconds(done.took)}, its end is not known; {why}"
         return

@@ -13,7 +13,6 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from proto.temporal import names, requests, signals
-from proto.temporal.operator import BackoffsSkipped, ConditionSet, EphemeralContainerAdded, PodStops
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.commands import container_sentences
 from worker.commands.told import Done, Told, seconds
@@ -100,7 +99,7 @@ def attributes_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> I
 
 def _deletion(told: Told, signal: signals.DeletionRequested) -> Iterator[str]:
     told.deletion = True
-    told.deleted_by[f"{signal.reason}: {signal.message}"] = signal.source
+    told.deleted_by[f"{signal.reason}: {signal.message}"] = f"the {signal.source} source"
     grace = f", grace {seconds(signal.grace)}" if signal.grace is not None else ""
     why = f": {signal.message}" if signal.message else ""
     yield f"deletion requested by {signal.source}: {signal.reason}{why}{grace}"
@@ -140,30 +139,6 @@ SIGNALS: Final[Mapping[str, SignalRow]] = {
     names.RUNTIME_CHANGED: SignalRow(signals.RuntimeChanged, _changed),
     names.PROBE_VERDICT: SignalRow(signals.ProbeVerdict, _verdict),
 }
-
-
-def _condition_set(_: Told, answer: ConditionSet) -> Iterator[str]:
-    before = f"it was {answer.before}" if answer.before else "it had none"
-    why = ": ".join(filter(None, (answer.reason, answer.message)))
-    told = f"operator {answer.operator} set condition {answer.type} to {answer.status}, {before}"
-    yield told + (f" ({why})" if why else "")
-
-
-def _stop_hastened(_: Told, answer: PodStops) -> Iterator[str]:
-    told = f"operator {answer.operator} asked to stop it within {seconds(answer.asked)}"
-    if answer.sooner:
-        yield f"{told}: its grace is over {seconds(answer.sooner)} sooner, SIGKILL at {answer.kills_at.astimezone():%H:%M:%S}"
-    else:
-        yield f"{told}, by when its grace is over anyway"
-
-
-UPDATES: Final[Mapping[str, SignalRow]] = {
-    names.SKIP_BACKOFF: SignalRow(BackoffsSkipped, container_sentences.skipped),
-    names.SET_CONDITION: SignalRow(ConditionSet, _condition_set),
-    names.STOP_POD: SignalRow(PodStops, _stop_hastened),
-    names.ADD_EPHEMERAL_CONTAINER: SignalRow(EphemeralContainerAdded, container_sentences.added),
-}
-"""What each update's answer says; one that was refused stands in no history."""
 
 
 # --- activities

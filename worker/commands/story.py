@@ -16,7 +16,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from activities.errors import PREDECESSOR_PRESENT
 from proto.temporal.pod import PodOutcome, PodStart
-from worker.commands import container_sentences, sentences
+from worker.commands import container_sentences, sentences, update_sentences
 from worker.commands.failures import failure_message, said_failure
 from worker.commands.sentences import reading
 from worker.commands.told import Done, Line, Story, Told, UnderWay, seconds
@@ -111,7 +111,7 @@ def _update_accepted(teller: _Teller, event: HistoryEvent, _: datetime) -> Itera
 def _update_completed(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
     attributes = event.workflow_execution_update_completed_event_attributes
     name = teller.updates.get(attributes.meta.update_id, "")
-    row = sentences.UPDATES.get(name)
+    row = update_sentences.UPDATES.get(name)
     answer = _read(attributes.outcome.success, row.kind) if row else None
     if row is None or answer is None:
         yield f"update {name}, which this release does not know or cannot read"

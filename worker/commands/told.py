@@ -75,7 +75,7 @@ class Told:
     phase: str = ""
     deletion: bool = False
     deleted_by: dict[str, str] = field(default_factory=dict)
-    """A deletion's reason and message, as a stop repeats them -> the source that asked."""
+    """A deletion's reason and message, as a stop repeats them -> who asked: a source, an operator."""
     settings: NodeSettings = field(default_factory=NodeSettings)
 
     def of(self, name: str) -> Instances:

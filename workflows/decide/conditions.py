@@ -21,6 +21,9 @@ from workflows.decide.situation import Situation
 
 POD_COMPLETED: Final = "PodCompleted"
 POD_FAILED: Final = "PodFailed"
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+TERMINATION_BY_KUBELET: Final = "TerminationByKubelet"
+"""k8s.io/api core/v1 PodReasonTerminationByKubelet; shown once nothing runs any more (status_manager.go mergePodStatus)."""
 NETWORK_READY: Final = "PodReadyToStartContainers"
 INITIALIZED: Final = "Initialized"
 READY: Final = "Ready"
@@ -60,6 +63,9 @@ def verdicts(
     """Judge each condition."""
     sandbox = situation.observed.sandbox
     has_network = bool(sandbox and sandbox.ready and (sandbox.ips or situation.spec.host_network))
+    eviction = situation.observed.eviction
+    if eviction and eviction.disrupts and phase is Phase.FAILED:
+        yield DISRUPTION_TARGET, Verdict(holds=True, reason=TERMINATION_BY_KUBELET, message=eviction.message)
     through = initialized(situation, init, phase)
     yield NETWORK_READY, Verdict(has_network)
     yield INITIALIZED, through

@@ -10,7 +10,8 @@ from typing import Final
 from kubernetes.client.models.v1_pod_condition import V1PodCondition
 
 from proto.temporal.operator import SetCondition
-from proto.temporal.pod import GivenCondition, Observed
+from proto.temporal.pod import Observed
+from proto.temporal.wishes import GivenCondition
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
 from workflows.decide.validation import names

@@ -6,7 +6,7 @@ from typing import Final
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
-from proto.temporal.pod import Deletion
+from proto.temporal.wishes import Deletion, Eviction
 from workflows.decide.situation import Situation
 
 DEFAULT: Final = timedelta(seconds=30)
@@ -39,12 +39,17 @@ def asked_by(deletion: Deletion) -> Grace:
     return Grace(max(deletion.grace, SHORTEST), deletion.grace_asked_at or deletion.requested_at)
 
 
+def left_by(eviction: Eviction, own: timedelta) -> Grace:
+    """Say the grace that an eviction leaves; `own` is the pod's."""
+    return Grace(own if eviction.grace is None else eviction.grace, eviction.at)
+
+
 def grace_of(situation: Situation) -> Grace:
     """Say the grace of a stop that is asked for now: of several that count, the one that is over first."""
     observed, own = situation.observed, pod_grace(situation.spec, None)
     asked = [asked_by(observed.deletion)] if observed.deletion else []
     if observed.eviction:
-        asked.append(Grace(own, observed.eviction.at))
+        asked.append(left_by(observed.eviction, own))
     if observed.finished_at:
         asked.append(Grace(own, observed.finished_at))
     if observed.shortening:

@@ -1,10 +1,12 @@
 """What a signal changes: signals are hints and wishes, so none of them decides anything here (design §4.3)."""
 
-from proto.temporal.operator import AddEphemeralContainer, SetCondition, SkipBackoff, StopPod
-from proto.temporal.pod import Deletion, Observed, PodJson
+from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
+from proto.temporal.pod import Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
+from proto.temporal.wishes import Deletion
 from workflows.decide import ephemeral
+from workflows.decide.evictions import evict
 from workflows.decide.gates import set_condition
 from workflows.decide.grace import Grace, asked_by, pod_grace
 from workflows.decide.listing import lasting, without_ephemeral
@@ -15,7 +17,7 @@ from workflows.decide.skips import skip
 from workflows.decide.termination import doubt_what_failed
 from workflows.decide.updates import Outcome, changes, judge, needs_another_pod, taken_over
 
-Asked = SkipBackoff | SetCondition | StopPod | AddEphemeralContainer
+Asked = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer
 """What an operator asks, by an Update."""
 Signal = PodListed | DeletionRequested | RuntimeChanged | ProbeVerdict | Asked
 
@@ -38,7 +40,7 @@ def hear(situation: Situation, signal: Signal) -> PodJson | None:
             if tells_news(situation, signal):
                 observed.runtime_stale = True
                 observed.runtime_stale_again = situation.is_busy("runtime")
-        case SkipBackoff() | SetCondition() | StopPod() | AddEphemeralContainer():
+        case SkipBackoff() | SetCondition() | StopPod() | EvictPod() | AddEphemeralContainer():
             return hear_operator(situation, signal)
     return None
 
@@ -52,6 +54,8 @@ def hear_operator(situation: Situation, asked: Asked) -> PodJson | None:
             set_condition(situation, asked)
         case StopPod():
             hasten(situation, asked)
+        case EvictPod():
+            evict(situation, asked)
         case AddEphemeralContainer():
             return ephemeral.with_asked(situation, asked)
     return None

@@ -3,7 +3,8 @@
 from enum import StrEnum
 from typing import Final
 
-from proto.temporal.pod import Eviction, Lifecycle
+from proto.temporal.pod import Lifecycle
+from proto.temporal.wishes import Eviction
 from workflows.decide import deadline
 from workflows.decide.actions import container_key
 from workflows.decide.containers import is_through
@@ -19,6 +20,7 @@ class Event(StrEnum):
     DELETION_REQUESTED = "DeletionRequested"
     POD_FINISHED = "PodFinished"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
+    EVICTED = "Evicted"
     LAST_CONTAINER_EXITED = "LastContainerExited"
 
 
@@ -26,6 +28,7 @@ TRANSITIONS: Final = {
     (Lifecycle.SYNC, Event.DELETION_REQUESTED): Lifecycle.TERMINATING,
     (Lifecycle.SYNC, Event.POD_FINISHED): Lifecycle.TERMINATING,
     (Lifecycle.SYNC, Event.DEADLINE_EXCEEDED): Lifecycle.TERMINATING,
+    (Lifecycle.SYNC, Event.EVICTED): Lifecycle.TERMINATING,
     (Lifecycle.TERMINATING, Event.LAST_CONTAINER_EXITED): Lifecycle.TERMINATED,
 }
 
@@ -59,6 +62,8 @@ def next_event(situation: Situation) -> Event | None:
     match observed.lifecycle:
         case Lifecycle.SYNC if observed.deletion:
             return Event.DELETION_REQUESTED
+        case Lifecycle.SYNC if observed.eviction:
+            return Event.EVICTED
         case Lifecycle.SYNC if pod_finished(situation):
             return Event.POD_FINISHED
         case Lifecycle.SYNC if deadline.deadline_exceeded(situation):

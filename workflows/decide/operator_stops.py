@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from proto.temporal.operator import PodStops, StopPod
-from proto.temporal.pod import Hook, Lifecycle, Shortening
+from proto.temporal.pod import Hook, Lifecycle
+from proto.temporal.wishes import Shortening
 from workflows.decide import hooks
 from workflows.decide.grace import SHORTEST, Grace, grace_of, pod_grace
 from workflows.decide.refusal import Refusal
@@ -29,7 +30,7 @@ def why_no_stop(situation: Situation, _: StopPod) -> Refusal | None:
     if observed.waiting_for:
         told = f"{pod} has not begun: it waits for its predecessor ({observed.waiting_for}); --uid says which is meant"
         return Refusal("StillWanted", told)
-    told = f"{pod} is wanted, its source lists it: remove its manifest, and it goes; this then hastens it"
+    told = f"{pod} is wanted, its source lists it: remove its manifest, and this hastens its stop"
     return Refusal("StillWanted", told)
 
 

@@ -1,0 +1,19 @@
+"""Which pods a node does not end for its own sake: those of the system (pkg/apis/scheduling/types.go).
+
+A manifest's priority class is resolved by nobody, so the two names that Kubernetes itself keeps for the system count as their
+priority.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
+SYSTEM_NODE_CRITICAL: Final = "system-node-critical"
+SYSTEM_CLUSTER_CRITICAL: Final = "system-cluster-critical"
+
+
+def is_critical(pod: Mapping[str, Any]) -> bool:
+    """Say whether the pod is the system's, by its priority or its class."""
+    spec = pod.get("spec") or {}
+    of_the_system = spec.get("priorityClassName") in (SYSTEM_NODE_CRITICAL, SYSTEM_CLUSTER_CRITICAL)
+    return of_the_system or (spec.get("priority") or 0) >= SYSTEM_CRITICAL_PRIORITY
