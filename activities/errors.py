@@ -17,6 +17,8 @@ MAX_MESSAGE: Final = 2048
 
 RUNTIME_UNAVAILABLE: Final = "RuntimeUnavailable"
 PREDECESSOR_PRESENT: Final = "PredecessorPresent"
+UNEXPECTED: Final = "UnexpectedError"
+"""A defect of ours (`unexpected.py`)."""
 
 
 class Remedy(StrEnum):

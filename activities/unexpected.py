@@ -5,14 +5,12 @@ A defect of ours would be tried for ever with nothing to see but a pending activ
 other, with the reason `UnexpectedError`, and the workflow shows it and backs off. The worker installs this interceptor.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from temporalio.exceptions import FailureError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from activities.errors import failed
-
-UNEXPECTED: Final = "UnexpectedError"
+from activities.errors import UNEXPECTED, failed
 
 
 class UnexpectedErrors(Interceptor):

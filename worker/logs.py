@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from activities.unexpected import UNEXPECTED
+from activities.errors import UNEXPECTED
 from worker.config import Logging
 from worker.settings.go_duration import say_duration
 

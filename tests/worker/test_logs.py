@@ -14,7 +14,7 @@ import pytest
 import structlog
 from temporalio.exceptions import ApplicationError
 
-from activities.unexpected import UNEXPECTED
+from activities.errors import UNEXPECTED
 from worker.config import Logging
 from worker.logs import core_logs, set_up_logs
 

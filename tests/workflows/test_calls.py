@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 from temporalio import activity
 
-from activities import activities
+from activities.hosted import activities
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import ShortenStop, StopContainer
 from workflows.calls import CALLS, time_limit

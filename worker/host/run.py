@@ -13,7 +13,8 @@ from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from activities import NodeServices, activities
+from activities.hosted import activities
+from activities.node_services import NodeServices
 from activities.unexpected import UnexpectedErrors
 from proto.temporal.names import node_task_queue
 from worker.config import NodeConfig

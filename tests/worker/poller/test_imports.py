@@ -7,8 +7,8 @@ import pytest
 
 HEAVY = """
 import sys
-import worker.poller.run
-print(*sorted({name.partition(".")[0] for name in sys.modules}))
+import worker.node_client, worker.poller.run, worker.telemetry.process
+print(*sys.modules)
 """
 
 
@@ -23,6 +23,7 @@ def loaded() -> set[str]:
     "name",
     [
         pytest.param("kubernetes", id="the-models-cost-16-MB"),
+        pytest.param("temporalio.worker", id="temporals-worker-with-multiprocessing-costs-4-MB"),
         pytest.param("aiohttp", id="a-web-server-costs-25-MB"),
         pytest.param("typer", id="a-command-line-is-the-commands"),
     ],

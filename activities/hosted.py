@@ -1,0 +1,45 @@
+"""Every activity of a node, in the one list that the worker hosts.
+
+Not in `__init__.py`: the poller asks the runtime through `clients/`, too, and would else carry what only activities need,
+Temporal's worker among it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from activities.containers import ContainerActivities
+from activities.directories import DirectoryActivities
+from activities.hooks import HookActivities
+from activities.images import ImageActivities
+from activities.node_services import NodeServices
+from activities.predecessor import PredecessorActivities
+from activities.probes.container_probes import ProbeActivities
+from activities.runtime_facts import RuntimeFactsActivities
+from activities.sandbox import SandboxActivities
+
+
+def activities(services: NodeServices) -> list[Callable[..., Any]]:
+    """List the activities of this node, bound to its services."""
+    directories, sandbox, images, containers = (
+        DirectoryActivities(services),
+        SandboxActivities(services),
+        ImageActivities(services),
+        ContainerActivities(services),
+    )
+    return [
+        directories.make_pod_directories,
+        directories.remove_pod_directories,
+        PredecessorActivities(services).await_predecessor,
+        sandbox.run_pod_sandbox,
+        sandbox.stop_pod_sandbox,
+        sandbox.remove_pod_sandbox,
+        images.read_images,
+        images.pull_image,
+        containers.start_container,
+        HookActivities(services).run_hook,
+        containers.stop_container,
+        containers.shorten_stop,
+        containers.remove_container,
+        ProbeActivities(services).probe_container,
+        RuntimeFactsActivities(services).read_pod_runtime,
+    ]
