@@ -4,26 +4,59 @@ Called by `serve` before it imports the worker or the poller. Each saving is mea
 """
 
 import contextlib
+import importlib
 import importlib.util
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import Final
+
+UNASKED: Final = "temporalio.api.cloud.cloudservice.v1"
+"""The messages of Temporal Cloud's administration."""
 
 
 @contextlib.contextmanager
-def without_rich() -> Iterator[None]:
-    """Let an import inside the block find no rich; afterwards it can be imported again.
-
-    structlog imports rich wherever it is installed, to colour tracebacks that we never print: 5 MB a process.
-    """
-    if "rich" in sys.modules:
+def without(name: str) -> Iterator[None]:
+    """Let an import inside the block not find a library that it could do without; afterwards it can be imported again."""
+    if name in sys.modules:
         yield
         return
-    sys.modules["rich"] = None  # type: ignore[assignment]  # how Python marks a module that shall not be found
+    sys.modules[name] = None  # type: ignore[assignment]  # how Python marks a module that shall not be found
     try:
         yield
     finally:
-        del sys.modules["rich"]
+        del sys.modules[name]
+
+
+def bare_temporalio() -> None:
+    """Import Temporal's SDK without what it holds ready for others: 2 MB.
+
+    The SDK speaks through its own core, but makes stubs of every service for grpc wherever that is installed. The
+    messages of Temporal Cloud's administration come when somebody asks for them.
+    """
+    if "temporalio" in sys.modules:
+        return
+    lazily = _Lazily()
+    sys.meta_path.insert(0, lazily)
+    try:
+        with without("grpc"):
+            importlib.import_module("temporalio.client")
+    finally:
+        sys.meta_path.remove(lazily)
+
+
+class _Lazily(MetaPathFinder):
+    """Finds `UNASKED` so that its code runs when something of it is asked for."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target) if fullname == UNASKED else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+        return spec
 
 
 def bare_kubernetes() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from worker.config import NodeConfig, load_node_config
-from worker.lean_imports import bare_kubernetes, without_rich
+from worker.lean_imports import bare_kubernetes, bare_temporalio, without
 from worker.node_lock import hold_lock_file
 from worker.ownership import refuse_second_owners
 from worker.settings.flags import node_parser, parse_node_flags
@@ -31,7 +31,8 @@ def serve(name: str, arguments: Sequence[str]) -> None:
         return
     config = load_node_config(parse_node_flags(parser, arguments))
     bare_kubernetes()
-    with without_rich():
+    bare_temporalio()
+    with without("rich"):  # structlog takes it wherever it is, to colour tracebacks that we never print: 5 MB
         _start(name, config)
 
 
