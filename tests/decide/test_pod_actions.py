@@ -11,7 +11,20 @@ import pytest
 
 from proto.temporal.pod import ContainerState, Failure, Lifecycle
 from proto.temporal.requests import ReadPodRuntime, StartContainer
-from tests.decide.situations import HERE, KEY, Around, at, deletion, done, down, pod, sandbox, situation, told, up
+from tests.decide.situations import (
+    HERE,
+    KEY,
+    Around,
+    at,
+    deletion,
+    done,
+    down,
+    pod,
+    sandbox,
+    situation,
+    told,
+    up,
+)
 from workflows.decide.pod_actions import Plan, is_over, pod_actions
 
 ABC = ("a", "b", "c")
@@ -106,6 +119,24 @@ def abc(policy: str = "Always", init: tuple[str, ...] = ()) -> dict[str, Any]:
             ["StopContainer b"],
             id="an-unknown-one-is-stopped-before-it-comes-again",
         ),
+        pytest.param(
+            abc(),
+            {"containers": {**ALL_UP, "b": down(137, "b")}},
+            ["StartContainer b 1"],
+            id="then-comes-again",
+        ),
+        pytest.param(
+            abc(),
+            {"containers": {**ALL_UP, "b": up("b", state=ContainerState.CREATED)}},
+            ["StartContainer b 0"],
+            id="created-and-always-is-started",
+        ),
+        pytest.param(
+            abc("Never"),
+            {"containers": {**ALL_UP, "b": up("b", state=ContainerState.CREATED)}},
+            ["StartContainer b 0"],
+            id="created-and-never-too-for-it-has-not-run",
+        ),
     ],
 )
 def test_regular_containers(source: dict[str, Any], known: dict[str, Any], begun: list[str]) -> None:
@@ -147,6 +178,21 @@ DONE = {name: done(name) for name in INIT}
             {"containers": {**DONE, "k": up("k", state=ContainerState.UNKNOWN)}},
             ["StopContainer k"],
             id="unknown",
+        ),
+        pytest.param(
+            "OnFailure",
+            {"containers": {**DONE, "k": up("k", state=ContainerState.UNKNOWN)}},
+            ["StopContainer k"],
+            id="on-failure-and-unknown",
+        ),
+        pytest.param(
+            "Never",
+            {"containers": {**DONE, "k": up("k", state=ContainerState.UNKNOWN)}},
+            ["StopContainer k"],
+            id="never-and-unknown",
+        ),
+        pytest.param(
+            "Never", {"containers": {**DONE, "k": down(137, "k")}}, [], id="then-it-has-failed-and-nothing-follows"
         ),
         pytest.param(
             "OnFailure",

@@ -21,9 +21,11 @@ from tests.decide.situations import (
     seen_sandbox,
     situation,
     stopping,
+    told,
     up,
 )
 from workflows.decide.fold import fold
+from workflows.decide.pod_actions import pod_actions
 
 # --- a known fact stays
 
@@ -155,3 +157,23 @@ def test_a_hint_during_a_read_asks_for_another(again: bool) -> None:
     """What it says may be missing from the answer."""
     known = read(situation(runtime_stale=True, runtime_stale_again=again), seen())
     assert (known.runtime_stale, known.runtime_stale_again) == (again, False)
+
+
+def test_those_that_the_runtime_forgot_are_not_run_again() -> None:
+    """The last init container runs, so the ones before it have succeeded."""
+    here = situation(pod("a", init=["i", "j", "k"]))
+    read(here, seen("k"))
+    assert pod_actions(here).begin == ()
+    read(here, seen("k", code=0))
+    assert told(pod_actions(here).begin) == ["StartContainer a 0"]
+
+
+def test_a_sandbox_without_an_address_is_made_anew() -> None:
+    """What runs in it is stopped first; on the host's network it needs none."""
+    running = [seen(name) for name in "abc"]
+    here = situation(pod("a", "b", "c"), sandbox=None)
+    read(here, *running, sandboxes=(seen_sandbox(ips=()),))
+    assert told(pod_actions(here).begin) == ["StopContainer a", "StopContainer b", "StopContainer c"]
+    here = situation(pod("a", "b", "c", hostNetwork=True), sandbox=None)
+    read(here, *running, sandboxes=(seen_sandbox(ips=()),))
+    assert told(pod_actions(here).begin) == []

@@ -159,6 +159,61 @@ def test_the_pod_goes_on(containers: dict[str, Any]) -> None:
         assert shown["Initialized"] == ("True", None)
 
 
+def removed(name: str) -> ContainerFacts:
+    """Say what is known of a container that was removed so that all start again."""
+    return ContainerFacts(attempt=1, last_exit=Exit(f"{name}-0", 137, "RestartingAllContainers"))
+
+
+ASKS = {"in": pod(initContainers=[container("x", **OWN)], restartPolicy="Never")}
+ASKS["side"] = pod(
+    initContainers=[container("x", restartPolicy="Always", restartPolicyRules=[RULE])], restartPolicy="Never"
+)
+ASKS["side-then-init"] = pod(
+    initContainers=[*ASKS["side"]["spec"]["initContainers"], container("i")], restartPolicy="Never"
+)
+ASKS["web"] = pod(containers=[container("web", **OWN)], restartPolicy="Never")
+ASKS["init-then-web"] = pod(
+    initContainers=[container("i")], containers=[container("web", **OWN)], restartPolicy="Never"
+)
+
+
+@pytest.mark.parametrize(
+    ("who", "containers", "expected"),
+    [
+        pytest.param("web", {"web": down(88)}, "Running", id="a-regular-one-asks"),
+        pytest.param("in", {"x": down(88, "x")}, "Pending", id="an-init-container-asks"),
+        pytest.param("side", {"x": down(88, "x")}, "Pending", id="a-sidecar-asks"),
+        pytest.param("side-then-init", {"x": down(88, "x")}, "Pending", id="a-sidecar-asks-before-the-next-one"),
+        pytest.param("web", {"web": removed("web")}, "Running", id="a-regular-one-asked-and-all-is-removed"),
+        pytest.param("in", {"x": removed("x")}, "Pending", id="an-init-container-asked-and-all-is-removed"),
+        pytest.param("side", {"x": removed("x")}, "Pending", id="a-sidecar-asked-and-all-is-removed"),
+        pytest.param(
+            "side-then-init", {"x": removed("x"), "i": removed("i")}, "Pending", id="so-is-the-next-init-container"
+        ),
+        pytest.param(
+            "init-then-web", {"i": done("i"), "web": removed("web")}, "Running", id="the-init-container-has-run-again"
+        ),
+        pytest.param(
+            "init-then-web", {"i": down(1, "i"), "web": removed("web")}, "Failed", id="the-init-container-failed-now"
+        ),
+        pytest.param("in", {"x": done("x")}, "Pending", id="an-init-container-that-asked-has-succeeded-now"),
+        pytest.param(
+            "side",
+            {"x": removed("x"), "web": removed("web")},
+            "Running",
+            id="a-sidecar-asked-and-a-regular-one-went-too",
+        ),
+        pytest.param("side", {"x": up("x", 1), "web": removed("web")}, "Running", id="the-sidecar-runs-again"),
+        pytest.param(
+            "side-then-init", {"x": up("x", 1), "i": removed("i")}, "Pending", id="before-the-next-init-container"
+        ),
+    ],
+)
+def test_phases(who: str, containers: dict[str, ContainerFacts], expected: str) -> None:
+    """The kubelet's TestPodPhaseWithRestartAllContainers."""
+    assert pod_status(situation(ASKS[who], containers=containers)).phase == expected
+
+
 def test_what_was_removed_waits_with_a_reason() -> None:
     """Until the last one is removed."""
     gone = {**DOWN, "b": up("b")}
