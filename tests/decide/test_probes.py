@@ -5,28 +5,22 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import ContainerFacts, Lifecycle, ProbeFact, ProbeKind
+from proto.temporal.pod import ContainerFacts, ProbeFact, ProbeKind
 from proto.temporal.requests import ProbeContainer, StopContainer
-from proto.temporal.signals import ProbeVerdict
 from tests.decide.situations import (
     HERE,
     KEY,
     NOW,
     Around,
     at,
-    deletion,
     down,
     pod,
-    seen,
+    sandbox,
     situation,
-    starting,
     stopping,
     told,
     up,
 )
-from workflows.decide.actions import holds_reread, is_endless
-from workflows.decide.fold import fold, fold_failure
-from workflows.decide.hints import hear
 from workflows.decide.lifecycle import pod_finished
 from workflows.decide.pod_actions import pod_actions
 from workflows.decide.probes import probe_containers
@@ -173,6 +167,25 @@ def test_how_a_failed_probe_stops_its_container(
     assert stop.container_id == "web-0"
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "grace"),
+    [
+        pytest.param({ProbeKind.STARTUP: BAD}, 10, id="startup-s"),
+        pytest.param({ProbeKind.LIVENESS: BAD}, 20, id="liveness-s"),
+        pytest.param({ProbeKind.LIVENESS: BAD, ProbeKind.STARTUP: BAD}, 20, id="liveness-s-where-both-have-failed"),
+    ],
+)
+def test_of_three_graces_that_of_the_failed_probe_counts(verdicts: dict[ProbeKind, ProbeFact], grace: float) -> None:
+    """Each probe has one, and the pod a longer one; whoever stops it for another reason takes the pod's."""
+    own = {"startupProbe": 10, "livenessProbe": 20}
+    source = probed(**{field: {**TCP, "terminationGracePeriodSeconds": value} for field, value in own.items()})
+    (stop,) = probe_containers(here(source, up(probes=verdicts), Around(busy=(PROBING,))))
+    assert isinstance(stop, StopContainer)
+    assert stop.grace == timedelta(seconds=grace)
+    lost = pod_actions(here(source, up(probes=verdicts), sandbox=sandbox(ready=False))).begin
+    assert [one.grace for one in lost if isinstance(one, StopContainer)] == [timedelta(seconds=30)]
+
+
 def test_a_container_that_starts_before_the_others_is_probed_like_them() -> None:
     """A sidecar; the kubelet calls it by its kind and promises nothing."""
     source = pod(init=["side"])
@@ -235,54 +248,3 @@ def test_a_pod_on_the_hosts_network_is_asked_at_the_nodes_address() -> None:
     (request,) = probe_containers(here(source, up()))
     assert isinstance(request, ProbeContainer)
     assert request.pod_ip == "192.0.2.1"
-
-
-def verdict(success: bool, sequence: int = 1, container_id: str = "web-0") -> ProbeVerdict:
-    """Write a verdict of readiness."""
-    return ProbeVerdict("web", container_id, ProbeKind.READINESS, success, "said", sequence)
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "success"),
-    [
-        pytest.param([verdict(True)], True, id="the-first"),
-        pytest.param([verdict(True), verdict(False, 2)], False, id="the-next"),
-        pytest.param([verdict(False, 2), verdict(True)], False, id="a-late-one-is-too-late"),
-        pytest.param([verdict(True), verdict(False)], True, id="a-number-counts-once"),
-        pytest.param([verdict(True), verdict(False, 2, "web-7")], True, id="another-instances-is-not-its"),
-    ],
-)
-def test_verdicts_are_written_down(verdicts: list[ProbeVerdict], success: bool) -> None:
-    """Harmless when they come late, twice or for another instance."""
-    found = here(probed(**ALL), up())
-    for one in verdicts:
-        hear(found, one)
-    assert found.observed.containers["web"].probes[ProbeKind.READINESS].success is success
-    assert found.observed.signals == len(verdicts)
-
-
-def test_a_verdict_comes_too_late_for_one_that_ended() -> None:
-    """Its end is what counts; and nobody knows a container that never was."""
-    found = here(probed(**ALL), down(1))
-    hear(found, verdict(False))
-    assert found.observed.containers["web"].probes == {}
-    hear(situation(pod()), verdict(True))
-
-
-def test_a_new_instance_begins_with_no_verdicts() -> None:
-    """Whatever was found of the one before it."""
-    found = here(probed(**ALL), down(1, probes={ProbeKind.LIVENESS: BAD, ProbeKind.READINESS: GOOD}))
-    fold(found, starting(attempt=1), seen(attempt=1))
-    assert found.observed.containers["web"].probes == {}
-
-
-def test_probing_holds_nothing_up() -> None:
-    """No re-read of the runtime, no undo, no continue-as-new waits for it."""
-    assert is_endless(PROBING)
-    assert not holds_reread(PROBING)
-    gone = here(probed(**ALL), down(0), Around(busy=(PROBING,)), deletion=deletion(), lifecycle=Lifecycle.TERMINATING)
-    assert told(pod_actions(gone).begin) == ["StopPodSandbox"]
-    fold_failure(gone, PROBING, "UnexpectedError", "boom")
-    assert not gone.observed.runtime_stale
-    fold(gone, PROBING, None)
-    assert gone.observed.failures == {}

@@ -11,6 +11,7 @@ import pytest
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
+from tests.node.test_probe_lives import story
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -171,12 +172,17 @@ def test_a_new_sandbox_runs_sidecars_and_init_containers_again(node: TempoletNod
 
 
 def test_one_end_starts_all_containers_again(node: TempoletNode) -> None:
-    """Init container, sidecar and both regular ones, in the sandbox that is there, each one attempt further."""
+    """Init container, sidecar and both regular ones, in the sandbox that is there, each one attempt further.
+
+    No preStop hook runs for it.
+    """
     manifest = pod_manifest("all", "sleep 1; exit 88", initContainers=[init("first"), sidecar("a")])
     rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}
     manifest["spec"] |= {"restartPolicy": "Never"}
     manifest["spec"]["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
-    manifest["spec"]["containers"].append({"name": "beside", "image": BUSYBOX, "command": ["sh", "-c", SERVE]})
+    hook = {"preStop": {"exec": {"command": ["true"]}}}
+    beside = {"name": "beside", "image": BUSYBOX, "command": ["sh", "-c", SERVE], "lifecycle": hook}
+    manifest["spec"]["containers"].append(beside)
     node.apply(manifest)
     first = node.until_running("all")
     second = node.until_pod("all", lambda one: one.ready and one.restarts == 4)
@@ -186,4 +192,7 @@ def test_one_end_starts_all_containers_again(node: TempoletNode) -> None:
     last = {one["name"]: one["lastState"]["terminated"]["reason"] for one in shown}
     restarting = "RestartingAllContainers"
     assert last == {"first": "Completed", "a": restarting, "main": "Error", "beside": restarting}
+    told = story(node, second)
+    assert any(line.startswith("container beside stopped") for line in told)
+    assert not [line for line in told if "preStop" in line]
     remove(node, "all")
