@@ -39,7 +39,7 @@ _RAISES: Final = 3
 _INTERRUPTIONS: Final = 3
 _SHORTEST_GRACE: Final = timedelta(seconds=1)
 """CRI takes 0 as SIGKILL at once."""
-_START_UNDER_WAY_SECONDS: Final = 15.0
+START_UNDER_WAY_SECONDS: Final = 15.0
 """How long a start of a killed worker may still be under way in the runtime; containerd takes 5 s to give it up."""
 
 
@@ -163,7 +163,7 @@ class ContainerActivities:
         return None, free_attempt(request.attempt, taken)
 
     async def _create(self, request: StartContainer, attempt: int) -> str:
-        config, sandbox = await asyncio.to_thread(_prepare, self._services, request, attempt)
+        config, sandbox = await asyncio.to_thread(prepare, self._services, request, attempt)
         return await self._services.runtime.create_container(request.sandbox_id, config, sandbox)
 
     async def _start(self, request: StartContainer, found: _Found) -> cri.ContainerStatus:
@@ -187,7 +187,7 @@ class ContainerActivities:
 
     async def _start_created(self, container_id: str) -> cri.ContainerStatus:
         """Start it, or wait for the start that an earlier try of ours has under way in the runtime."""
-        runtime, wait_until = self._services.runtime, monotonic() + _START_UNDER_WAY_SECONDS
+        runtime, wait_until = self._services.runtime, monotonic() + START_UNDER_WAY_SECONDS
         while True:
             try:
                 await runtime.start_container(container_id)
@@ -204,7 +204,7 @@ class ContainerActivities:
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
-def _prepare(
+def prepare(
     services: NodeServices, request: StartContainer, attempt: int
 ) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
     """Make a container's files and build both configurations; blocks on files. Raises OSError, UnresolvedVariable."""

@@ -20,16 +20,16 @@ _SHARE: Final = 3
 class Heartbeat:
     """The running heartbeat; `say` changes what it tells from the next one on."""
 
-    def __init__(self, details: str) -> None:
+    def __init__(self, details: object) -> None:
         self.details = details
 
-    def say(self, details: str) -> None:
+    def say(self, details: object) -> None:
         """Set what the next heartbeats tell; no secret belongs into it."""
         self.details = details
 
 
 @asynccontextmanager
-async def heartbeating(details: str) -> AsyncIterator[Heartbeat]:
+async def heartbeating(details: object) -> AsyncIterator[Heartbeat]:
     """Heartbeat while the block runs, by the activity's own timeout; without one there is nobody to tell."""
     heart = Heartbeat(details)
     timeout = activity.info().heartbeat_timeout

@@ -1,5 +1,7 @@
 """The HTTP GET of a lifecycle hook: any answer is success, whatever its status (pkg/kubelet/lifecycle/handlers.go).
 
+Hooks of our own ask as a probe does, and need a probe's success.
+
 Asked as a probe is (`probes/http_get.py`). A server that answers an HTTPS request in plain HTTP is asked once more in that,
 without the credentials that were meant for the other.
 """
@@ -10,6 +12,7 @@ from typing import Any, Final
 from activities.probes.http_get import HttpGet
 from activities.probes.http_message import Head
 from activities.probes.http_stream import Stream
+from activities.probes.loop import HANDLERS
 from activities.probes.outcome import NoOutcome, Outcome, Target
 
 USER_AGENT: Final = "kube-lifecycle/1.36"
@@ -32,6 +35,17 @@ async def answered(action: Mapping[str, Any], target: Target) -> Outcome:
     given = [one for one in action.get("httpHeaders", ()) if one["name"].lower() != "authorization"]
     plain = await _ask({**action, "scheme": "HTTP", "httpHeaders": given}, target)
     return plain if plain.success else outcome
+
+
+async def asked_as_probe(kind: str, action: Mapping[str, Any], target: Target, timeout: float) -> Outcome:
+    """Ask once as a probe of this kind does, and judge as it does; `timeout` in seconds."""
+    handler = HANDLERS[kind](dict(action), target, timeout)
+    try:
+        return await handler.ask()
+    except NoOutcome as unasked:
+        return Outcome(success=False, output=str(unasked))
+    finally:
+        await handler.close()
 
 
 async def _ask(action: Mapping[str, Any], target: Target) -> Outcome:

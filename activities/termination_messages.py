@@ -30,7 +30,7 @@ def termination_message(status: cri.ContainerStatus) -> str:
     said = "".join(_left_in(Path(mount.host_path)) for mount in status.mounts if path and mount.container_path == path)
     from_logs = policy == "FallbackToLogsOnError" and status.exit_code != 0 and status.reason != "ContainerCannotRun"
     if not said and from_logs and status.log_path:
-        said = _log_tail(Path(status.log_path))
+        said = log_tail(Path(status.log_path))
     return ": ".join(part for part in (status.message, said) if part)
 
 
@@ -43,7 +43,7 @@ def _left_in(path: Path) -> str:
         return f"Error on reading termination log {path}: {error.strerror}"
 
 
-def _log_tail(path: Path) -> str:
+def log_tail(path: Path) -> str:
     """Read the last lines of a CRI log, without time, stream and tags; a line tagged P goes on in the next."""
     try:
         tail = _tail(path, _LOG_TAIL)

@@ -56,6 +56,11 @@ def probes_of(asked: requests.ProbeContainer) -> list[str]:
     return [kind.value for kind in ProbeKind if asked.container.get(kind.field)]
 
 
+def tries(asked: requests.RunHook) -> str:
+    """Say how often a hook may be tried, where that is more than once."""
+    return f" (at most {asked.retry.max_attempts} tries)" if asked.retry else ""
+
+
 CALLS: Final[dict[type, Call]] = {
     requests.MakePodDirectories: Call(
         names.MAKE_POD_DIRECTORIES, None, timedelta(minutes=1), lambda _: "make directories", heartbeat=None
@@ -101,7 +106,7 @@ CALLS: Final[dict[type, Call]] = {
         names.RUN_HOOK,
         requests.HookEnded,
         timedelta(days=365),  # Kubernetes sets a postStart hook no time; a preStop hook ends itself with its grace
-        lambda asked: f"{asked.hook} of {asked.name}" + (f": {asked.reason}" if asked.reason else ""),
+        lambda asked: f"{asked.hook} of {asked.name}" + (f": {asked.reason}" if asked.reason else "") + tries(asked),
     ),
     requests.StopContainer: Call(
         names.STOP_CONTAINER,
@@ -134,6 +139,15 @@ CALLS: Final[dict[type, Call]] = {
         at_once=timedelta(seconds=1),  # an exit's next step then comes a workflow task and 20 ms sooner
     ),
 }
+
+
+def retry_policy(action: Action) -> RetryPolicy:
+    """Say how Temporal tries again; how often a hook may fail before that is its answer it judges itself."""
+    if isinstance(action, requests.RunHook) and (retry := action.retry):
+        return RetryPolicy(
+            initial_interval=retry.initial, backoff_coefficient=retry.factor, maximum_interval=retry.longest
+        )
+    return CALLS[type(action)].retry
 
 
 def time_limit(action: Action) -> timedelta:

@@ -22,7 +22,7 @@ from proto.temporal.requests import AwaitPredecessor, PullImage
 from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
 from workflows import publish
 from workflows.calls import CALLS
-from workflows.decide import conditions, hints, hooks, lifecycle, status
+from workflows.decide import conditions, hints, hooks, lifecycle, own_hooks, status
 from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.explain import explanation
 from workflows.decide.fold import fold, fold_failure
@@ -94,7 +94,7 @@ class PodWorkflow(OperatorUpdates):
         while event := lifecycle.next_event(self.situation()):
             lifecycle.happened(self.situation(), event)
             self.give_up_waiting()
-        self.give_up(hooks.given_up(self.situation()))
+        self.give_up([*hooks.given_up(self.situation()), *own_hooks.given_up(self.situation())])
 
     def give_up_waiting(self) -> None:
         """Wait no longer for images and predecessors: a pod that goes needs none, a new run asks for them again."""

@@ -11,7 +11,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, FailureError
 from temporalio.exceptions import TimeoutError as ActivityTimedOut
 
-from workflows.calls import CALLS, ONCE, Call, time_limit
+from workflows.calls import CALLS, ONCE, Call, retry_policy, time_limit
 from workflows.decide.actions import Action, key
 from workflows.decide.fold import Answer
 
@@ -40,7 +40,7 @@ async def carry_out(action: Action) -> Answer | Failed:
             activity_id=key(action),
             start_to_close_timeout=time_limit(action),
             heartbeat_timeout=call.heartbeat,
-            retry_policy=call.retry,
+            retry_policy=retry_policy(action),
             summary=call.summary(action)[:SUMMARY_LIMIT],
         )
     except ActivityError as error:

@@ -95,10 +95,14 @@ class Exit:
 
 
 class Hook(StrEnum):
-    """A container's lifecycle hooks, the API's words."""
+    """A container's lifecycle hooks, the API's words, and two of our own that are named like them."""
 
     POST_START = "postStart"
     PRE_STOP = "preStop"
+    PRE_START = "preStart"
+    """Ours: before an attempt starts."""
+    POST_STOP = "postStop"
+    """Ours: after an instance has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,9 @@ class HookOutcome:
     asked_at: datetime | None = None
     """Of a preStop hook: when the stop was asked for, from where its grace counts."""
     ended_at: datetime | None = None
+    sandbox_id: str = ""
+    attempt: int = 0
+    """Of a preStart hook, in place of a container's id: which attempt it was for, and where."""
 
 
 @dataclass(slots=True)
@@ -152,6 +159,8 @@ class ContainerFacts:
     """What its probes have found; nothing of a probe that has not come to a verdict yet."""
     post_start: HookOutcome | None = None
     pre_stop: HookOutcome | None = None
+    pre_start: HookOutcome | None = None
+    post_stop: HookOutcome | None = None
 
 
 @dataclass(slots=True)

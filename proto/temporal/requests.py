@@ -155,6 +155,17 @@ class RuntimeContainer:
 
 
 @dataclass(frozen=True, slots=True)
+class HookRetry:
+    """How often a hook that fails is tried, and how long is waited in between."""
+
+    max_attempts: int
+    initial: timedelta
+    factor: int
+    """Each pause is so many times the one before."""
+    longest: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class RunHook:
     """Run a lifecycle hook of a container, and answer how it ended."""
 
@@ -172,7 +183,24 @@ class RunHook:
     grace: timedelta | None = None
     """Of a preStop hook: how long it may last, counted from `asked_at`."""
     reason: str = ""
-    """Of a preStop hook: who stops the container and why."""
+    """Of a preStop hook: who stops the container and why; of those of our own: before or after what."""
+    timeout: timedelta | None = None
+    """How long one try may last, where an annotation says so."""
+    retry: HookRetry | None = None
+    sandbox_id: str = ""
+    attempt: int = 0
+    """Of preStart and postStop: for which sandbox and attempt; a preStart hook has no container's id yet."""
+    helper: StartContainer | None = None
+    """Of an exec of those: the container that runs the command beside the pod's own; without `image_ref` it is pulled."""
+
+
+@dataclass(slots=True)
+class HookProgress:
+    """What RunHook's heartbeats leave to its next try."""
+
+    doing: str
+    failed: int = 0
+    """How many tries are known to have failed; the outcome of any other nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +211,8 @@ class HookEnded:
     message: str = ""
     again: bool = False
     """An earlier try may have run it, and nobody knows how that ended."""
+    tries: int = 1
+    """This one and those before it that are known to have failed."""
 
 
 @dataclass(frozen=True, slots=True)

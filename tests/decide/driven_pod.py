@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.temporal.operator import AddEphemeralContainer
-from proto.temporal.pod import ContainerState, Hook, Lifecycle, Observed, PodJson
+from proto.temporal.pod import ContainerState, Lifecycle, Observed, PodJson
 from proto.temporal.requests import (
     AwaitPredecessor,
     ProbeContainer,
@@ -23,9 +23,10 @@ from proto.temporal.requests import (
     StopContainer,
 )
 from proto.temporal.signals import DeletionRequested, ProbeVerdict, RuntimeChanged
+from tests.decide.hook_watch import is_before_start, look_at_hooks, starts_under_way
 from tests.decide.runtime_model import Lasting, Refused, RuntimeModel
 from tests.decide.situations import KEY, NOW
-from workflows.decide import conditions, ephemeral, hints, hooks, lifecycle
+from workflows.decide import conditions, ephemeral, hints, hooks, lifecycle, own_hooks
 from workflows.decide.actions import Action, Wake, key
 from workflows.decide.fold import Answer, fold, fold_failure
 from workflows.decide.grace import SHORTEST
@@ -108,7 +109,8 @@ class DrivenPod:
                 if isinstance(action, PullImage | AwaitPredecessor):
                     del self.under_way[name]
                     self.answers.pop(name, None)
-        for name in hooks.given_up(self.situation()):
+        for name in (*hooks.given_up(self.situation()), *own_hooks.given_up(self.situation())):
+            self.hooks_known.add(name)
             del self.under_way[name]
             self.answers.pop(name, None)
         if is_over(self.situation()):
@@ -122,9 +124,9 @@ class DrivenPod:
                 assert not isinstance(action, begins), "nothing begins in a pod that goes"
                 if isinstance(action, StopContainer | ShortenStop):
                     assert (action.asked_at, action.grace) in self.graces(), "a grace that somebody asked for"
-            self.look_at_hooks(action)
+            look_at_hooks(self.situation(), action, self.hooks_known, self.runtime)
             self.under_way[key(action)] = action
-        assert sum(isinstance(one, StartContainer) for one in self.under_way.values()) <= 1, "one start at a time"
+        assert starts_under_way(self.situation()) <= 1, "one start at a time, its preStart hook included"
         self.wake = plan.wake
         self.look_at_status()
 
@@ -169,25 +171,6 @@ class DrivenPod:
         self.takes_over(without_ephemeral(self.observed.listed_pod or self.source))
         self.runtime.ephemeral.clear()
         self.born()
-
-    def look_at_hooks(self, action: Action) -> None:
-        """No hook begins once its outcome is known, nothing starts beside one, and none is skipped by a stop."""
-        here = self.situation()
-        containers = {one.name: one for one in here.containers}
-        match action:
-            case RunHook():
-                assert key(action) not in self.hooks_known, "a hook whose outcome is known runs again"
-            case StartContainer(container={"name": own}) if own in here.ephemeral_names:
-                assert here.facts(str(own)).exit is None, "an ephemeral container starts again"
-            case StartContainer():
-                for name, one in containers.items():
-                    facts = here.facts(name)
-                    runs = facts.state is ContainerState.RUNNING and facts.sandbox_id == here.sandbox_id
-                    assert not runs or hooks.is_past_post_start(here, one), "nothing starts beside a hook"
-            case StopContainer(name=name, asked_at=asked_at, grace=grace):
-                if here.facts(name).state is ContainerState.RUNNING and hooks.has_pre_stop(here, name):
-                    known = hooks.outcome(here, name, Hook.PRE_STOP)
-                    assert known or asked_at + grace <= self.now, "a preStop hook is skipped"
 
     def look_at_status(self) -> None:
         """Counts only grow, known exits stay, a terminal phase is final."""
@@ -244,7 +227,7 @@ class DrivenPod:
     def answer(self, name: str) -> None:
         """Let an answer arrive."""
         action, answer = self.under_way.pop(name), self.answers.pop(name)
-        if isinstance(action, RunHook):
+        if isinstance(action, RunHook) and not is_before_start(action):
             self.hooks_known.add(name)
         fold(self.situation(), action, answer)
         self.step()

@@ -9,7 +9,7 @@ import itertools
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from proto.temporal.pod import ContainerState
+from proto.temporal.pod import ContainerState, Hook
 from proto.temporal.requests import (
     HookEnded,
     ImagesPresent,
@@ -69,7 +69,9 @@ class RuntimeModel:
     exit_codes: dict[str, int] = field(default_factory=dict)
     """How each container truly ended, for ever."""
     hooks_fail: set[str] = field(default_factory=set)
-    """Containers whose hooks fail."""
+    """Containers whose hooks fail: by id, by name those that run before a start or after an end."""
+    prepared: set[tuple[str, str, int]] = field(default_factory=set)
+    """(sandbox, container, attempt) of which a preStart hook went well."""
     early_ends: list[int] = field(default_factory=list)
     """Exit codes of the next containers whose start waits for their end."""
     forgotten: bool = False
@@ -130,6 +132,8 @@ class RuntimeModel:
                 self.remove_sandbox(sandbox_id)
             case StartContainer():
                 return self.start(action)
+            case RunHook(hook=Hook.PRE_START | Hook.POST_STOP):
+                return self.run_own_hook(action)
             case RunHook(container_id=container_id):
                 return self.run_hook(container_id)
             case StopContainer() | ShortenStop():
@@ -205,6 +209,15 @@ class RuntimeModel:
         if action.end_within and self.early_ends:
             self.end(made.container_id, self.early_ends.pop())
         return self.containers[made.container_id]
+
+    def run_own_hook(self, hook: RunHook) -> HookEnded:
+        """Run a hook that needs no container, perhaps for the second time; one before a start fails once at the most."""
+        if hook.name in self.hooks_fail or not self.sandboxes.get(hook.sandbox_id):
+            self.hooks_fail.discard(hook.name)
+            return HookEnded(succeeded=False, message="exit code 3")
+        if hook.hook is Hook.PRE_START:
+            self.prepared.add((hook.sandbox_id, hook.name, hook.attempt))
+        return HookEnded(succeeded=True)
 
     def run_hook(self, container_id: str) -> HookEnded:
         """Run a hook, perhaps for the second time; one whose container does not run fails."""

@@ -25,6 +25,7 @@ from proto.temporal.pod import (
 from proto.temporal.requests import (
     PodRuntime,
     ReadPodRuntime,
+    RunHook,
     RuntimeContainer,
     RuntimeSandbox,
     StartContainer,
@@ -156,7 +157,7 @@ def words(answer: Action | Wake) -> str:
     if isinstance(answer, Wake):
         return f"wake {(answer.at - NOW).total_seconds():g}"
     subject = key(answer).partition("/")[2]
-    more = getattr(answer, "attempt", None)
+    more = None if isinstance(answer, RunHook) else getattr(answer, "attempt", None)
     return " ".join([type(answer).__name__, *([subject] if subject else []), *([] if more is None else [str(more)])])
 
 

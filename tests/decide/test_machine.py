@@ -19,6 +19,7 @@ from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
 from proto.temporal.requests import ProbeContainer, RunHook
 from proto.temporal.signals import PodListed, ProbeVerdict, RuntimeChanged
 from tests.decide.driven_pod import GATE, OWN_GRACE, DrivenPod
+from tests.decide.hook_watch import is_before_start
 from tests.decide.situations import IMAGE, pod
 from workflows.decide import hints
 from workflows.decide.containers import Standing, next_in_line, standing
@@ -29,6 +30,7 @@ from workflows.decide.grace import grace_of
 from workflows.decide.hooks import is_starting
 from workflows.decide.listing import without_ephemeral
 from workflows.decide.operator_stops import stops, why_no_stop
+from workflows.decide.own_hooks import any_pending
 from workflows.decide.restart import failed_probe
 from workflows.decide.skips import waiting_backoffs
 from workflows.versions import BEHAVIOURS
@@ -53,6 +55,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         deadline=st.sampled_from([None, None, None, 1, 20, 400]),
         probes=st.sets(st.sampled_from(ProbeKind)),
         hooked=st.sampled_from([(), (), ("postStart",), ("preStop",), ("postStart", "preStop")]),
+        own_hooks=st.sampled_from([(), (), ("preStart",), ("postStop",), ("preStart", "postStop")]),
         gated=st.booleans(),
     )
     def listed(
@@ -69,6 +72,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         deadline: int | None,
         probes: set[ProbeKind],
         hooked: tuple[str, ...],
+        own_hooks: tuple[str, ...],
         gated: bool,
     ) -> None:
         """A source lists the pod."""
@@ -85,6 +89,9 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         lasting = [one for one in source["spec"].get("initContainers", ()) if one.get("restartPolicy") == "Always"]
         for one in (*lasting, *source["spec"]["containers"]) if hooked else ():
             one["lifecycle"] = {hook: {"sleep": {"seconds": 1}} for hook in hooked}
+        for one in (*source["spec"].get("initContainers", ()), *source["spec"]["containers"]) if own_hooks else ():
+            wanted = {f"{hook}.tempolet.dev/{one['name']}": '{"tcpSocket": {"port": 80}}' for hook in own_hooks}
+            source["metadata"].setdefault("annotations", {}).update(wanted)
         source["spec"]["readinessGates"] = [{"conditionType": GATE}] * gated
         self.is_listed(source, tuple(name.removeprefix("+") for name in first), behaviour)
         if present:
@@ -130,7 +137,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         self.answers.pop(name, None)
         if name not in self.under_way:
             return
-        if isinstance(self.under_way[name], RunHook):
+        if isinstance(self.under_way[name], RunHook) and not is_before_start(self.under_way[name]):
             self.hooks_known.add(name)
         fold_failure(self.situation(), self.under_way.pop(name), "DeadlineExceeded", "no answer")
         self.step()
@@ -140,6 +147,11 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
     def hook_will_fail(self, data: st.DataObject) -> None:
         """What a container's hooks are to do cannot be done."""
         self.runtime.hooks_fail.add(self.pick(data, [one.container_id for one in self.runtime.live()]))
+
+    @rule(data=st.data())
+    def next_own_hook_will_fail(self, data: st.DataObject) -> None:
+        """What is to be done before a container's next start, or after its next end, cannot be done then."""
+        self.runtime.hooks_fail.add(self.pick(data, [one.name for one in self.situation().everyone]))
 
     @precondition(lambda self: self.runtime.live())
     @rule(data=st.data(), code=st.sampled_from([0, 0, 1, 137]))
@@ -318,6 +330,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
                 stands = standing(self.situation(), one)
                 assert one.name not in self.runtime.sidecars or stands is Standing.UP, f"{one.name} runs on"
             everyone = (*(self.spec.init_containers or ()), *self.spec.containers)
+            assert not any_pending(self.situation()), "a postStop hook was skipped"
             assert not [one.name for one in everyone if is_starting(self.situation(), one)], "a hook was skipped"
             self.hear_resync()
             assert self.due() == ["runtime"]

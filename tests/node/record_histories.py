@@ -324,6 +324,26 @@ def ephemeral_container(node: TempoletNode) -> None:
     node.until_pod("pod", lambda one: one.ready and "running" in str(one.status["ephemeralContainerStatuses"]))
 
 
+def own_hooks(node: TempoletNode) -> None:
+    """A preStart hook fails once and is tried again; the worker dies during postStop, which runs again."""
+    serves = "trap 'exit 0' TERM; sleep 2; mkdir /www; httpd -p 80 -h /www; sleep 3600 & wait"
+    manifest = pod_manifest("pod", serves, terminationGracePeriodSeconds=30)
+    waits = ["sh", "-c", "trap 'exit 0' TERM; sleep 3600 & wait"]
+    manifest["spec"]["containers"].append({"name": "second", "image": BUSYBOX, "command": waits})
+    wait = {"tcpSocket": {"port": 80}, "retry": {"maxAttempts": 9, "factor": 1}}
+    said = {"preStart.tempolet.dev/second": wait, "postStop.tempolet.dev/main": {"exec": {"command": ["sleep", "3"]}}}
+    manifest["metadata"]["annotations"] = {key: json.dumps(value) for key, value in said.items()}
+    node.apply(manifest)
+    node.until_running("pod")
+    node.remove("pod")
+    snapshot = node.until_pod("pod", lambda one: one.deleting, "going")
+    hook = node.logs / f"default_{snapshot.name}_{snapshot.uid}" / "main" / "postStop.0.log"
+    node.until(hook.exists, "its postStop hook running")
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    node.until(lambda: node.pod("pod") is None, "gone")
+
+
 LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "plain": plain,
     "three-init-containers": three_init_containers,
@@ -350,6 +370,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "restart-all": restart_all,
     "both-hooks": both_hooks,
     "failing-post-start": failing_post_start,
+    "own-hooks": own_hooks,
 }
 
 

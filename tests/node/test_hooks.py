@@ -3,10 +3,8 @@
 What a hook does is written into its container's log, by way of process 1.
 """
 
-import asyncio
 import signal
 from collections.abc import Iterator
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +12,9 @@ from typing import Any
 import pytest
 
 from proto.pod_snapshot import PodSnapshot
-from proto.temporal.names import NAMESPACE
 from tests.node.containerd_view import containers_of
+from tests.node.pod_story import log_of, said, story, words
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
-from worker.codec import Seal
-from worker.commands.story import tell
-from worker.decoded_history import decode_history
-from worker.keys import KeyFile
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -48,33 +42,6 @@ def hooked(name: str, command: str = "sleep 3600", grace: int = 1, **hooks: Any)
     manifest = pod_manifest(name, command, terminationGracePeriodSeconds=grace)
     manifest["spec"]["containers"][0]["lifecycle"] = hooks
     return manifest
-
-
-def log_of(node: TempoletNode, snapshot: PodSnapshot, attempt: int = 0) -> Path:
-    """Say where the container's log lies."""
-    return node.logs / f"default_{snapshot.name}_{snapshot.uid}" / "main" / f"{attempt}.log"
-
-
-def said(log: Path) -> list[tuple[datetime, str]]:
-    """Read what was said, and when."""
-    lines = (line.split(" ", 3) for line in log.read_text().splitlines())
-    return [(datetime.fromisoformat(f"{at[:26]}+00:00"), text) for at, _, _, text in lines]
-
-
-def words(log: Path) -> list[str]:
-    """Read what was said."""
-    return [text for _, text in said(log)] if log.exists() else []
-
-
-def story(node: TempoletNode, snapshot: PodSnapshot) -> list[str]:
-    """Tell the pod's history."""
-
-    async def fetch() -> list[str]:
-        history = await (await node.workflow(snapshot)).fetch_history()
-        seal = Seal(KeyFile(node.temporal_settings().key_file))
-        return [line.text for line in tell([decode_history(history, seal, NAMESPACE).events]).lines]
-
-    return asyncio.run(fetch())
 
 
 def keep_log(node: TempoletNode, snapshot: PodSnapshot, to: Path, word: str) -> Path:

@@ -4,7 +4,6 @@ A container writes the signal that it hears into its log. Which containerd runs 
 2.3 takes no notice of what a pod names.
 """
 
-import asyncio
 import hashlib
 import json
 import re
@@ -15,13 +14,9 @@ from typing import Any
 import pytest
 
 from proto.pod_snapshot import PodSnapshot
-from proto.temporal.names import NAMESPACE
+from tests.node.pod_story import log_of, story
 from tests.node.registry import Registry
 from tests.node.tempolet_node import TempoletNode, pod_manifest
-from worker.codec import Seal
-from worker.commands.story import tell
-from worker.decoded_history import decode_history
-from worker.keys import KeyFile
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -85,24 +80,13 @@ def named(name: str, **container: Any) -> dict[str, Any]:
 
 def heard(node: TempoletNode, snapshot: PodSnapshot, keep: Path) -> str:
     """Take a pod down, and answer which signal its container heard."""
-    log = node.logs / f"default_{snapshot.name}_{snapshot.uid}" / "main" / "0.log"
+    log = log_of(node, snapshot)
     node.until(lambda: log.exists() and " up" in log.read_text(), "its traps set")
     keep.hardlink_to(log)  # it goes with the pod
     name = snapshot.name.removesuffix(f"-{node.name}")
     node.remove(name)
     node.until(lambda: node.pod(name) is None, f"{name} gone")
     return keep.read_text().split()[-1]
-
-
-def story(node: TempoletNode, snapshot: PodSnapshot) -> list[str]:
-    """Tell the pod's history."""
-
-    async def fetch() -> list[str]:
-        history = await (await node.workflow(snapshot)).fetch_history()
-        seal = Seal(KeyFile(node.temporal_settings().key_file))
-        return [line.text for line in tell([decode_history(history, seal, NAMESPACE).events]).lines]
-
-    return asyncio.run(fetch())
 
 
 def test_an_images_stop_signal_stops_its_container(node: TempoletNode, image: str, tmp_path: Path) -> None:

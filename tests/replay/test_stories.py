@@ -110,6 +110,13 @@ SAID = {
         "main stopped.*FailedPostStartHook",
         "started, restart 1",
     ],
+    "own-hooks": [
+        "container main started",
+        "preStart of second before its start done in .*, at try \\d",
+        "container second started",
+        "postStop of main after exit 0 done .* run again",
+        "sandbox stopped",
+    ],
     "finished": ["container main ended: exit 0 Completed", "pod Succeeded"],
 }
 

@@ -110,6 +110,25 @@ def recorded() -> Recorder:
         ),
         pytest.param(
             names.RUN_HOOK,
+            requests.RunHook(POD, "web", "", Hook.PRE_START, {}, reason="before restart 2"),
+            requests.HookEnded(succeeded=True, tries=3),
+            ["preStart of web before restart 2 done in 1.00 s, at try 3"],
+            id="a-hook-of-ours-at-its-third-try",
+        ),
+        pytest.param(
+            names.RUN_HOOK,
+            requests.RunHook(POD, "web", "c1", Hook.POST_STOP, {}, reason="after exit 1"),
+            requests.HookEnded(succeeded=False, message="exit code 4", tries=2, again=True),
+            [
+                (
+                    "postStop of web after exit 1 failed after 1.00 s: FailedPostStopHook: exit code 4, at try 2,"
+                    " run again, for nobody knows how an earlier try ended"
+                )
+            ],
+            id="a-hook-of-ours-that-failed",
+        ),
+        pytest.param(
+            names.RUN_HOOK,
             requests.RunHook(POD, "web", "c1", Hook.POST_START, {}),
             requests.HookEnded(succeeded=True),
             ["postStart of web done in 1.00 s"],

@@ -83,3 +83,51 @@ async def test_a_container_that_ends_during_its_pre_stop_is_not_waited_for(node:
         await handle.result()
     assert [one.name for one in node.runtime.named(names.STOP_CONTAINER)] == ["side"]
     gate.set()
+
+
+def annotated(*hooks: str) -> PodJson:
+    """Write a pod of two containers, of which the first has these hooks of ours."""
+    pod = pod_json(containers=[container("web"), container("side")])
+    knock = '{"tcpSocket": {"port": 80}, "timeoutSeconds": 60}'
+    pod["metadata"]["annotations"] = {f"{hook}.tempolet.dev/web": knock for hook in hooks}
+    return pod
+
+
+async def test_a_life_with_both_hooks_of_ours(node: Node) -> None:
+    """One goes before each start, one after each end, and the sandbox stops when the last has ended."""
+    pod = annotated("preStart", "postStop")
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    await node.exits(handle, "web", 1)
+    await node.until(pod, lambda one: one.ready and one.restarts == 1)
+    await node.delete(handle)
+    asked = called(node, names.START_CONTAINER, names.RUN_HOOK)
+    first = ["RunHook preStart", "StartContainer web", "StartContainer side"]
+    assert asked == [*first, "RunHook postStop", "RunHook preStart", "StartContainer web", "RunHook postStop"]
+    order = [name for name, _ in node.runtime.calls]
+    last_hook = len(order) - 1 - order[::-1].index(names.RUN_HOOK)
+    assert last_hook < order.index(names.STOP_POD_SANDBOX)
+
+
+async def test_a_deletion_gives_a_pre_start_up(node: Node) -> None:
+    """Nothing of the container is there yet."""
+    pod = annotated("preStart")
+    gate = node.runtime.held[names.RUN_HOOK] = asyncio.Event()
+    handle = await node.start(pod)
+    await until_asked(node, names.RUN_HOOK)
+    await node.delete(handle)
+    assert called(node, names.START_CONTAINER, names.STOP_CONTAINER) == []
+    gate.set()
+
+
+async def test_a_deletion_waits_for_a_post_stop_no_longer_than_its_grace(node: Node) -> None:
+    """It had begun before, and nothing bounded it."""
+    pod = annotated("postStop")
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    gate = node.runtime.held[names.RUN_HOOK] = asyncio.Event()
+    await node.exits(handle, "web", 1)
+    await until_asked(node, names.RUN_HOOK)
+    await node.delete(handle)
+    assert [one.hook for one in node.runtime.named(names.RUN_HOOK)] == ["postStop"]
+    gate.set()

@@ -12,11 +12,12 @@ from typing import Final
 from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded
-from proto.temporal.pod import ContainerState, Hook, Observed, PodJson
+from proto.temporal.pod import ContainerState, Observed, PodJson
 from proto.temporal.requests import RemoveContainer, RuntimeContainer, ShortenStop, StartContainer, StopContainer
 from worker.commands.told import Done, Instances, Told, seconds
 from workflows.decide.backoff import Backoff, after_restart, due
-from workflows.decide.hooks import FAILED_POST_START, FAILED_PRE_STOP
+from workflows.decide.hook_terms import OWN_HOOKS
+from workflows.decide.hooks import FAILED
 from workflows.decide.restart import RuleAction, matching_rule
 
 SIGKILLED: Final = 137
@@ -130,11 +131,12 @@ def hook_ended(_: Told, done: Done) -> Iterator[str]:
     """Tell how a lifecycle hook ended, and that it ran again where nobody knows how it had ended before."""
     asked, end = done.asked, done.answer
     again = ", run again, for nobody knows how an earlier try ended" if end.again else ""
+    which = f"{asked.hook} of {asked.name}" + (f" {asked.reason}" if asked.hook in OWN_HOOKS else "")
+    tries = f", at try {end.tries}" if end.tries > 1 else ""
     if end.succeeded:
-        yield f"{asked.hook} of {asked.name} done in {seconds(done.took)}{again}"
+        yield f"{which} done in {seconds(done.took)}{tries}{again}"
     else:
-        reason = FAILED_POST_START if asked.hook is Hook.POST_START else FAILED_PRE_STOP
-        yield f"{asked.hook} of {asked.name} failed after {seconds(done.took)}: {reason}: {end.message}{again}"
+        yield f"{which} failed after {seconds(done.took)}: {FAILED[asked.hook]}: {end.message}{tries}{again}"
 
 
 def stopped(told: Told, done: Done) -> Iterator[str]:

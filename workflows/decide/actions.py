@@ -94,6 +94,8 @@ def key(action: Action) -> str:  # noqa: C901, PLR0912 - a table, one row a kind
             return f"image/{sha256(asked.encode()).hexdigest() if too_long else asked}"
         case StartContainer(container=container):
             return container_key(container["name"])
+        case RunHook(name=name, hook=hook, container_id="", sandbox_id=sandbox_id, attempt=attempt):
+            return f"{hook_key(name, hook)}/{sandbox_id}/{attempt}"  # before there is a container
         case RunHook(name=name, hook=hook, container_id=container_id):
             return f"{hook_key(name, hook)}/{container_id}"  # one that was given up may still be ending: never its id
         case StopContainer(name=name):

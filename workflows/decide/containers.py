@@ -14,8 +14,8 @@ from typing import Final
 from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.pod import ContainerFacts, ContainerState
-from proto.temporal.requests import RemoveContainer, RemovePodSandbox, StartContainer, StopContainer
-from workflows.decide import hooks
+from proto.temporal.requests import RemoveContainer, RemovePodSandbox, RunHook, StartContainer, StopContainer
+from workflows.decide import hooks, own_hooks
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.backoff import starts_at
 from workflows.decide.grace import pod_grace
@@ -143,12 +143,14 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
         return
     if any(standing(situation, one) is Standing.LOST for one in situation.everyone):
         return
+    yield from own_hooks.after_ends(situation)
     if asked_by := sources(situation):
         yield from restart_all(situation, asked_by)
         return
     looking_in = start_ephemeral(situation)
     yield from looking_in
-    starting = bool(situation.starting) or any(isinstance(one, StartContainer) for one in looking_in)
+    starting = bool(situation.starting) or own_hooks.prepares(situation)
+    starting = starting or any(isinstance(one, StartContainer) for one in looking_in)
     for container in situation.everyone:
         if standing(situation, container) is Standing.UP and hooks.is_starting(situation, container):
             starting = True  # the hook is a part of the start, and the kubelet starts one after the other
@@ -159,7 +161,7 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
                 yield from hooks.stop(situation, stop_unknown(situation, container))
             case Standing.WANTED:
                 for answer in start_when_due(situation, container, starting=starting):
-                    starting = starting or isinstance(answer, StartContainer)
+                    starting = starting or isinstance(answer, StartContainer | RunHook)
                     yield answer
 
 
@@ -181,7 +183,7 @@ def start_when_due(situation: Situation, container: V1Container, *, starting: bo
         summary = f"CrashLoopBackOff: restart {next_attempt(facts)} of {container.name} at {at:%H:%M:%S}"
         yield Wake(at, summary, container_key(container.name))
     elif situation.image(container).pulled and not starting and not lacks_target(situation, container.name):
-        yield from unless_failed(situation, start(situation, container))
+        yield from own_hooks.before_start(situation, start(situation, container))
 
 
 def stop_unknown(situation: Situation, container: V1Container) -> StopContainer:

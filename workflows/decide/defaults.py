@@ -69,11 +69,13 @@ def default_container(container: dict[str, Any], *, host_network: bool) -> dict[
             filled[probe] = _probe(filled[probe])
     if "lifecycle" in filled:
         hooks = filled["lifecycle"]
-        filled["lifecycle"] = {field: _handler(hooks[field]) if field in HOOKS else hooks[field] for field in hooks}
+        filled["lifecycle"] = {
+            field: default_handler(hooks[field]) if field in HOOKS else hooks[field] for field in hooks
+        }
     return filled
 
 
-def _handler(handler: dict[str, Any]) -> dict[str, Any]:
+def default_handler(handler: dict[str, Any]) -> dict[str, Any]:
     """Fill in what an HTTP GET leaves open."""
     filled = dict(handler)
     if "httpGet" in filled:
@@ -92,7 +94,7 @@ def _probe(probe: dict[str, Any]) -> dict[str, Any]:
         ("failureThreshold", 3),
     ):
         _where_unset(filled, field, value)
-    filled = _handler(filled)
+    filled = default_handler(filled)
     if "grpc" in filled:
         filled["grpc"] = {"service": ""} | filled["grpc"]
     return filled

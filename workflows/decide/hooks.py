@@ -14,6 +14,7 @@ from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.pod import ContainerState, Hook, HookOutcome, Lifecycle
 from proto.temporal.requests import RunHook, StopContainer
+from workflows.decide import hook_terms
 from workflows.decide.actions import Action, Wake, hook_key, key
 from workflows.decide.grace import pod_grace
 from workflows.decide.situation import Situation, unless_failed
@@ -24,6 +25,13 @@ LEFT_AFTER_HOOK: Final = timedelta(seconds=2)
 FAILED_POST_START: Final = "FailedPostStartHook"
 FAILED_PRE_STOP: Final = "FailedPreStopHook"
 """pkg/kubelet/events/event.go."""
+FAILED: Final = {
+    Hook.POST_START: FAILED_POST_START,
+    Hook.PRE_STOP: FAILED_PRE_STOP,
+    Hook.PRE_START: "FailedPreStartHook",
+    Hook.POST_STOP: "FailedPostStopHook",
+}
+"""By hook, the reason that tells its failure."""
 MAY_RUN: Final = (ContainerState.RUNNING, ContainerState.UNKNOWN)
 
 
@@ -126,7 +134,8 @@ def pre_stop(situation: Situation, asked: StopContainer) -> RunHook:
 
 def run_hook(situation: Situation, name: str, hook: Hook) -> RunHook:
     """Write the request of a hook of the newest instance."""
-    handler, ports = hook_slice(situation.source, name, hook)
+    said = hook_terms.terms(situation.source, name, hook) or hook_terms.HookTerms()
+    handler, ports = hook_slice(situation.source, name, hook, said.handler)
     sandbox = situation.observed.sandbox
     ips = sandbox.ips if sandbox and not situation.spec.host_network else ()
     return RunHook(
@@ -137,11 +146,14 @@ def run_hook(situation: Situation, name: str, hook: Hook) -> RunHook:
         handler=handler,
         ports=ports,
         ips=ips or situation.settings.host_ips,
+        timeout=said.timeout,
+        retry=said.retry,
+        sandbox_id=situation.sandbox_id if hook in hook_terms.OWN_HOOKS else "",
     )
 
 
 def given_up(situation: Situation) -> list[str]:
-    """Name the keys of hooks under way that nobody waits for any more.
+    """Name the keys of Kubernetes' hooks under way that nobody waits for any more.
 
     Their container has ended, or a postStart hook's pod is not to run any longer: the kubelet cancels its sync then
     (pkg/kubelet/pod_workers.go).
@@ -150,7 +162,9 @@ def given_up(situation: Situation) -> list[str]:
     return [
         name
         for name, action in situation.busy.items()
-        if isinstance(action, RunHook) and (not is_up(situation, action) or (going and action.hook is Hook.POST_START))
+        if isinstance(action, RunHook)
+        and action.hook not in hook_terms.OWN_HOOKS
+        and (not is_up(situation, action) or (going and action.hook is Hook.POST_START))
     ]
 
 

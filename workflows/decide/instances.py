@@ -6,7 +6,7 @@ overwritten by a guess (design §4.1): an exit that is known stays, whatever is 
 
 from typing import Final
 
-from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Hook, HookOutcome, Observed
+from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Failure, Hook, HookOutcome, Observed
 from proto.temporal.requests import HookEnded, RunHook, RuntimeContainer, StartContainer
 from workflows.decide.actions import container_key, image_key
 from workflows.decide.backoff import will_earn
@@ -17,6 +17,8 @@ UNKNOWN_EXIT: Final = 137
 UNKNOWN_REASON: Final = "ContainerStatusUnknown"
 UNKNOWN_MESSAGE: Final = "The container could not be located when the pod was terminated"
 """pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses."""
+PRE_START_FAILED: Final = "PreStartHookError"
+"""The same for a hook of our own."""
 POST_START_FAILED: Final = "PostStartHookError"
 """What a container waits with whose postStart hook failed (kuberuntime_container.go ErrPostStartHook)."""
 
@@ -116,6 +118,9 @@ def container_stopped(situation: Situation, name: str, reason: str, seen: Runtim
 
 def hook_ended(situation: Situation, hook: RunHook, how: HookEnded) -> None:
     """Write down how a hook of the newest instance ended; a start whose postStart hook failed is a failed start."""
+    if hook.hook is Hook.PRE_START:
+        pre_start_ended(situation, hook, how)
+        return
     facts = situation.observed.containers.get(hook.name)
     if facts is None or facts.container_id != hook.container_id:
         return
@@ -123,9 +128,28 @@ def hook_ended(situation: Situation, hook: RunHook, how: HookEnded) -> None:
     if hook.hook is Hook.PRE_STOP:
         facts.pre_stop = end
         return
+    if hook.hook is Hook.POST_STOP:
+        facts.post_stop = end
+        return
     facts.post_start = end
     if not how.succeeded:
         facts.failure_reason, facts.failure_message, facts.failed_at = POST_START_FAILED, how.message, situation.now
+
+
+def pre_start_ended(situation: Situation, hook: RunHook, how: HookEnded) -> None:
+    """Write down how the hook before a start ended; where it failed, so has the start, and is tried again like one."""
+    observed, name = situation.observed, hook.name
+    if hook.sandbox_id != situation.sandbox_id:
+        return
+    facts = observed.containers.setdefault(name, ContainerFacts(attempt=hook.attempt))
+    facts.pre_start = HookOutcome(
+        "", how.succeeded, how.message, ended_at=situation.now, sandbox_id=hook.sandbox_id, attempt=hook.attempt
+    )
+    if not how.succeeded:
+        facts.failure_reason, facts.failure_message, facts.failed_at = PRE_START_FAILED, how.message, situation.now
+        before = observed.failures.get(container_key(name))
+        tries = before.tries + 1 if before else 1
+        observed.failures[container_key(name)] = Failure(PRE_START_FAILED, how.message, situation.now, tries)
 
 
 def vanished(situation: Situation, name: str, facts: ContainerFacts) -> None:

@@ -19,7 +19,7 @@ from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.pod import ContainerFacts
 from proto.temporal.requests import RemoveContainer, StopContainer
-from workflows.decide import backoff
+from workflows.decide import backoff, own_hooks
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.restart import RuleAction, matching_rule
 from workflows.decide.situation import Situation, unless_failed
@@ -59,7 +59,7 @@ def restart_all(situation: Situation, asked_by: list[str]) -> Iterator[Action | 
     for name in living:
         if name not in waiting:
             yield from unless_failed(situation, stop_for(situation, name, asked_by[0]))
-    if not living and not situation.is_busy("container/", "hook/"):
+    if not living and not situation.is_busy("container/", "hook/") and not own_hooks.any_pending(situation):
         for name, container_id in next_removals(situation, asked_by):
             yield from unless_failed(situation, RemoveContainer(situation.key, name, container_id))
 

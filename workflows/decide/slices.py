@@ -49,10 +49,17 @@ def container_slice(pod: PodJson, name: str) -> PodJson:
     return cut
 
 
-def hook_slice(pod: PodJson, name: str, hook: Hook) -> tuple[PodJson, tuple[PodJson, ...]]:
-    """Cut a hook's handler, and the ports that it may name; raises KeyError for a hook that is not there."""
+def hook_slice(
+    pod: PodJson, name: str, hook: Hook, handler: PodJson | None = None
+) -> tuple[PodJson, tuple[PodJson, ...]]:
+    """Cut a hook's handler, unless it is given, and the ports that it may name; raises KeyError for a hook not there."""
     part = own_part(pod, name)
-    return part["lifecycle"][hook], tuple(part.get("ports", ()))
+    return handler or part["lifecycle"][hook], tuple(part.get("ports", ()))
+
+
+def hook_container_slice(pod: PodJson, name: str) -> PodJson:
+    """Cut what a container that runs a hook's command takes over of the one that it is for; its caller adds the image."""
+    return _cut(own_part(pod, name), ("name", "env", "workingDir", "resources"))
 
 
 def own_part(pod: PodJson, name: str) -> PodJson:

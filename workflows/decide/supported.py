@@ -165,6 +165,25 @@ LIFECYCLE: Final[Fields] = {
     "stopSignal": runs(Kind.STRING),  # behind the gate ContainerStopSignals: `validation.lifecycle`
 }
 
+HOOK_ANNOTATION: Final[Fields] = {
+    "exec": runs(Kind.OBJECT, EXEC_ACTION),
+    "httpGet": runs(Kind.OBJECT, HTTP_GET_ACTION),
+    "tcpSocket": runs(Kind.OBJECT, TCP_SOCKET_ACTION),
+    "grpc": runs(Kind.OBJECT, GRPC_ACTION),
+    "image": runs(Kind.STRING),
+    "timeoutSeconds": runs(Kind.INT32),
+    "retry": runs(
+        Kind.OBJECT,
+        {
+            "maxAttempts": runs(Kind.INT32),
+            "initialSeconds": runs(Kind.INT32),
+            "maxSeconds": runs(Kind.INT32),
+            "factor": runs(Kind.INT32),
+        },
+    ),
+}
+"""The value of an annotation of ours about a hook (`hook_terms`), no part of the API."""
+
 CONTAINER: Final[Fields] = {
     "name": runs(Kind.STRING),
     "image": runs(Kind.STRING),

@@ -9,6 +9,7 @@ from proto.kubernetes.qos import qos_class
 from proto.temporal.pod import Observed
 from proto.temporal.requests import RemovePodDirectories, RemovePodSandbox, StopPodSandbox
 from workflows.decide.actions import Action, Wake
+from workflows.decide.own_hooks import after_ends
 from workflows.decide.shortening import shorten_stops
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.termination_order import live_containers, stop_in_order
@@ -31,7 +32,8 @@ def why_it_goes(situation: Situation) -> str:
 
 
 def stop_containers(situation: Situation) -> Iterator[Action | Wake]:
-    """Stop every container that still runs, sidecars last."""
+    """Stop every container that still runs, sidecars last; what has ended has its postStop hook."""
+    yield from after_ends(situation)
     yield from stop_in_order(situation, live_containers(situation), why_it_goes(situation))
     yield from shorten_stops(situation, why_it_goes(situation))
 

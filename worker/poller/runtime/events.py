@@ -21,7 +21,7 @@ import structlog
 from activities.clients.runtime import RuntimeClient
 from activities.container_config import POD_UID
 from activities.errors import CriError
-from proto.cri.ownership import NODE_ANNOTATION
+from proto.cri.ownership import HOOK_LABEL, NODE_ANNOTATION
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import ContainerState
@@ -128,6 +128,8 @@ _ENDS: Final = (cri.CONTAINER_STOPPED_EVENT, cri.CONTAINER_DELETED_EVENT)
 
 def hint_in(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> RuntimeChanged | None:
     """Say what an event of an end tells a pod's workflow; None when the pod knows, or need not know."""
+    if _is_of_a_hook(event):
+        return None
     one_id, stopped = event.container_id, event.container_event_type == cri.CONTAINER_STOPPED_EVENT
     is_sandbox = one_id == event.pod_sandbox_status.id
     exited, lost = RuntimeChanged(SOURCE, exited=(one_id,)), RuntimeChanged(SOURCE, sandbox_lost=True)
@@ -161,6 +163,11 @@ def pod_of(
         return (sandbox.labels[POD_UID], dict(sandbox.labels)) if _is_ours(sandbox, node) else None
     known = by_id(event.container_id)
     return (known.uid, {}) if known else None
+
+
+def _is_of_a_hook(event: cri.ContainerEventResponse) -> bool:
+    """Say whether the container ran a hook's command: whoever made it waits for its end."""
+    return any(one.id == event.container_id and HOOK_LABEL in one.labels for one in event.containers_statuses)
 
 
 def _is_ours(sandbox: cri.PodSandboxStatus, node: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from activities.container_config import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
-from proto.cri.ownership import NODE_ANNOTATION
+from proto.cri.ownership import HOOK_LABEL, NODE_ANNOTATION
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import PodWorkflowId
@@ -34,6 +34,8 @@ def our_pods(
     """Group what the runtime lists by pod UID; what does not carry this node's mark is another's and left out."""
     inside: dict[str, list[cri.Container]] = defaultdict(list)
     for container in containers:
+        if HOOK_LABEL in container.labels:
+            continue
         inside[container.pod_sandbox_id].append(container)
     by_uid: dict[str, list[cri.PodSandbox]] = defaultdict(list)
     for sandbox in sandboxes:

@@ -13,6 +13,7 @@ from workflows.decide.validation import names
 from workflows.decide.validation.containers import validate_containers, validate_init_containers
 from workflows.decide.validation.ephemeral import refuse_ephemeral_containers
 from workflows.decide.validation.field_errors import invalid, not_supported, required, too_long
+from workflows.decide.validation.hook_annotations import validate_hook_annotations
 
 _MOST_ANNOTATION_BYTES: Final = 256 * 1024
 _LONGEST_GRACE: Final = 2**31 - 1  # seconds; more does not fit the runtime's timers
@@ -28,7 +29,7 @@ _UID: Final = re.compile(r"[A-Za-z0-9]([-._A-Za-z0-9]{0,126}[A-Za-z0-9])?", re.A
 
 def validate_pod(pod: Mapping[str, Any]) -> tuple[str, ...]:
     """Name everything that is wrong with a defaulted pod; nothing when it is valid."""
-    return (*_metadata(pod["metadata"]), *_spec(pod["spec"]))
+    return (*_metadata(pod["metadata"]), *_spec(pod["spec"]), *validate_hook_annotations(pod))
 
 
 def _metadata(metadata: Mapping[str, Any]) -> Iterator[str]:

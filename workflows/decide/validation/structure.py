@@ -58,6 +58,13 @@ def read_structure(document: Mapping[str, Any], fields: Fields) -> Structure:
     return Structure(content, tuple(walk.faults), tuple(walk.not_yet))
 
 
+def read_part(document: Mapping[str, Any], fields: Fields, steps: tuple[str, ...]) -> tuple[PodJson, tuple[str, ...]]:
+    """Walk an object that stands as text at a path of the pod; answers it without nulls, and what is wrong with it."""
+    walk = _Walk(list(steps))
+    content = _mapping(walk, document, fields)
+    return content, (*walk.faults, *walk.not_yet)
+
+
 def _mapping(walk: _Walk, document: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for name, value in document.items():

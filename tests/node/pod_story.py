@@ -1,0 +1,40 @@
+"""What a pod of a node under test has said, and what its history tells of it."""
+
+import asyncio
+from datetime import datetime
+from pathlib import Path
+
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import NAMESPACE
+from tests.node.tempolet_node import TempoletNode
+from worker.codec import Seal
+from worker.commands.story import tell
+from worker.decoded_history import decode_history
+from worker.keys import KeyFile
+
+
+def story(node: TempoletNode, snapshot: PodSnapshot) -> list[str]:
+    """Tell the pod's history."""
+
+    async def fetch() -> list[str]:
+        history = await (await node.workflow(snapshot)).fetch_history()
+        seal = Seal(KeyFile(node.temporal_settings().key_file))
+        return [line.text for line in tell([decode_history(history, seal, NAMESPACE).events]).lines]
+
+    return asyncio.run(fetch())
+
+
+def log_of(node: TempoletNode, snapshot: PodSnapshot, container: str = "main", file: str = "0") -> Path:
+    """Say where a log of a container lies."""
+    return node.logs / f"default_{snapshot.name}_{snapshot.uid}" / container / f"{file}.log"
+
+
+def said(log: Path) -> list[tuple[datetime, str]]:
+    """Read what was said, and when."""
+    lines = (line.split(" ", 3) for line in log.read_text().splitlines())
+    return [(datetime.fromisoformat(f"{at[:26]}+00:00"), text) for at, _, _, text in lines]
+
+
+def words(log: Path) -> list[str]:
+    """Read what was said."""
+    return [text for _, text in said(log)] if log.exists() else []
