@@ -158,7 +158,7 @@ async def test_what_is_away_on_this_node(node: Node, client: Client, tempolet: C
     await node.delete(handle)
 
 
-@pytest.mark.parametrize("word", ["explain", "skip-backoff"])
+@pytest.mark.parametrize("word", ["explain", "skip-backoff", "evict"])
 async def test_no_worker_answers(
     word: str, client: Client, tempolet: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,5 +173,6 @@ async def test_no_worker_answers(
     code, out, err = await tempolet(word, f"default/{alone.name}")
     assert (code, out) == (Exit.FAILED, "")
     assert f"no worker of node {alone.name} answers" in err
+    assert ("what was asked may still be heard when one comes" in err) is (word != "explain")
     assert "`tempolet up` or `systemctl start tempolet-worker`" in err
     await handle.terminate("a test")

@@ -10,9 +10,10 @@ from proto.temporal import names, requests
 from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded, SkippedBackoff
 from proto.temporal.pod import ContainerFacts, NodeSettings, Observed, PodStart
 from proto.temporal.signals import DeletionRequested
-from tests.worker.story_recorder import POD, START, Recorder, seen
+from tests.worker.story_recorder import POD, START, Recorder, payloads, seen
 
 THIRTY = timedelta(seconds=30)
+ONE = timedelta(seconds=1)
 WHY = "ManifestRemoved: web.yaml is gone"
 
 
@@ -248,22 +249,28 @@ def test_a_story_that_begins_with_a_later_run_knows_what_was_earned() -> None:
     assert recorded.texts()[-1].endswith("policy Always after exit 1 Error, back-off 80.0 s")
 
 
-@pytest.mark.parametrize("first", ["the-stop", "the-shortening"])
-def test_two_stops_with_one_end_are_told_once(recorded: Recorder, first: str) -> None:
-    """Whichever of both comes back first."""
+@pytest.mark.parametrize(
+    ("first", "ended", "words"),
+    [
+        pytest.param(0, 6, "by SIGKILL after its grace of 1.00 s", id="the-stop-answers-first"),
+        pytest.param(1, 6, "by SIGKILL after its grace of 1.00 s", id="the-shortening-answers-first"),
+        pytest.param(0, 5.5, "after 0.50 s of 1.00 s grace", id="it-went-within-the-shorter-grace"),
+        pytest.param(0, 4, "after 4.00 s of 30.0 s grace", id="it-had-gone-before-that-was-asked"),
+    ],
+)
+def test_two_stops_with_one_end_are_told_once(recorded: Recorder, first: int, ended: float, words: str) -> None:
+    """Whichever of both comes back first, and by the grace that the container truly had."""
     recorded.do(names.START_CONTAINER, requests.StartContainer(POD, "s1", 0, "", {"name": "web"}, {}), seen("c0"))
-    ended = seen("c0", exit_code=137, reason="Error", finished_at=recorded.now + timedelta(seconds=1))
-    shorter = requests.ShortenStop(POD, "web", "c0", timedelta(seconds=1), recorded.now, WHY)
-    if first == "the-stop":
-        stop(recorded, ended)
-        recorded.do(names.SHORTEN_STOP, shorter, ended)
-        told = f"container web stopped: exit 137 Error, after 1.00 s of 30.0 s grace; why: {WHY}"
-        assert recorded.texts()[2:] == [told, "the stop of container web was shortened to 1.00 s of grace"]
-    else:
-        recorded.do(names.SHORTEN_STOP, shorter, ended)
-        stop(recorded, ended)
-        told = f"container web stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: {WHY}"
-        assert recorded.texts()[2:] == ["the stop of container web was shortened to 1.00 s of grace", told]
+    end = seen("c0", exit_code=137, reason="Error", finished_at=recorded.now + timedelta(seconds=ended))
+    asked = [
+        recorded.ask(names.STOP_CONTAINER, requests.StopContainer(POD, "web", "c0", THIRTY, recorded.now, WHY), took=5),
+        recorded.ask(names.SHORTEN_STOP, requests.ShortenStop(POD, "web", "c0", ONE, recorded.now, WHY), took=1),
+    ]
+    for one in (asked[first], asked[1 - first]):
+        recorded.event("ACTIVITY_TASK_COMPLETED", scheduled_event_id=one, result=payloads(end))
+    said, shortened = recorded.texts()[2:][:: -1 if first else 1]
+    assert said == f"container web stopped: exit 137 Error, {words}; why: {WHY}"
+    assert shortened == "the stop of container web was shortened to 1.00 s of grace"
 
 
 RULES = {

@@ -76,7 +76,9 @@ async def _ask_pod(
         message, reason = (why.message, why.type or "") if isinstance(why, ApplicationError) else (str(why), "")
         raise Refused(message, reason) from error
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
-        raise CommandFailed(no_worker(pod, TimeoutError("no answer to the update"))) from error
+        # Temporal keeps what it has taken in, and hands it to the next worker
+        unheard = TimeoutError("no answer; what was asked may still be heard when one comes")
+        raise CommandFailed(no_worker(pod, unheard)) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise CommandFailed(f"{wanted} is gone", Exit.NOT_FOUND) from error

@@ -159,13 +159,32 @@ def stopped(told: Told, done: Done) -> Iterator[str]:
         return
     remember(told, known, end)
     known.stopped_because = asked.reason
-    yield f"container {asked.name} stopped: {end_words(end)}, {grace_words(asked, end, done.took)}; {why}{last_words(end)}"
+    yield f"container {asked.name} stopped: {end_words(end)}, {grace_words(counting(known, asked, end), end, done.took)}; {why}{last_words(end)}"
 
 
 def shortened(told: Told, done: Done) -> Iterator[str]:
     """Tell that a stop under way was given less time, and then its end."""
     yield f"the stop of container {done.asked.name} was shortened to {seconds(done.asked.grace)} of grace"
     yield from stopped(told, done)
+
+
+def is_shortened(told: Told, asked: ShortenStop) -> None:
+    """Remember the shortest grace that a stop under way is told: the stop itself may answer first."""
+    known = told.of(asked.name)
+    if counting(known, asked, None) is asked:
+        known.shortened = asked
+
+
+def counting(
+    known: Instances, asked: StopContainer | ShortenStop, end: RuntimeContainer | None
+) -> StopContainer | ShortenStop:
+    """Say which of a container's stops gave it the least time, of those that were asked before its end."""
+    other = known.shortened
+    if other is None or other.container_id != asked.container_id:
+        return asked
+    if end and end.finished_at and end.finished_at < other.asked_at:
+        return asked
+    return min(asked, other, key=lambda one: one.asked_at + one.grace)
 
 
 def grace_words(asked: StopContainer | ShortenStop, end: RuntimeContainer, took: timedelta) -> str:

@@ -31,6 +31,8 @@ class ActivityRow:
     answer: Any
     what: Callable[[Any], str]
     say: Callable[[Told, Done], Iterator[str]]
+    note: Callable[[Told, Any], None] | None = None
+    """What the story remembers of it from when it is asked for, where others answer before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +255,7 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
         requests.RuntimeContainer | None,
         lambda asked: f"shortening the stop of container {asked.name}",
         container_sentences.shortened,
+        container_sentences.is_shortened,
     ),
     names.PROBE_CONTAINER: ActivityRow(
         requests.ProbeContainer, None, lambda asked: f"probing container {asked.name}", lambda *_: iter(())

@@ -123,6 +123,8 @@ def _scheduled(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[s
     attributes = event.activity_task_scheduled_event_attributes
     row = sentences.ACTIVITIES.get(attributes.activity_type.name)
     request = _read(attributes.input, row.asked) if row else None
+    if row and row.note and request is not None:
+        row.note(teller.told, request)
     teller.asked[event.event_id] = _Asked(attributes.activity_id, attributes.activity_type.name, request, at)
     yield from ()
 

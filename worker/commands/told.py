@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from proto.temporal.pod import NodeSettings, PodJson
-from proto.temporal.requests import RuntimeContainer
+from proto.temporal.requests import RuntimeContainer, ShortenStop
 from workflows.decide.backoff import Backoff
 
 
@@ -53,6 +53,8 @@ class Instances:
     """The newest instance's end."""
     stopped_because: str = ""
     """Set where that end was our doing."""
+    shortened: ShortenStop | None = None
+    """The shortest grace that a stop under way was told, whether or not that stop has answered yet."""
     backoff: Backoff = field(default_factory=Backoff)
     spec: PodJson = field(default_factory=dict)
     """Its part of the pod, as the newest instance was started with."""
