@@ -3,7 +3,7 @@
 Told by the worker with each snapshot that a workflow publishes, asked by RunPodSandbox and StartContainer: a cancel of
 the activity would arrive only with a heartbeat, and would have to stand in the history. It is a hint: a worker that was
 not told waits for the call's own deadline, and what a step had half made when it was given up is found by the re-read
-that follows each failure.
+that follows each failure. Probing asks, too: of a pod that goes nobody needs to know whether it lives.
 """
 
 import asyncio
@@ -43,6 +43,11 @@ class GoingPods:
             waiters = list(self._waiters.get(uid, ()))
         for loop, event in waiters:
             loop.call_soon_threadsafe(event.set)
+
+    def goes(self, uid: str) -> bool:
+        """Say whether a pod is being terminated, as far as we were told."""
+        with self._lock:
+            return uid in self._going
 
     async def unless_it_goes(self, uid: str, step: Coroutine[Any, Any, _Answer]) -> _Answer:
         """Do a step; raises GivenUpError when it is not done a few seconds after its pod began to go."""

@@ -42,9 +42,12 @@ class ProbeActivities:
 
         Raises WorkerStopping, which Temporal tries again with the next worker.
         """
-        loops, runtime = self._services.probes, self._services.runtime
+        loops, uid = self._services.probes, request.pod.uid
         progress = begin_with(request, activity.info().heartbeat_details)
-        loop = loops.attach(request.container_id, lambda: ProbeLoop(request, runtime, progress))
+        loop = loops.attach(
+            request.container_id,
+            lambda: ProbeLoop(request, self._services.runtime, progress, lambda: self._services.going.goes(uid)),
+        )
         if loop is None:
             return
         if activity.info().attempt == 1:  # later tries have the first one's request, and what it says is old

@@ -38,14 +38,18 @@ class ProbeLoop:
     """All probes of one container instance; `progress` is what they have found."""
 
     def __init__(
-        self, request: ProbeContainer, runtime: RuntimeClient, progress: dict[ProbeKind, ProbeProgress]
+        self,
+        request: ProbeContainer,
+        runtime: RuntimeClient,
+        progress: dict[ProbeKind, ProbeProgress],
+        goes: Callable[[], bool] = lambda: False,
     ) -> None:
         self.pod, self.name, self.container_id = request.pod, request.name, request.container_id
         self.has_ended = False
         self.progress = progress
         self.listener = asyncio.Event()
         """Set when there is something to tell; whoever listens brings its own."""
-        self._started_at = request.started_at
+        self._started_at, self._goes = request.started_at, goes
         self._target = Target(request.container, request.container_id, request.pod_ip, runtime)
         self._specs = {kind: request.container[kind.field] for kind in progress}
         self._started = asyncio.Event()
@@ -92,6 +96,8 @@ class ProbeLoop:
             due = clock() + self._first_wait(kind, period)
             while not has_settled(kind, verdict=progress.verdict):
                 await asyncio.sleep(due - clock())
+                if kind is not ProbeKind.READINESS and self._goes():
+                    return  # a container of a pod that goes need not live, and is waiting for its turn to be stopped
                 await self._ask(kind, handler, needed)
                 due = max(due + period, clock())
         finally:

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from activities.going_pods import GoingPods
 from activities.probes import loop as loop_module
 from activities.probes.container_probes import begin_with
 from activities.probes.loop import ProbeLoop
@@ -167,6 +168,23 @@ async def test_one_that_is_stopped_is_only_asked_for_readiness(handlers: dict[st
     assert handlers["liveness"].times == asked[0]
     assert handlers["readiness"].times > asked[1]
     assert handlers["liveness"].closed
+
+
+async def test_a_pod_that_goes_is_only_asked_for_readiness(handlers: dict[str, Scripted]) -> None:
+    """Also while a container waits for its turn to be stopped; one that has not started is not asked whether it has."""
+    handlers |= {"readiness": Scripted(True), "liveness": Scripted(True), "startup": Scripted(False)}
+    going = GoingPods()
+    requests = asking(readiness={}, liveness={}), asking(startup={"failureThreshold": 9})
+    loops = [ProbeLoop(one, Mock(), begin_with(one, ()), lambda: going.goes(POD.uid)) for one in requests]
+    await asyncio.sleep(0.05)
+    asked = {kind: script.times for kind, script in handlers.items()}
+    going.tell(POD.uid, going=True)
+    await asyncio.sleep(0.05)
+    assert min(asked.values()) > 0
+    assert (handlers["liveness"].times, handlers["startup"].times) == (asked["liveness"], asked["startup"])
+    assert handlers["readiness"].times > asked["readiness"]
+    for loop in loops:
+        loop.end()
 
 
 async def test_a_loop_is_found_again_and_ends_with_its_container(handlers: dict[str, Scripted], run: Any) -> None:
