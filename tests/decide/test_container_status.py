@@ -171,6 +171,7 @@ def test_a_pod_that_is_gone(init: list[str], containers: dict[str, ContainerFact
 @pytest.mark.parametrize(
     ("facts", "expected", "ready"),
     [
+        pytest.param(ContainerFacts(), "waiting PodInitializing", False, id="waits-in-the-pod-s-words"),
         pytest.param(up("i"), "running", False, id="runs"),
         pytest.param(done("i"), "terminated Completed 0", True, id="is-done"),
         pytest.param(down(1, "i", **FORTY), "waiting CrashLoopBackOff", False, id="backs-off"),

@@ -150,8 +150,7 @@ def waiting(situation: Situation, container: V1Container, facts: ContainerFacts)
         return V1ContainerStateWaiting(reason=facts.failure_reason, message=facts.failure_message or None)
     if facts.last_exit and not facts.container_id and sources(situation):
         return V1ContainerStateWaiting(reason=RESTARTING, message=REMOVED)
-    init_first = situation.init_containers and not is_init(situation, container.name)
-    return V1ContainerStateWaiting(reason=POD_INITIALIZING if init_first else CONTAINER_CREATING)
+    return V1ContainerStateWaiting(reason=POD_INITIALIZING if situation.init_containers else CONTAINER_CREATING)
 
 
 def image_waiting(container: V1Container, reason: str, message: str, *, again: bool) -> V1ContainerStateWaiting:
