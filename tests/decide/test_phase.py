@@ -117,6 +117,7 @@ ENDED = {"a": down(0, "a"), "b": down(0, "b")}
         pytest.param({"s": up("s", state=ContainerState.CREATED)}, "Pending", "Pending", id="sidecar-created"),
         pytest.param({"s": down(0, "s")}, "Pending", "Pending", id="sidecar-stopped"),
         pytest.param({"s": down(1, "s", **LOOPING)}, "Pending", "Pending", id="sidecar-backs-off"),
+        pytest.param({"s": down(0, "s", **LOOPING)}, "Pending", "Pending", id="sidecar-backs-off-after-a-success"),
         pytest.param({"s": up("s"), "a": A}, "Pending", "Pending", id="one-of-two-regular-ones-runs"),
         pytest.param({"s": up("s"), **BOTH}, "Running", "Running", id="all-run"),
         pytest.param({"s": down(1, "s"), **BOTH}, "Running", "Running", id="sidecar-stopped-the-others-run"),
@@ -136,6 +137,36 @@ def test_sidecars(containers: Facts, always: str, never: str) -> None:
     """One sidecar beside two regular containers."""
     got = [phase(pod("a", "b", init=["+s"], restartPolicy=policy), containers) for policy in ("Always", "Never")]
     assert got == [always, never]
+
+
+OLD: dict[str, Any] = {"sandbox_id": "old"}
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        pytest.param({"s": up("s")}, "Pending", id="the-init-container-before-it-is-pending"),
+        pytest.param({"i": done("i"), "s": up("s")}, "Pending", id="nothing-regular-has-run"),
+        pytest.param({"i": done("i"), "s": up("s"), "a": A, "b": B}, "Running", id="all-regular-ones-run"),
+        pytest.param(
+            {"i": done("i"), "s": up("s"), "a": down(1, "a"), "b": down(1, "b")}, "Running", id="they-have-ended-here"
+        ),
+        pytest.param(
+            {"i": done("i"), "s": up("s"), "a": down(1, "a", **OLD), "b": down(1, "b", **OLD)},
+            "Pending",
+            id="they-ended-in-the-sandbox-before-this-one",
+        ),
+        pytest.param({"i": up("i"), "s": up("s"), "a": A, "b": B}, "Pending", id="the-init-container-runs-again"),
+        pytest.param(
+            {"i": up("i"), "s": up("s"), "a": down(1, "a"), "b": down(1, "b")}, "Pending", id="and-they-have-ended"
+        ),
+    ],
+)
+def test_a_sidecar_that_has_not_started(containers: Facts, expected: str) -> None:
+    """It holds the phase at Pending until something regular has run in this sandbox (TestPodPhase…AndPodHasRun)."""
+    probe = {"startupProbe": {"tcpSocket": {"port": 80}}}
+    init = [container("i"), container("s", restartPolicy="Always", **probe)]
+    assert phase(pod("a", "b", initContainers=init), containers) == expected
 
 
 @pytest.mark.parametrize(
