@@ -13,41 +13,34 @@ key that is missing raises here: that can be put right, and what it sealed must 
 
 import os
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import zstandard
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from temporalio.api.common.v1 import Payload
-from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
 from temporalio.converter import (
     ActivitySerializationContext,
-    CompositePayloadConverter,
     DataConverter,
     DefaultFailureConverterWithEncodedAttributes,
-    DefaultPayloadConverter,
-    EncodingPayloadConverter,
-    JSONPlainPayloadConverter,
     PayloadCodec,
+    PayloadConverter,
     SerializationContext,
     WithSerializationContext,
     WorkflowSerializationContext,
 )
 
 from worker.keys import KeyFile
+from worker.payloads.refused import REFUSED, PayloadRefused
+from worker.payloads.telling import TellingConverter
 
 SEALED: Final = b"binary/encrypted"
-REFUSED: Final = b"binary/refused"
 KEY_ID: Final = "k"  # short: each stands in every payload
 WORKFLOW_ID: Final = "w"
 _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
 _LEVEL: Final = 3  # zstd's default
 _LARGEST_PLAIN: Final = 64 * 1024 * 1024  # bytes; far above what Temporal's 2 MB a payload can hold compressed sensibly
-
-
-class PayloadRefused(Exception):
-    """A payload that is not sealed, was altered, or belongs to another workflow or namespace."""
 
 
 class KeyMissing(Exception):
@@ -160,44 +153,10 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
         return self._namespace, self._workflow_id
 
 
-class _RefusedPayloads(EncodingPayloadConverter):
-    """Raises a refusal where the payload is turned into a value."""
-
-    @property
-    def encoding(self) -> str:
-        """See above."""
-        return REFUSED.decode()
-
-    def to_payload(self, value: Any) -> Payload | None:  # noqa: ARG002 - the converter's signature; no value is one
-        """Never made from a value."""
-        return None
-
-    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:  # noqa: ARG002 - as above
-        """Raise PayloadRefused with the reason."""
-        raise PayloadRefused(payload.data.decode())
-
-
-_CONVERTERS: Final = (
-    *(
-        converter if not isinstance(converter, JSONPlainPayloadConverter) else PydanticJSONPlainPayloadConverter()
-        for converter in DefaultPayloadConverter.default_encoding_payload_converters
-    ),
-    _RefusedPayloads(),
-)
-"""One set a process: the SDK makes a converter for each workflow, and building pydantic's adapters costs more than a step."""
-
-
-class PayloadConverter(CompositePayloadConverter):
-    """pydantic's converter, sharing its type adapters between workflows, and raising refusals."""
-
-    def __init__(self) -> None:
-        super().__init__(*_CONVERTERS)
-
-
-def data_converter(keys: KeyFile) -> DataConverter:
-    """Build what every Temporal client of ours converts and seals with."""
+def data_converter(keys: KeyFile, *, tells_only: bool = False) -> DataConverter:
+    """Build what a Temporal client of ours converts and seals with; one that `tells_only` loads no pydantic."""
     return DataConverter(
-        payload_converter_class=PayloadConverter,
+        payload_converter_class=TellingConverter if tells_only else _reading_converter(),
         payload_codec=SealingCodec(Seal(keys)),
         failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
     )
@@ -206,9 +165,15 @@ def data_converter(keys: KeyFile) -> DataConverter:
 def plain_data_converter() -> DataConverter:
     """Build the same without the seal, for histories that were decoded to be kept as tests."""
     return DataConverter(
-        payload_converter_class=PayloadConverter,
+        payload_converter_class=_reading_converter(),
         failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
     )
+
+
+def _reading_converter() -> type[PayloadConverter]:
+    from worker.payloads.reading import ReadingConverter  # noqa: PLC0415 - pydantic is not for the poller
+
+    return ReadingConverter
 
 
 def _bound_to(namespace: str, workflow_id: str) -> bytes:

@@ -6,6 +6,7 @@ The key file is made by whichever comes first; a Temporal that is away is waited
 import asyncio
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -59,7 +60,7 @@ async def node_client(
         service.status(why)
 
     async def connected() -> Client:
-        settings = temporal_settings(config)
+        settings = replace(temporal_settings(config), tells_only=role == "poller")
         name = identity(role, config.node_name)
         client = await connect(settings, waiting=waiting, runtime=runtime, plugins=plugins, identity=name)
         await prepare(client, settings, waiting=waiting)

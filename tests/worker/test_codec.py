@@ -7,8 +7,9 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import ActivitySerializationContext, DataConverter, WorkflowSerializationContext
 
-from worker.codec import REFUSED, SEALED, CodecUnbound, KeyMissing, PayloadRefused, data_converter
+from worker.codec import SEALED, CodecUnbound, KeyMissing, data_converter
 from worker.keys import KeyFile, add_key, create_key_file
+from worker.payloads.refused import REFUSED, PayloadRefused
 
 CANARY = "xyzzy-canary-9f4e"
 WORKFLOW_ID = "pod/node-1/default/hello/0123456789abcdef"

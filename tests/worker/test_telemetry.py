@@ -14,14 +14,14 @@ import pytest
 
 from tests.conftest import free_port
 from worker.config import NodeConfig
-from worker.settings.tempolet_configuration import TempoletConfiguration
+from worker.settings.tempolet_configuration import tempolet_configuration
 from worker.telemetry import process
 from worker.telemetry.process import Telemetry, open_telemetry
 
 
 def configuration(tmp_path: Path, healthz: int, **keys: Any) -> NodeConfig:
     """Configure a node in a folder; `keys` are TempoletConfiguration's."""
-    tempolet = TempoletConfiguration.model_validate(keys)
+    tempolet = tempolet_configuration(keys)
     return NodeConfig("node-1", root_dir=tmp_path, healthz_port=healthz, tempolet=tempolet)
 
 

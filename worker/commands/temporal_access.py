@@ -12,12 +12,13 @@ from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError
 
 from proto.temporal.names import NAMESPACE, POD_WORKFLOW
-from worker.codec import SEALED, KeyMissing, PayloadRefused, Seal
+from worker.codec import SEALED, KeyMissing, Seal
 from worker.commands.exits import CommandFailed
 from worker.config import NodeConfig
 from worker.decoded_history import payloads_in
 from worker.keys import KeyFile
 from worker.node_client import temporal_settings
+from worker.payloads.refused import PayloadRefused
 from worker.temporal_client import connect
 
 ANSWER_WITHIN: Final = timedelta(seconds=10)

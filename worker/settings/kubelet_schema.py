@@ -52,10 +52,13 @@ class Checked:
     unknown: list[str] = field(default_factory=list)
 
 
-def check_fields(content: Mapping[str, Any]) -> Checked:
-    """Check a whole configuration; nulls and unknown keys are left out. Raises WrongValue."""
+def check_fields(content: Mapping[str, Any], fields: Mapping[str, Any] | None = None) -> Checked:
+    """Check a whole configuration, the kubelet's or one of other `fields`; nulls and unknown keys are left out.
+
+    Raises WrongValue.
+    """
     checked = Checked()
-    checked.content = _object(content, load_schema().fields, "", checked.unknown)
+    checked.content = _object(content, load_schema().fields if fields is None else fields, "", checked.unknown)
     return checked
 
 

@@ -4,81 +4,75 @@ What the kubelet has a key for stays in KubeletConfiguration; only what no kubel
 the payloads, metrics). Asked by `config`. An unknown key is refused, for nobody but us writes this file.
 """
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
+from typing import Any, Final, NewType, get_type_hints
 
 from proto.temporal.names import RETENTION_DAYS
 from worker.settings.go_duration import parse_duration
 from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet_schema import WrongValue, check_fields
 from worker.settings.yaml_document import DocumentRefused, read_document
 
 API_VERSION: Final = "tempolet.dev/v1alpha1"
 KIND: Final = "TempoletConfiguration"
+_ADDRESS: Final = re.compile(r"\[[0-9a-fA-F:.]+\]:\d{1,5}|[^:\s]+:\d{1,5}|", re.ASCII)
 
 
-def _duration(value: Any) -> Any:
-    return parse_duration(value) if isinstance(value, str) else value
+Address = NewType("Address", str)
+"""host:port."""
+OFF: Final = Address("")
+"""No listener."""
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration)]
-Address = Annotated[str, Field(pattern=r"^(|\[[0-9a-fA-F:.]+\]:\d{1,5}|[^:\s]+:\d{1,5})$")]
-"""host:port; empty switches the listener off."""
-
-
-class _Keys(BaseModel):
-    """Keys as the file writes them (camelCase), nothing unknown, never changed afterwards."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, validate_by_name=False, validate_by_alias=True
-    )
-
-
-class TemporalKeys(_Keys):
+@dataclass(frozen=True, slots=True)
+class TemporalKeys:
     """Where Temporal is; what is left out comes from temporalio.envconfig (TEMPORAL_* and its TOML file)."""
 
     address: str | None = None
     namespace: str | None = None
     config_file: Path | None = None
     profile: str | None = None
-    retention: Duration = timedelta(days=RETENTION_DAYS)
+    retention: timedelta = timedelta(days=RETENTION_DAYS)
     """Of the namespace, when tempolet makes it: how long a gone pod's history can be read."""
     payload_key_file: Path | None = None
     """Seals every payload; `<root-dir>/tempolet/payload.keys` when left out."""
 
 
-class CodecKeys(_Keys):
+@dataclass(frozen=True, slots=True)
+class CodecKeys:
     """The endpoint that decodes payloads for the Temporal UI."""
 
-    address: Address = ""
+    address: Address = OFF
     token_file: Path | None = None
     """`<root-dir>/tempolet/codec.token` when left out."""
     allowed_origins: tuple[str, ...] = ()
     """Origins of the Temporal UI that may ask."""
 
 
-class RuntimeKeys(_Keys):
+@dataclass(frozen=True, slots=True)
+class RuntimeKeys:
     """How hard the container runtime is driven."""
 
-    start_limit: int = Field(default=0, ge=0)
+    start_limit: int = 0
     """Run, Create and Start calls at a time; 0 means twice the processors."""
 
 
-class MetricsKeys(_Keys):
+@dataclass(frozen=True, slots=True)
+class MetricsKeys:
     """Where Prometheus reads."""
 
-    bind_address: Address = ""
+    bind_address: Address = OFF
     """Serves /metrics, ours and those of Temporal's SDK; when left out, they stand beside healthz."""
 
 
-class TempoletConfiguration(_Keys):
-    """All of our own keys."""
+@dataclass(frozen=True, slots=True)
+class TempoletConfiguration:
+    """All of our own keys, by the names that the file writes in camelCase."""
 
-    api_version: Literal["tempolet.dev/v1alpha1"] = API_VERSION
-    kind: Literal["TempoletConfiguration"] = KIND
     temporal: TemporalKeys = TemporalKeys()
     codec: CodecKeys = CodecKeys()
     runtime: RuntimeKeys = RuntimeKeys()
@@ -102,9 +96,58 @@ def load_tempolet_configuration(file: Path | None) -> TempoletConfiguration:
                 + ("; a KubeletConfiguration goes to --config" if key == "kind" else "")
             )
     try:
-        return TempoletConfiguration.model_validate(document.content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        what = "no such key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
-        raise ConfigurationRefused(f"{file}: {where}: {what}") from error
+        return tempolet_configuration(document.content)
+    except WrongValue as error:
+        raise ConfigurationRefused(f"{file}: {error}") from error
+
+
+def tempolet_configuration(content: Mapping[str, Any]) -> TempoletConfiguration:
+    """Take our keys from a document's content; raises WrongValue naming the key."""
+    type_meta = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+    checked = check_fields(content, type_meta | _table(TempoletConfiguration))
+    if checked.unknown:
+        raise WrongValue(f"{checked.unknown[0]}: no such key")
+    configuration: TempoletConfiguration = _section(TempoletConfiguration, checked.content, "")
+    return configuration
+
+
+def _table(section: type) -> dict[str, Any]:
+    """Say what `check_fields` shall find under each key."""
+    return {key: _kind(kind) for key, (_, kind) in _keys(section).items()}
+
+
+def _kind(kind: Any) -> dict[str, Any]:
+    if isinstance(kind, type) and is_dataclass(kind):
+        return {"type": "object", "fields": _table(kind)}
+    if kind == tuple[str, ...]:
+        return {"type": "list", "of": {"type": "string"}}
+    return {"type": {int: "uint32", timedelta: "duration"}.get(kind, "string")}
+
+
+def _section(section: type, content: Mapping[str, Any], path: str) -> Any:
+    """Make a section of what was checked; its defaults stand for what was not said."""
+    keys = _keys(section)
+    return section(
+        **{keys[key][0]: _value(keys[key][1], value, f"{path}{key}") for key, value in content.items() if key in keys}
+    )
+
+
+def _value(kind: Any, value: Any, path: str) -> Any:
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _section(kind, value, f"{path}.")
+    if kind is Address and not _ADDRESS.fullmatch(value):
+        raise WrongValue(f"{path}: {value!r} is no address: write host:port, an IPv6 host in brackets")
+    if kind is timedelta:
+        return parse_duration(value)
+    if kind == Path | None:
+        return Path(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _keys(section: type) -> dict[str, tuple[str, Any]]:
+    """Give each key as the file writes it, with our name for it and its type."""
+    hints = get_type_hints(section)
+    return {
+        re.sub("_(.)", lambda letter: letter[1].upper(), one.name): (one.name, hints[one.name])
+        for one in fields(section)
+    }

@@ -24,6 +24,7 @@ def loaded() -> set[str]:
     [
         pytest.param("kubernetes", id="the-models-cost-16-MB"),
         pytest.param("temporalio.worker", id="temporals-worker-with-multiprocessing-costs-4-MB"),
+        pytest.param("pydantic", id="its-tables-cost-9-MB"),
         pytest.param("aiohttp", id="a-web-server-costs-25-MB"),
         pytest.param("typer", id="a-command-line-is-the-commands"),
     ],

@@ -1,0 +1,1 @@
+"""Values as JSON, before `codec` seals them and after it has opened them."""
