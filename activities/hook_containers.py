@@ -97,6 +97,8 @@ class HookContainers:
     async def _run(self, request: RunHook, helper: StartContainer) -> Ended:
         runtime = self._services.runtime
         config, sandbox = await asyncio.to_thread(self._configured, request, helper)
+        log = Path(sandbox.log_directory, config.log_path)
+        said_before = await asyncio.to_thread(_size, log)  # by earlier tries
         container_id = await runtime.create_container(helper.sandbox_id, config, sandbox)
         await runtime.start_container(container_id)
         pause = _FIRST_LOOK
@@ -106,7 +108,7 @@ class HookContainers:
                 break
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-        said = await asyncio.to_thread(log_tail, Path(status.log_path)) if status.exit_code else ""
+        said = await asyncio.to_thread(log_tail, log, said_before) if status.exit_code else ""
         return Ended(status.exit_code, ": ".join(filter(None, (status.message, said.strip()))))
 
     def _configured(self, request: RunHook, helper: StartContainer) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
@@ -131,3 +133,7 @@ class HookContainers:
                     if not gone and (error.remedy is Remedy.RETRY or monotonic() > wait_until):
                         raise
             await asyncio.sleep(_FIRST_LOOK)
+
+
+def _size(log: Path) -> int:
+    return log.stat().st_size if log.exists() else 0

@@ -14,7 +14,7 @@ from math import ceil
 from typing import Any, Final
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.errors import CriError, Remedy, shorten, unavailable
 from activities.heartbeat import heartbeating
@@ -67,7 +67,7 @@ class HookActivities:
             if _may_try_again(request, failed + 1):
                 heart.say(HookProgress(doing, failed + 1))
                 activity.heartbeat(heart.details)
-                raise ApplicationError(message, type=TRIED_AGAIN)
+                raise ApplicationError(message, type=TRIED_AGAIN, category=ApplicationErrorCategory.BENIGN)
             return HookEnded(succeeded=False, message=message, again=again, tries=failed + 1)
 
     async def _tried(self, request: RunHook) -> str | None:

@@ -43,10 +43,13 @@ def _left_in(path: Path) -> str:
         return f"Error on reading termination log {path}: {error.strerror}"
 
 
-def log_tail(path: Path) -> str:
-    """Read the last lines of a CRI log, without time, stream and tags; a line tagged P goes on in the next."""
+def log_tail(path: Path, skip: int = 0) -> str:
+    """Read the last lines of a CRI log, without time, stream and tags; a line tagged P goes on in the next.
+
+    Of a log that another container began, its first `skip` bytes are not read.
+    """
     try:
-        tail = _tail(path, _LOG_TAIL)
+        tail = _tail(path, _LOG_TAIL, skip)
     except OSError as error:
         return f"Error on reading termination message from logs: {error.strerror}"
     lines = tail.removesuffix(b"\n").split(b"\n")  # at nothing else: what a program prints may hold carriage returns
@@ -62,8 +65,8 @@ def log_tail(path: Path) -> str:
     return text[-MAX_LOG_BYTES:].decode(errors="replace")
 
 
-def _tail(path: Path, size: int) -> bytes:
+def _tail(path: Path, size: int, skip: int = 0) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
-        file.seek(max(0, os.fstat(descriptor).st_size - size))
+        file.seek(max(skip, os.fstat(descriptor).st_size - size))
         return file.read(size)

@@ -1,6 +1,7 @@
 """Does a hook run within its grace, and is how it ended told whatever it was?"""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from activities.errors import CriError
 from activities.hooks import HookActivities
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.pod import Hook, PodKey
-from proto.temporal.requests import HookEnded, RunHook
+from proto.temporal.requests import HookEnded, HookProgress, HookRetry, RunHook
 
 POD = PodKey("default", "web", "uid-1")
 
@@ -53,10 +54,11 @@ def pre_stop(grace: float, *, asked: float = 0, **handler: Any) -> RunHook:
     return RunHook(POD, "web", "web-0", Hook.PRE_STOP, handler, asked_at=since, grace=timedelta(seconds=grace))
 
 
-async def run(acting: HookActivities, request: RunHook, attempt: int = 1) -> HookEnded:
+async def run(acting: HookActivities, request: RunHook, attempt: int = 1, details: Sequence[Any] = ()) -> HookEnded:
     """Run it as Temporal would."""
     environment = ActivityEnvironment()
-    environment.info = replace(environment.info, attempt=attempt, heartbeat_timeout=timedelta(seconds=30))
+    thirty = timedelta(seconds=30)
+    environment.info = replace(environment.info, attempt=attempt, heartbeat_timeout=thirty, heartbeat_details=details)
     return await environment.run(acting.run_hook, request)
 
 
@@ -200,3 +202,66 @@ async def test_a_get_that_nobody_answers_fails() -> None:
     assert "connection refused" in refused.message
     unnamed = await run(acting, post_start(httpGet={"path": "/", "port": "x"}))
     assert (unnamed.succeeded, unnamed.message) == (False, "port x not found")
+
+
+RETRY = HookRetry(3, timedelta(seconds=1), 2, timedelta(seconds=9))
+REFUSED = cri.ExecSyncResponse(exit_code=1)
+
+
+def progress(failed: int) -> list[Any]:
+    """What the try before has left, as Temporal gives it to the next one."""
+    return [{"doing": "postStart of web", "failed": failed}]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "details", "ended"),
+    [
+        pytest.param(3, progress(2), HookEnded(succeeded=False, message="exit code 1", tries=3), id="the-last-try"),
+        pytest.param(
+            4, progress(2), HookEnded(succeeded=False, message="exit code 1", again=True, tries=3), id="one-was-lost"
+        ),
+        pytest.param(2, progress(1), None, id="one-is-left"),
+        pytest.param(3, progress(1), None, id="a-lost-one-does-not-count"),
+    ],
+)
+async def test_a_hook_is_tried_as_often_as_it_may_fail(
+    attempt: int, details: list[Any], ended: HookEnded | None
+) -> None:
+    """What is known to have failed counts, and is told; whatever else was tried has an outcome that nobody knows."""
+    acting, _ = hooks(REFUSED)
+    request = replace(post_start(**EXEC), retry=RETRY)
+    if ended is None:
+        with pytest.raises(ApplicationError, match="exit code 1") as again:
+            await run(acting, request, attempt, details)
+        assert (again.value.type, again.value.non_retryable) == ("HookFailed", False)
+    else:
+        assert await run(acting, request, attempt, details) == ended
+
+
+async def test_what_a_failed_try_leaves_to_the_next() -> None:
+    """It goes out with the failure."""
+    left: list[Any] = []
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, attempt=1, heartbeat_timeout=timedelta(seconds=30))
+    environment.on_heartbeat = left.append
+    acting, _ = hooks(REFUSED)
+    with pytest.raises(ApplicationError):
+        await environment.run(acting.run_hook, replace(post_start(**EXEC), retry=RETRY))
+    assert left == [HookProgress("postStart of web of default/web", 1)]
+
+
+async def test_no_try_begins_that_the_grace_leaves_no_time_for() -> None:
+    """A stop waits for it."""
+    acting, _ = hooks(REFUSED)
+    request = replace(pre_stop(30, asked=29.5, **EXEC), retry=RETRY)
+    assert (await run(acting, request)).message == "exit code 1"
+
+
+async def test_a_timeout_ends_a_try() -> None:
+    """Sooner than the grace, which is its limit otherwise."""
+    acting, runtime = hooks()
+    limited = replace(pre_stop(30, asked=0, **EXEC), timeout=timedelta(seconds=3))
+    await run(acting, limited)
+    assert [seconds for *_, seconds in runtime.asked] == [3]
+    asleep = replace(post_start(sleep={"seconds": 60}), timeout=timedelta(milliseconds=10))
+    assert (await run(acting, asleep)).message == "timed out after 0.01 s"

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from proto.temporal.operator import SentenceKind
-from proto.temporal.pod import Lifecycle, ProbeFact, ProbeKind
+from proto.temporal.pod import Hook, Lifecycle, ProbeFact, ProbeKind
+from proto.temporal.requests import RunHook
 from proto.temporal.wishes import GivenCondition
 from tests.decide.explained import ABSENT, FORTY, KEY_OF_IMAGE, LOOPS, NEW, NOT_FOUND, NOT_READY, PULL, RUN, UP, said
 from tests.decide.situations import (
     HERE,
+    KEY,
     READ,
     Around,
     at,
@@ -28,6 +30,8 @@ from workflows.decide.explain import explanation
 
 ASKED = {"tcpSocket": {"port": 80}}
 PROBED = pod(containers=[container("web", startupProbe=ASKED, readinessProbe=ASKED)])
+HOOKED = pod()
+HOOKED["metadata"]["annotations"] = {"preStart.tempolet.dev/web": '{"tcpSocket": {"port": 80}}'}
 REFUSED = ProbeFact(success=False, message="connection refused")
 
 
@@ -49,6 +53,13 @@ REFUSED = ProbeFact(success=False, message="connection refused")
             {**NEW, "failures": {"sandbox": NOT_READY}},
             ["web waits for the sandbox, which is not ready"],
             id="by-a-sandbox-that-fails",
+        ),
+        pytest.param(
+            HOOKED,
+            Around(busy=(RunHook(KEY, "web", "", Hook.PRE_START, {}, sandbox_id="s0"),)),
+            {},
+            ["web waits for RunHook web/preStart/s0/0"],
+            id="by-its-pre-start-hook",
         ),
         pytest.param(pod(), HERE, {"directories": False}, ["web waits for the pod's directories"], id="by-directories"),
         pytest.param(

@@ -26,6 +26,16 @@ PROBED: Final = ("name", "ports", "livenessProbe", "readinessProbe", "startupPro
 """What probing a container needs of it; a command that refers to variables needs env, too."""
 
 
+PROGRAM: Final = frozenset(
+    {
+        *("image", "imagePullPolicy", "command", "args", "ports", "stdin", "stdinOnce", "tty"),
+        *("lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "restartPolicy", "restartPolicyRules"),
+        *("terminationMessagePath", "terminationMessagePolicy"),
+    }
+)
+"""What of a container is about the program that runs in it, and none of a hook's business."""
+
+
 def _cut(source: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
     return {name: source[name] for name in fields if source.get(name) not in (None, {}, [])}
 
@@ -58,8 +68,12 @@ def hook_slice(
 
 
 def hook_container_slice(pod: PodJson, name: str) -> PodJson:
-    """Cut what a container that runs a hook's command takes over of the one that it is for; its caller adds the image."""
-    return _cut(own_part(pod, name), ("name", "env", "workingDir", "resources"))
+    """Cut what a container that runs a hook's command takes over of the one that it is for: whatever is not its program.
+
+    A field that is new here goes along: one that restricts the container restricts its hooks.
+    """
+    part = own_part(pod, name)
+    return {field: part[field] for field in part if field not in PROGRAM}
 
 
 def own_part(pod: PodJson, name: str) -> PodJson:

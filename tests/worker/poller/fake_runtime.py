@@ -51,7 +51,9 @@ def event(
     status = cri.PodSandboxStatus()
     if of:
         status = cri.PodSandboxStatus(id=of.id, metadata=of.metadata, labels=of.labels, annotations=of.annotations)
-    statuses = [cri.ContainerStatus(id=one.id, metadata=one.metadata, state=one.state) for one in containers]
+    statuses = [
+        cri.ContainerStatus(id=one.id, metadata=one.metadata, state=one.state, labels=one.labels) for one in containers
+    ]
     return cri.ContainerEventResponse(
         container_id=one_id, container_event_type=kind, pod_sandbox_status=status, containers_statuses=statuses
     )

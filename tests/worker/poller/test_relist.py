@@ -2,6 +2,7 @@
 
 import pytest
 
+from proto.cri.ownership import HOOK_LABEL
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import RuntimeChanged
@@ -53,6 +54,15 @@ def test_a_pod_without_snapshot_is_found_by_its_labels() -> None:
     """The worker has not written one yet, or it is gone."""
     pods = our_pods("n", [sandbox("u1", "s1")], [container("c1", "s1", running=False)])
     assert differences(pods, {}, "relist") == {WEB: RuntimeChanged("relist", exited=("c1",))}
+
+
+def test_what_runs_a_hook_is_no_container_of_the_pod() -> None:
+    """Its end is no news: the activity that made it waits for it."""
+    helper = container("h1", "s1", running=False)
+    helper.labels.clear()
+    helper.labels[HOOK_LABEL] = "preStart"
+    pods = our_pods("n", [sandbox("u1", "s1")], [helper])
+    assert differences(pods, {"u1": snapshot("u1")}, "relist") == {}
 
 
 def test_what_does_not_carry_our_mark_is_another_nodes() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
+from proto.cri.ownership import HOOK_LABEL
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import RuntimeChanged
@@ -27,6 +28,8 @@ from worker.poller.runtime.events import EventStream, hint_in, is_told_by_its_st
 
 POD = sandbox("u1", "s1")
 C1, C2 = container("c1", "s1"), container("c2", "s1", attempt=1)
+HELPER = container("h1", "s1")
+HELPER.labels[HOOK_LABEL] = "preStart"
 EXITED = RuntimeChanged("event", exited=("c1",))
 LOST = RuntimeChanged("event", sandbox_lost=True)
 
@@ -49,6 +52,7 @@ LOST = RuntimeChanged("event", sandbox_lost=True)
             event(DELETED, "c1", POD), snapshot("u1", {"c": "c2 running 1"}), None, id="an-old-one-is-tidied-away"
         ),
         pytest.param(event(DELETED, "c1", POD), None, None, id="removed-with-its-pod"),
+        pytest.param(event(STOPPED, "h1", POD, HELPER), snapshot("u1"), None, id="a-hooks-command-has-ended"),
         pytest.param(event(STOPPED, "s1", POD), snapshot("u1"), LOST, id="the-sandbox-died"),
         pytest.param(event(DELETED, "s1", None), snapshot("u1"), LOST, id="the-sandbox-was-removed"),
         pytest.param(event(STOPPED, "s1", POD), snapshot("u1", sandbox_id=""), None, id="a-sandbox-still-being-made"),
