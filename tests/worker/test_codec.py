@@ -157,3 +157,27 @@ async def test_a_missing_key_is_named_and_drops_nothing(converter: DataConverter
     payload = await sealed(data_converter(KeyFile(elsewhere)))
     with pytest.raises(KeyMissing, match=key_id):
         await opened(converter, payload)
+
+
+async def test_copies_are_kept_for_the_workflows_met_last(
+    converter: DataConverter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for a workflow and its activities, never one for two workflows, and not without end."""
+    monkeypatch.setattr("worker.codec._MOST_COPIES", 2)
+    activity = ActivitySerializationContext(
+        namespace="tempolet",
+        workflow_id=WORKFLOW_ID,
+        workflow_type="PodWorkflow",
+        activity_type="StartContainer",
+        activity_id="container/web",
+        activity_task_queue="node/node-1",
+        is_local=False,
+    )
+    mine = converter.with_context(BOUND)
+    assert converter.with_context(activity) is mine
+    payload = await sealed(converter)
+    for number in range(5):
+        with pytest.raises(PayloadRefused, match="belongs to workflow"):
+            await opened(converter, payload, f"{WORKFLOW_ID}-{number}")
+    assert converter.with_context(BOUND) is not mine
+    assert await opened(converter, payload) == CANARY
