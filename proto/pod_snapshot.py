@@ -5,7 +5,7 @@ nobody asks 110 workflows by query (design §4.15). Holds no env value and no se
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,7 +50,8 @@ class PodSnapshot:
 
     def to_json(self) -> bytes:
         """Write it as JSON."""
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        said = {one.name: getattr(self, one.name) for one in fields(self)}  # asdict would copy all of the status
+        return json.dumps(said, default=asdict, separators=(",", ":")).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> "PodSnapshot":
