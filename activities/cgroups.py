@@ -9,6 +9,7 @@ Everything here may block for milliseconds: call it in a thread.
 
 import contextlib
 import errno
+import math
 import os
 import signal
 import threading
@@ -27,6 +28,8 @@ _LIMITED: Final = ("cpu", "memory", "pids")
 """Controllers in which limits are written; the runtime makes the rest of v1's hierarchies itself."""
 _ENABLED: Final = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
 """What v2 hands down to the pods (cm/cgroup_manager_linux.go)."""
+_NO_MEMORY_LIMIT: Final = 2**62
+"""Bytes. Where cgroup v1 knows no limit, it tells the largest number of whole pages."""
 _MOUNTS: Final = Path("/proc/self/mounts")
 
 
@@ -107,6 +110,32 @@ class Cgroups:
             self._weigh_burstable({pod_uid: resources.cpu_shares})
         return cgroup
 
+    def resize_pod(self, pod_uid: str, qos: QosClass, resources: PodResources, *, only_raise: bool) -> None:
+        """Set the limits of a pod's cgroup again, or of them only those that are too low. Raises OSError."""
+        cgroup = self.pod_cgroup(pod_uid, qos)
+        for controller, files in self._pod_files(resources).items():
+            if folder := self._folder(controller, cgroup):
+                _write_files(folder, tuple(one for one in files if not only_raise or _raises(folder, *one)))
+        if qos is QosClass.BURSTABLE:
+            least = self._burstable.get(pod_uid, 0) if only_raise else 0
+            self._weigh_burstable({pod_uid: max(least, resources.cpu_shares)})
+
+    def pod_memory(self, pod_uid: str, qos: QosClass) -> tuple[int, int]:
+        """Read the memory limit of a pod's cgroup (0: none) and what it uses, in bytes. Raises OSError."""
+        folder = self._folder("memory", self.pod_cgroup(pod_uid, qos))
+        if folder is None:
+            return 0, 0
+        limit, usage = (
+            ("memory.max", "memory.current") if self.v2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        )
+        found = _amount((folder / limit).read_text())
+        return 0 if found >= _NO_MEMORY_LIMIT else int(found), int((folder / usage).read_text())
+
+    def _folder(self, controller: str, cgroup: str) -> Path | None:
+        """Say where a controller keeps a cgroup; None on a node without that controller."""
+        root = self._hierarchies.v2 or self._hierarchies.v1.get(controller)
+        return root / cgroup.lstrip("/") if root else None
+
     def remove_pod(self, pod_uid: str) -> list[Path]:
         """Kill what runs in a pod's cgroup and remove it from every tier; gone is fine.
 
@@ -144,10 +173,9 @@ class Cgroups:
                 _write_files(folder, files.get(controller, ()))
             return
         for controller in _LIMITED:
-            if root := self._hierarchies.v1.get(controller):
-                folder = root / cgroup.lstrip("/")
-                folder.mkdir(parents=True, exist_ok=True)
-                _write_files(folder, files.get(controller, ()))
+            if found := self._folder(controller, cgroup):
+                found.mkdir(parents=True, exist_ok=True)
+                _write_files(found, files.get(controller, ()))
 
     def _pod_files(self, resources: PodResources) -> dict[str, tuple[tuple[str, str], ...]]:
         cpu = list(self._cpu_files(resources.cpu_shares)["cpu"])
@@ -177,6 +205,17 @@ def _shares_of(folder: Path) -> int:
         return int((folder / "cpu.shares").read_text())
     except FileNotFoundError:  # it is being removed
         return 0
+
+
+def _raises(folder: Path, name: str, value: str) -> bool:
+    """Say whether a file of a cgroup holds less than this value."""
+    return _amount((folder / name).read_text()) < _amount(value)
+
+
+def _amount(text: str) -> float:
+    """Read an amount, or the quota of a quota and a period; no limit is more than any."""
+    amount = text.split(maxsplit=1)[0]
+    return math.inf if amount in ("max", "-1") else int(amount)
 
 
 def _write_files(folder: Path, files: tuple[tuple[str, str], ...]) -> None:

@@ -168,9 +168,7 @@ def _container_annotations(pod: Mapping[str, Any], container: Mapping[str, Any],
 
 
 def _linux_container(inputs: ContainerInputs) -> cri.LinuxContainerConfig:
-    resources = _figures(inputs.resources)
-    if inputs.cgroup_v2:
-        resources.unified["memory.oom.group"] = "1"  # singleProcessOOMKill is false by default on v2
+    resources = linux_resources(inputs.resources, cgroup_v2=inputs.cgroup_v2)
     seccomp = cri.SecurityProfile.RuntimeDefault if inputs.seccomp_default else cri.SecurityProfile.Unconfined
     return cri.LinuxContainerConfig(
         resources=resources,
@@ -181,6 +179,14 @@ def _linux_container(inputs: ContainerInputs) -> cri.LinuxContainerConfig:
             readonly_paths=_READONLY_PATHS,
         ),
     )
+
+
+def linux_resources(resources: ContainerResources, *, cgroup_v2: bool) -> cri.LinuxContainerResources:
+    """Write what a container is to have, when it is made and when it is resized."""
+    written = _figures(resources)
+    if cgroup_v2:
+        written.unified["memory.oom.group"] = "1"  # singleProcessOOMKill is false by default on v2
+    return written
 
 
 def _figures(resources: ContainerResources) -> cri.LinuxContainerResources:

@@ -24,6 +24,7 @@ from activities.errors import CriError, Remedy, failed, translated
 from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
+from activities.resize import update_adopted
 from activities.runtime_facts import runtime_container
 from activities.sandbox import describe_sandbox, free_attempt
 from proto.cri.v1 import api_pb2 as cri
@@ -33,6 +34,7 @@ from proto.temporal.pod import ContainerState
 from proto.temporal.requests import RemoveContainer, RuntimeContainer, ShortenStop, StartContainer, StopContainer
 
 _CREATED: Final = cri.ContainerState.CONTAINER_CREATED
+_RUNNING: Final = cri.ContainerState.CONTAINER_RUNNING
 _UNKNOWN: Final = cri.ContainerState.CONTAINER_UNKNOWN
 _PAUSE_SECONDS: Final = 0.1
 _RAISES: Final = 3
@@ -122,6 +124,8 @@ class ContainerActivities:
     async def _find_and_start(self, request: StartContainer, name: str) -> RuntimeContainer:
         for _ in range(_INTERRUPTIONS):
             found = await self._find_or_create(request, name)
+            if found.adopted and found.state in (_CREATED, _RUNNING):
+                await self._resize_adopted(request, found.container_id)
             status = await self._start(request, found)
             if not _interrupted(status):
                 break
@@ -173,6 +177,14 @@ class ContainerActivities:
             if found.state == _CREATED:
                 return await self._start_created(found.container_id)
             return await self._services.runtime.container_status(found.container_id)
+        except CriError as error:
+            raise translated(error, self._services.endpoint, "RunContainerError", doing) from error
+
+    async def _resize_adopted(self, request: StartContainer, container_id: str) -> None:
+        """Give it what this start asks for: the pod may have been resized after the one that made it."""
+        doing = f"resize the container {request.container['name']} of {request.pod} that was there"
+        try:
+            await update_adopted(self._services, request, container_id)
         except CriError as error:
             raise translated(error, self._services.endpoint, "RunContainerError", doing) from error
 

@@ -14,17 +14,19 @@ from activities.images import ImageActivities
 from activities.node_services import NodeServices
 from activities.predecessor import PredecessorActivities
 from activities.probes.container_probes import ProbeActivities
+from activities.resize import ResizeActivities
 from activities.runtime_facts import RuntimeFactsActivities
 from activities.sandbox import SandboxActivities
 
 
 def activities(services: NodeServices) -> list[Callable[..., Any]]:
     """List the activities of this node, bound to its services."""
-    directories, sandbox, images, containers = (
+    directories, sandbox, images, containers, resize = (
         DirectoryActivities(services),
         SandboxActivities(services),
         ImageActivities(services),
         ContainerActivities(services),
+        ResizeActivities(services),
     )
     return [
         directories.make_pod_directories,
@@ -40,6 +42,8 @@ def activities(services: NodeServices) -> list[Callable[..., Any]]:
         containers.stop_container,
         containers.shorten_stop,
         containers.remove_container,
+        resize.update_pod_sandbox_resources,
+        resize.update_container_resources,
         ProbeActivities(services).probe_container,
         RuntimeFactsActivities(services).read_pod_runtime,
     ]

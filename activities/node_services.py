@@ -1,6 +1,5 @@
 """What every activity of this node stands on, made once by the worker and handed to all of them."""
 
-import os
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -9,16 +8,12 @@ from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
 from activities.going_pods import GoingPods
 from activities.image_pulls import ImagePulls
+from activities.node_capacity import memory_capacity
 from activities.pod_locks import PodLocks
 from activities.pod_paths import PodPaths
 from activities.probes.loops import ProbeLoops
 from proto.kubernetes.resources import NodeResources
 from proto.temporal.pod import PodKey
-
-
-def memory_capacity() -> int:
-    """Read the node's memory in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

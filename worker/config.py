@@ -17,6 +17,7 @@ from typing import Any, Final
 from worker.settings.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
 from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration, load_kubelet_configuration
 from worker.settings.kubelet_validation import validate
+from worker.settings.reserved import NOTHING_RESERVED, Reserved, reserved, reserved_warnings
 from worker.settings.tempolet_configuration import TempoletConfiguration, load_tempolet_configuration
 
 DEFAULT_ROOT_DIR: Final = Path("/var/lib/kubelet")
@@ -99,6 +100,8 @@ class NodeConfig:
     pod_logs_dir: Path = Path("/var/log/pods")
     cgroup_root: str = ""
     pod_pids_limit: int = -1
+    reserved: Reserved = NOTHING_RESERVED
+    """What of cpu and memory is kept back from pods."""
     cpu_cfs_quota: bool = True
     cpu_cfs_quota_period: timedelta = timedelta(milliseconds=100)
     seccomp_default: bool = False
@@ -161,6 +164,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         pod_logs_dir=Path(kubelet["podLogsDir"]),
         cgroup_root=kubelet["cgroupRoot"] or "",
         pod_pids_limit=kubelet["podPidsLimit"],
+        reserved=reserved(kubelet),
         cpu_cfs_quota=kubelet["cpuCFSQuota"],
         cpu_cfs_quota_period=kubelet["cpuCFSQuotaPeriod"],
         seccomp_default=kubelet["seccompDefault"],
@@ -173,7 +177,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         tracing=_tracing(kubelet),
         feature_gates=gates,
         tempolet=own,
-        warnings=(*kubelet.warnings, *gate_warnings(gates)),
+        warnings=(*kubelet.warnings, *reserved_warnings(kubelet), *gate_warnings(gates)),
     )
 
 

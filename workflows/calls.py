@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from temporalio.common import RetryPolicy
 
-from proto.temporal import names, requests
+from proto.temporal import names, requests, resize
 from proto.temporal.pod import ProbeKind
+from proto.temporal.resources import RuntimeResources
 from workflows.decide.actions import Action
 
 ONCE: Final = RetryPolicy(maximum_attempts=1)
@@ -137,6 +138,18 @@ CALLS: Final[dict[type, Call]] = {
         timedelta(minutes=2),
         lambda _: "read the runtime",
         at_once=timedelta(seconds=1),  # an exit's next step then comes a workflow task and 20 ms sooner
+    ),
+    resize.UpdatePodSandboxResources: Call(
+        names.UPDATE_POD_SANDBOX_RESOURCES,
+        None,
+        timedelta(minutes=3),
+        lambda asked: f"resize: {'raise' if asked.growing else 'lower'} what the pod has",
+    ),
+    resize.UpdateContainerResources: Call(
+        names.UPDATE_CONTAINER_RESOURCES,
+        RuntimeResources,
+        timedelta(minutes=3),
+        lambda asked: f"resize {asked.name}",
     ),
 }
 

@@ -64,6 +64,16 @@ def cpu_shares(milli_cpu: int) -> int:
     return max(MIN_SHARES, min(milli_cpu * 1024 // 1000, MAX_SHARES))
 
 
+def milli_cpu_of_shares(shares: int) -> int:
+    """Turn CFS shares back into milli-CPU, rounded up; 0 for none (SharesToMilliCPU)."""
+    return -(-shares * 1000 // 1024) if shares >= MIN_SHARES else 0
+
+
+def milli_cpu_of_quota(quota: int, period: int) -> int:
+    """Turn microseconds of cpu time in each period back into milli-CPU; 0 for no limit (QuotaToMilliCPU)."""
+    return quota * 1000 // period if quota > 0 and period > 0 else 0
+
+
 def cpu_quota(milli_cpu: int, period: timedelta) -> int:
     """Turn milli-CPU into microseconds of cpu time in each period; 0 for no limit (MilliCPUToQuota)."""
     if milli_cpu == 0:

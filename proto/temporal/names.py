@@ -44,6 +44,8 @@ SHORTEN_STOP: Final = "ShortenStop"
 PROBE_CONTAINER: Final = "ProbeContainer"
 REMOVE_CONTAINER: Final = "RemoveContainer"
 READ_POD_RUNTIME: Final = "ReadPodRuntime"
+UPDATE_POD_SANDBOX_RESOURCES: Final = "UpdatePodSandboxResources"
+UPDATE_CONTAINER_RESOURCES: Final = "UpdateContainerResources"
 
 # search attributes: (name, kind)
 SEARCH_ATTRIBUTES: Final[tuple[tuple[str, str], ...]] = (

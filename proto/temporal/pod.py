@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from proto.temporal.resources import Allocatable, PendingResize, Resize, RuntimeResources
 from proto.temporal.wishes import Deletion, Eviction, GivenCondition, Shortening
 
 PodJson = dict[str, Any]
@@ -80,6 +81,8 @@ class NodeSettings:
     host_ips: tuple[str, ...] = ()
     container_stop_signals: bool = False
     """The feature gate ContainerStopSignals."""
+    allocatable: Allocatable | None = None
+    """None: not known, and every resize fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,8 @@ class ContainerFacts:
     pre_stop: HookOutcome | None = None
     pre_start: HookOutcome | None = None
     post_stop: HookOutcome | None = None
+    resources: RuntimeResources | None = None
+    """What the runtime said of the newest instance after its resize; None when it was never resized."""
 
 
 @dataclass(slots=True)
@@ -241,6 +246,9 @@ class Observed:
     """Such a hint came while the runtime was being read: what it says may be missing from the answer."""
     starts_in_doubt: bool = False
     """The pod is deleted, and a container may have come up of which we were not told; until the next re-read."""
+    resize: Resize | None = None
+    """None: every live container and the pod's cgroup have what the spec says."""
+    resize_pending: PendingResize | None = None
     condition_times: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     """Condition type -> (status, lastTransitionTime)."""
     given_conditions: dict[str, GivenCondition] = field(default_factory=dict)

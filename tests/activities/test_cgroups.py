@@ -169,6 +169,78 @@ def test_removal_says_what_the_kernel_still_holds(v1: Hierarchies) -> None:
     assert cgroups.remove_pod("u") == []
 
 
+MORE = PodResources(cpu_shares=1024, cpu_quota=100000, cpu_period=100000, memory_limit=128 * 1024 * 1024)
+MIXED = PodResources(cpu_shares=256, cpu_quota=200000, cpu_period=100000, memory_limit=32 * 1024 * 1024)
+FREE = PodResources(cpu_shares=512, cpu_quota=-1, cpu_period=100000)
+
+
+@pytest.mark.parametrize(
+    ("resources", "only_raise", "cpu_v1", "cpu_v2", "memory"),
+    [
+        pytest.param(MORE, True, ("1024", "100000"), ("39", "100000 100000"), 128, id="raised"),
+        pytest.param(MIXED, True, ("512", "200000"), ("20", "200000 100000"), 64, id="only-what-is-too-low-is-raised"),
+        pytest.param(MIXED, False, ("256", "200000"), ("10", "200000 100000"), 32, id="set"),
+        pytest.param(FREE, True, ("512", "-1"), ("20", "max 100000"), 64, id="no-limit-is-more-than-any"),
+    ],
+)
+def test_resize(
+    v1: Hierarchies,
+    v2: Hierarchies,
+    resources: PodResources,
+    only_raise: bool,
+    cpu_v1: tuple[str, str],
+    cpu_v2: tuple[str, str],
+    memory: int,
+) -> None:
+    """A pod's cgroup while it lives, on both versions; a second time changes nothing."""
+    pod, size = "kubepods/burstable/podu", str(memory * 1024 * 1024)
+    for hierarchies in (v1, v2):
+        cgroups = Cgroups("/", hierarchies=hierarchies)
+        cgroups.make_pod("u", QosClass.BURSTABLE, LIMITED)
+        for _ in range(2):
+            cgroups.resize_pod("u", QosClass.BURSTABLE, resources, only_raise=only_raise)
+    assert _written(v1.v1["cpu"] / pod) == {
+        "cpu.shares": cpu_v1[0],
+        "cpu.cfs_period_us": "100000",
+        "cpu.cfs_quota_us": cpu_v1[1],
+    }
+    assert _written(v1.v1["memory"] / pod) == {"memory.limit_in_bytes": size}
+    assert v2.v2 is not None
+    unified = _written(v2.v2 / pod)
+    assert (unified["cpu.weight"], unified["cpu.max"], unified["memory.max"]) == (*cpu_v2, size)
+    assert _burstable_shares(v1) == cpu_v1[0]
+
+
+def test_no_limit_is_lowered_while_a_pod_without_one_is_raised(v1: Hierarchies) -> None:
+    """What had no limit has more than any."""
+    cgroups = Cgroups("/", hierarchies=v1)
+    cgroups.make_pod("u", QosClass.BURSTABLE, FREE)
+    (v1.v1["memory"] / "kubepods/burstable/podu/memory.limit_in_bytes").write_text("9223372036854771712")
+    cgroups.resize_pod("u", QosClass.BURSTABLE, LIMITED, only_raise=True)
+    assert _written(v1.v1["cpu"] / "kubepods/burstable/podu")["cpu.cfs_quota_us"] == "-1"
+    (v1.v1["memory"] / "kubepods/burstable/podu/memory.usage_in_bytes").write_text("4096")
+    assert cgroups.pod_memory("u", QosClass.BURSTABLE) == (0, 4096)
+
+
+def test_what_a_pod_uses_on_v2(v2: Hierarchies) -> None:
+    """Its limit, none for `max`, and its usage in bytes."""
+    assert v2.v2 is not None
+    folder = v2.v2 / "kubepods/burstable/podu"
+    (folder / "memory.current").write_text("4096\n")
+    for limit, expected in (("max\n", 0), ("8192\n", 8192)):
+        (folder / "memory.max").write_text(limit)
+        assert Cgroups("/", hierarchies=v2).pod_memory("u", QosClass.BURSTABLE) == (expected, 4096)
+
+
+def test_a_node_without_a_memory_controller(tmp_path: Path) -> None:
+    """Its pods are resized in what there is."""
+    cgroups = Cgroups("/", hierarchies=Hierarchies(v2=None, v1={"cpu": tmp_path}))
+    cgroups.make_pod("u", QosClass.GUARANTEED, LIMITED)
+    cgroups.resize_pod("u", QosClass.GUARANTEED, MORE, only_raise=True)
+    assert _written(tmp_path / "kubepods/podu")["cpu.shares"] == "1024"
+    assert cgroups.pod_memory("u", QosClass.GUARANTEED) == (0, 0)
+
+
 def _burstable_shares(hierarchies: Hierarchies) -> str:
     return (hierarchies.v1["cpu"] / "kubepods/burstable/cpu.shares").read_text()
 

@@ -22,6 +22,7 @@ from proto.temporal.requests import (
     StartContainer,
     StopContainer,
 )
+from proto.temporal.resize import UpdateContainerResources
 from proto.temporal.signals import DeletionRequested, ProbeVerdict, RuntimeChanged
 from tests.decide.hook_watch import is_before_start, look_at_hooks, starts_under_way
 from tests.decide.runtime_model import Lasting, Refused, RuntimeModel
@@ -56,6 +57,8 @@ class DrivenPod:
         self.hints: list[RuntimeChanged | ProbeVerdict] = []
         self.sequence = 0
         self.lost_hints = False
+        self.unsized: set[str] = set()
+        """Containers that were there when a history was lost, which tells of no size."""
         self.born()
 
     def hears(self, signal: hints.Signal) -> None:
@@ -120,7 +123,9 @@ class DrivenPod:
         for action in plan.begin:
             assert key(action) not in self.under_way, "two actions of one key"
             if self.observed.lifecycle is not Lifecycle.SYNC:
-                begins = StartContainer | RunPodSandbox | ReadImages | PullImage | ProbeContainer
+                begins = (
+                    StartContainer | RunPodSandbox | ReadImages | PullImage | ProbeContainer | UpdateContainerResources
+                )
                 assert not isinstance(action, begins), "nothing begins in a pod that goes"
                 if isinstance(action, StopContainer | ShortenStop):
                     assert (action.asked_at, action.grace) in self.graces(), "a grace that somebody asked for"

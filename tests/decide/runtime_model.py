@@ -9,7 +9,7 @@ import itertools
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from proto.temporal.pod import ContainerState, Hook
+from proto.temporal.pod import ContainerState, Hook, PodJson
 from proto.temporal.requests import (
     HookEnded,
     ImagesPresent,
@@ -33,9 +33,14 @@ from proto.temporal.requests import (
     StopContainer,
     StopPodSandbox,
 )
+from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.resources import CgroupFigures, RuntimeResources
 from workflows.decide.actions import Action
+from workflows.decide.allocation import figures, grown
 from workflows.decide.fold import Answer
 from workflows.decide.hooks import FAILED_POST_START
+from workflows.decide.resources import compute
+from workflows.decide.restart import NEEDS_RESTART
 
 
 class Refused(Exception):
@@ -64,6 +69,10 @@ class RuntimeModel:
     """Those that are on the node."""
     succeeded: set[tuple[str, str]] = field(default_factory=set)
     """(sandbox, init container) that truly ended well."""
+    resources: dict[str, PodJson] = field(default_factory=dict)
+    """By container id: what it was given."""
+    cgroup: CgroupFigures | None = None
+    """What the pod's cgroup was set to."""
     came_up: set[tuple[str, str]] = field(default_factory=set)
     """(sandbox, container) that truly came up."""
     exit_codes: dict[str, int] = field(default_factory=dict)
@@ -125,6 +134,7 @@ class RuntimeModel:
                 return ImagesPresent({image: f"sha256:{image}" for image in images if image in self.images})
             case RunPodSandbox(attempt=attempt, containers=containers):
                 self.directories = self.directories or bool(containers)
+                self.cgroup = figures(action.sandbox_spec)
                 return self.run_sandbox(attempt)
             case StopPodSandbox(sandbox_id=sandbox_id):
                 self.stop_sandbox(sandbox_id)
@@ -143,6 +153,11 @@ class RuntimeModel:
                     raise Lasting
             case RemoveContainer(container_id=container_id):
                 self.containers.pop(container_id, None)
+            case UpdatePodSandboxResources(growing=growing):
+                given = figures(action.sandbox_spec)
+                self.cgroup = grown(self.cgroup, given) if growing and self.cgroup else given
+            case UpdateContainerResources():
+                return self.resize(action)
             case ReadPodRuntime():
                 self.forgotten = False
                 newest_first = sorted(self.containers.values(), key=lambda one: -one.attempt)
@@ -181,6 +196,7 @@ class RuntimeModel:
         own = [one for one in self.containers.values() if one.name == name]
         for one in own:
             if (one.attempt, one.sandbox_id) == (action.attempt, action.sandbox_id):
+                self.give(one, action.container.get("resources") or {})
                 return one
         if action.sandbox_id not in self.sandboxes or not self.sandboxes[action.sandbox_id].ready:
             raise Refused("the sandbox is not ready")
@@ -205,6 +221,7 @@ class RuntimeModel:
             started_at=self.now,
         )
         self.containers[made.container_id] = made
+        self.give(made, action.container.get("resources") or {})
         self.came_up.add((action.sandbox_id, name))
         if action.end_within and self.early_ends:
             self.end(made.container_id, self.early_ends.pop())
@@ -218,6 +235,21 @@ class RuntimeModel:
         if hook.hook is Hook.PRE_START:
             self.prepared.add((hook.sandbox_id, hook.name, hook.attempt))
         return HookEnded(succeeded=True)
+
+    def resize(self, action: UpdateContainerResources) -> RuntimeResources:
+        """Give a container other resources; one that is gone or has ended has no use for them."""
+        found = self.containers.get(action.container_id)
+        if found is None:
+            return RuntimeResources(gone=True)
+        self.give(found, action.container["resources"])
+        return RuntimeResources(cpu_shares=2)
+
+    def give(self, one: RuntimeContainer, resources: PodJson) -> None:
+        """Give a container its part of what the pod has, which is never less."""
+        whole = self.cgroup.memory_limit if self.cgroup else None
+        if one.state is not ContainerState.EXITED and not self.forgotten:
+            assert whole is None or compute(resources).memory_limit <= whole, "the pod has what its container gets"
+        self.resources[one.container_id] = resources
 
     def run_hook(self, container_id: str) -> HookEnded:
         """Run a hook, perhaps for the second time; one whose container does not run fails."""
@@ -239,10 +271,12 @@ class RuntimeModel:
     def is_turn_to_stop(self, action: StopContainer | ShortenStop, found: RuntimeContainer) -> bool:
         """Say whether nothing lives on that a sidecar is to outlive.
 
-        It is stopped alone when nobody knows its state, or when it has failed a probe or its postStart hook.
+        It is stopped alone when nobody knows its state, or when it has failed a probe or its postStart hook,
+        or when a resize has it start again.
         """
         failed = (f"Init container {found.name} failed", FAILED_POST_START)
-        alone = found.state is ContainerState.UNKNOWN or action.reason.startswith(failed)
+        resized = action.reason.endswith(NEEDS_RESTART)
+        alone = found.state is ContainerState.UNKNOWN or action.reason.startswith(failed) or resized
         if found.name not in self.sidecars or alone or self.forgotten:
             return True
         later = self.sidecars[self.sidecars.index(found.name) + 1 :]

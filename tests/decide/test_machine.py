@@ -22,6 +22,7 @@ from tests.decide.driven_pod import GATE, OWN_GRACE, DrivenPod
 from tests.decide.hook_watch import is_before_start
 from tests.decide.situations import IMAGE, pod
 from workflows.decide import hints
+from workflows.decide.allocation import figures
 from workflows.decide.containers import Standing, next_in_line, standing
 from workflows.decide.evictions import why_no_eviction
 from workflows.decide.explain import explanation
@@ -31,6 +32,7 @@ from workflows.decide.hooks import is_starting
 from workflows.decide.listing import without_ephemeral
 from workflows.decide.operator_stops import stops, why_no_stop
 from workflows.decide.own_hooks import any_pending
+from workflows.decide.resources import resources_by_name
 from workflows.decide.restart import failed_probe
 from workflows.decide.skips import waiting_backoffs
 from workflows.versions import BEHAVIOURS
@@ -57,6 +59,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         hooked=st.sampled_from([(), (), ("postStart",), ("preStop",), ("postStart", "preStop")]),
         own_hooks=st.sampled_from([(), (), ("preStart",), ("postStop",), ("preStart", "postStop")]),
         gated=st.booleans(),
+        restarts=st.booleans(),
     )
     def listed(
         self,
@@ -74,6 +77,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         hooked: tuple[str, ...],
         own_hooks: tuple[str, ...],
         gated: bool,
+        restarts: bool,
     ) -> None:
         """A source lists the pod."""
         first = [f"{kind}{number}" for number, kind in enumerate(init)]
@@ -92,6 +96,10 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         for one in (*source["spec"].get("initContainers", ()), *source["spec"]["containers"]) if own_hooks else ():
             wanted = {f"{hook}.tempolet.dev/{one['name']}": '{"tcpSocket": {"port": 80}}' for hook in own_hooks}
             source["metadata"].setdefault("annotations", {}).update(wanted)
+        for one in (*source["spec"].get("initContainers", ()), *source["spec"]["containers"]):
+            one["resources"] = {"requests": {"memory": "64Mi"}, "limits": {"memory": "128Mi"}}
+        for one in (*lasting, *source["spec"]["containers"]) if restarts and policy != "Never" else ():
+            one["resizePolicy"] = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
         source["spec"]["readinessGates"] = [{"conditionType": GATE}] * gated
         self.is_listed(source, tuple(name.removeprefix("+") for name in first), behaviour)
         if present:
@@ -257,6 +265,15 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         self.hears(PodListed("file", pod={"metadata": metadata, "spec": spec}, in_place=True))
 
     @precondition(lambda self: not self.over)
+    @rule(data=st.data(), limit=st.sampled_from(["64Mi", "96Mi", "256Mi"]))
+    def resized(self, data: st.DataObject, limit: str) -> None:
+        """The source lists the pod with another memory limit of one container."""
+        spec = copy.deepcopy(self.source["spec"])
+        one = self.pick(data, [*spec.get("initContainers", ()), *spec["containers"]])
+        one["resources"]["limits"]["memory"] = limit
+        self.hears(PodListed("file", pod={"metadata": self.source["metadata"], "spec": spec}, in_place=True))
+
+    @precondition(lambda self: not self.over)
     @rule()
     def operator_skips(self) -> None:
         """An operator ends every wait; what is foretold then is not written down."""
@@ -313,6 +330,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
     def history_is_lost(self) -> None:
         """Temporal has forgotten the pod; its source lists it, and the runtime still holds what it held."""
         self.runtime.forgotten = True
+        self.unsized = {*self.runtime.containers}
         self.born()
 
     @rule()
@@ -326,6 +344,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         if self.observed.lifecycle is Lifecycle.SYNC:
             assert self.runtime.ready()
             self.everyone_is_probed()
+            self.everyone_has_its_share()
             for one in next_in_line(self.situation()):
                 stands = standing(self.situation(), one)
                 assert one.name not in self.runtime.sidecars or stands is Standing.UP, f"{one.name} runs on"
@@ -350,6 +369,15 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
                 assert failed_probe(facts) is None
                 probed = one.liveness_probe or one.readiness_probe or one.startup_probe
                 assert bool(probed) == (f"probe/{one.name}" in self.under_way)
+
+    def everyone_has_its_share(self) -> None:
+        """Whatever runs has what its spec says, and so has the pod; how big what a lost history left is nobody asks."""
+        assert self.observed.resize is None
+        wanted = resources_by_name(self.source)
+        for one in self.runtime.live():
+            if one.container_id not in self.unsized and one.name in wanted:
+                assert self.runtime.resources[one.container_id] == wanted[one.name]
+        assert self.unsized or self.runtime.cgroup == figures(self.source)
 
     def teardown(self) -> None:
         """Whatever happened, a deleted pod goes and leaves nothing."""

@@ -24,6 +24,7 @@ def test_steps() -> None:
         "images",
         "sandbox record",
         "sandbox",
+        "resources",
         "containers",
         "probes",
         "tidy",

@@ -344,6 +344,38 @@ def own_hooks(node: TempoletNode) -> None:
     node.until(lambda: node.pod("pod") is None, "gone")
 
 
+def resize(node: TempoletNode) -> None:
+    """More cpu in place, less memory by a restart, then more cpu than the node has."""
+    policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+
+    def listed(generation: int, requested: str, cpu: str, memory: str) -> None:
+        manifest = pod_manifest("pod", terminationGracePeriodSeconds=1)
+        manifest["metadata"] |= {"uid": "uid-of-its-own", "generation": generation}
+        requests = {"cpu": requested, "memory": "8Mi"}
+        sized = {"requests": requests, "limits": {"cpu": cpu, "memory": memory}}
+        manifest["spec"]["containers"][0] |= {"resources": sized, "resizePolicy": policy}
+        node.apply(manifest)
+
+    def until(condition: str, generation: int, *, there: bool) -> None:
+        node.until_pod(
+            "pod",
+            lambda one: (
+                one.ready
+                and one.status["observedGeneration"] == generation
+                and there == any(condition == known["type"] for known in one.status["conditions"])
+            ),
+        )
+
+    listed(1, "50m", "200m", "64Mi")
+    node.until_running("pod")
+    listed(2, "50m", "400m", "64Mi")
+    until("PodResizeInProgress", 2, there=False)
+    listed(3, "50m", "400m", "32Mi")
+    until("PodResizeInProgress", 3, there=False)
+    listed(4, "900", "900", "32Mi")
+    until("PodResizePending", 4, there=True)
+
+
 LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "plain": plain,
     "three-init-containers": three_init_containers,
@@ -361,6 +393,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "skipped-backoff": skipped_backoff,
     "readiness-gate": readiness_gate,
     "ephemeral-container": ephemeral_container,
+    "resize": resize,
     "deadline": deadline,
     "evicted": evicted,
     "stop-shortened": stop_shortened,

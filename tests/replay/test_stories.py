@@ -118,6 +118,15 @@ SAID = {
         "sandbox stopped",
     ],
     "finished": ["container main ended: exit 0 Completed", "pod Succeeded"],
+    "resize": [
+        "manifest changed: resources of main from cpu 50m up to 200m, memory 8Mi up to 64Mi to cpu 50m up to 400m",
+        "the pod's cgroup raised before its containers are resized",
+        "container main resized in place: cpu 50m up to 400m, memory 8Mi up to 64Mi",
+        "manifest changed: resources of main",
+        "main stopped.*why: Container main resize requires restart",
+        "the pod's cgroup set to what its containers have now",
+        "what it has stays, for a resize is Infeasible: Node didn't have enough capacity: cpu, requested: 900000",
+    ],
 }
 
 

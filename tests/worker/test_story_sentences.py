@@ -9,12 +9,18 @@ import pytest
 
 from proto.temporal import names, requests
 from proto.temporal.pod import Hook, PodJson
+from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.resources import RuntimeResources
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.worker.story_recorder import LISTED, POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
 from worker.commands.sentences import ACTIVITIES, SIGNALS
 from workflows.calls import CALLS
 
 USR1 = requests.StartContainer(POD, "s1", 0, "sha256:1", {"name": "web", "lifecycle": {"stopSignal": "SIGUSR1"}}, {})
+
+
+SIZE = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}}
+RESIZE_WEB = UpdateContainerResources(POD, "web", "web-0", {"name": "web", "resources": SIZE}, {})
 
 
 def edited(**spec: Any) -> PodJson:
@@ -33,6 +39,34 @@ def recorded() -> Recorder:
 @pytest.mark.parametrize(
     ("name", "request_", "answer", "texts"),
     [
+        pytest.param(
+            names.UPDATE_POD_SANDBOX_RESOURCES,
+            UpdatePodSandboxResources(POD, "s1", {}, growing=True),
+            None,
+            ["the pod's cgroup raised before its containers are resized (1.00 s)"],
+            id="cgroup-raised",
+        ),
+        pytest.param(
+            names.UPDATE_POD_SANDBOX_RESOURCES,
+            UpdatePodSandboxResources(POD, "s1", {}, growing=False),
+            None,
+            ["the pod's cgroup set to what its containers have now (1.00 s)"],
+            id="cgroup-set",
+        ),
+        pytest.param(
+            names.UPDATE_CONTAINER_RESOURCES,
+            RESIZE_WEB,
+            RuntimeResources(cpu_shares=102),
+            ["container web resized in place: cpu 100m up to 200m, memory 64Mi (1.00 s)"],
+            id="container-resized",
+        ),
+        pytest.param(
+            names.UPDATE_CONTAINER_RESOURCES,
+            RESIZE_WEB,
+            RuntimeResources(gone=True),
+            ["container web was gone when it was to be resized"],
+            id="container-gone-before-its-resize",
+        ),
         pytest.param(
             names.START_CONTAINER, START_WEB, seen(attempt=2), ["container web started, restart 2 (1.00 s)"], id="again"
         ),

@@ -15,6 +15,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from proto.kubernetes.resources import NodeResources, container_resources
 from proto.temporal import names
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
@@ -41,6 +42,8 @@ from proto.temporal.requests import (
     StopContainer,
     StopPodSandbox,
 )
+from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.resources import RuntimeResources
 
 
 @dataclass
@@ -85,6 +88,8 @@ class ModelRuntime:
             self.probe_container,
             self.remove_container,
             self.read_pod_runtime,
+            self.update_pod_sandbox_resources,
+            self.update_container_resources,
         ]
 
     def named(self, name: str) -> list[Any]:
@@ -235,6 +240,20 @@ class ModelRuntime:
         """Forget it."""
         await self._called(names.REMOVE_CONTAINER, request)
         self.containers.pop(request.container_id, None)
+
+    @activity.defn(name=names.UPDATE_POD_SANDBOX_RESOURCES)
+    async def update_pod_sandbox_resources(self, request: UpdatePodSandboxResources) -> None:
+        """Take it."""
+        await self._called(names.UPDATE_POD_SANDBOX_RESOURCES, request)
+
+    @activity.defn(name=names.UPDATE_CONTAINER_RESOURCES)
+    async def update_container_resources(self, request: UpdateContainerResources) -> RuntimeResources:
+        """Take it, and say that the container has it."""
+        await self._called(names.UPDATE_CONTAINER_RESOURCES, request)
+        figures = container_resources(request.sandbox_spec, request.container, NodeResources(memory_capacity=2**34))
+        return RuntimeResources(
+            figures.cpu_shares, figures.cpu_quota, figures.cpu_period, figures.memory_limit_in_bytes
+        )
 
     @activity.defn(name=names.READ_POD_RUNTIME)
     async def read_pod_runtime(self, request: ReadPodRuntime) -> PodRuntime:

@@ -5,21 +5,20 @@ by type), a name for it when it fails, and what it says when it is done.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from proto.temporal import names, requests, signals
+from proto.temporal import names, requests, resize, signals
 from proto.temporal.pod import PodOutcome, PodStart
-from worker.commands import container_sentences
+from proto.temporal.resources import RuntimeResources
+from worker.commands import container_sentences, edit_sentences, resize_sentences
 from worker.commands.told import Done, Told, seconds
 from worker.commands.verdicts import said_verdict
-from workflows.decide.updates import Change, changes, needs_another_pod
 
-_FINISHED: Final = ("Succeeded", "Failed")
 _IDENTITY: Final = 12  # characters of an id that tell it from others, as crictl shows it
 
 
@@ -111,32 +110,12 @@ def _changed(_: Told, __: signals.RuntimeChanged) -> Iterator[str]:
     yield from ()  # a hint: the look at the runtime that follows tells what it was
 
 
-def _listed(told: Told, signal: signals.PodListed) -> Iterator[str]:
-    if told.deletion:
-        yield f"listed again by {signal.source}"
-    elif signal.pod is not None and told.pod and (found := changes(told.pod, signal.pod)):
-        yield f"manifest changed: {', '.join(one.words for one in found)}{_what_becomes(told, signal, found)}"
-    # else it is the start itself, or a poller that began anew
-
-
-def _what_becomes(told: Told, signal: signals.PodListed, found: Sequence[Change]) -> str:
-    """Say what an edit does that is not simply taken over."""
-    if not signal.in_place:
-        return "; the pod is replaced"
-    if why := needs_another_pod(found):
-        return f"; the pod is replaced, for {why} can't be changed in place"
-    if told.phase in _FINISHED:
-        return "; a pod that has finished takes nothing over"
-    told.pod = signal.pod or told.pod
-    return ""
-
-
 def _verdict(_: Told, signal: signals.ProbeVerdict) -> Iterator[str]:
     yield said_verdict(signal)
 
 
 SIGNALS: Final[Mapping[str, SignalRow]] = {
-    names.POD_LISTED: SignalRow(signals.PodListed, _listed),
+    names.POD_LISTED: SignalRow(signals.PodListed, edit_sentences.listed),
     names.DELETION_REQUESTED: SignalRow(signals.DeletionRequested, _deletion),
     names.RUNTIME_CHANGED: SignalRow(signals.RuntimeChanged, _changed),
     names.PROBE_VERDICT: SignalRow(signals.ProbeVerdict, _verdict),
@@ -268,5 +247,14 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
     ),
     names.READ_POD_RUNTIME: ActivityRow(
         requests.ReadPodRuntime, requests.PodRuntime, lambda _: "reading the runtime", _runtime_read
+    ),
+    names.UPDATE_POD_SANDBOX_RESOURCES: ActivityRow(
+        resize.UpdatePodSandboxResources, None, lambda _: "resizing the pod's cgroup", resize_sentences.cgroup_resized
+    ),
+    names.UPDATE_CONTAINER_RESOURCES: ActivityRow(
+        resize.UpdateContainerResources,
+        RuntimeResources,
+        lambda asked: f"resizing container {asked.name}",
+        resize_sentences.container_resized,
     ),
 }

@@ -8,7 +8,8 @@ from activities.clients.observe import CallObserver
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.image_pulls import ImagePulls
-from activities.node_services import ActivitySettings, NodeServices, memory_capacity
+from activities.node_capacity import memory_capacity
+from activities.node_services import ActivitySettings, NodeServices
 from proto.kubernetes.resources import NodeResources
 from worker.config import NodeConfig
 

@@ -39,6 +39,7 @@ from worker.poller.sources import ManifestSource
 from worker.poller.static_pod import Refused, StaticPod
 from worker.service import Service
 from worker.settings.feature_gates import STOP_SIGNALS_GATE
+from worker.settings.reserved import allocatable
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
 
@@ -111,6 +112,7 @@ class Poller:
             max_container_restart_period=config.max_container_restart_period,
             host_ips=config.node_ips or default_addresses(),
             container_stop_signals=config.feature_gates.enabled(STOP_SIGNALS_GATE),
+            allocatable=allocatable(config.reserved),
         )
         self._lister = PodLister(self._workflows, node, settings, self._book.set_start)
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)

@@ -35,6 +35,8 @@ ACTED_ON: Final = frozenset(
         "clusterDomain",
         "resolvConf",
         "podPidsLimit",
+        "kubeReserved",
+        "systemReserved",
         "cpuCFSQuota",
         "cpuCFSQuotaPeriod",
         "seccompDefault",

@@ -26,6 +26,7 @@ from proto.temporal.requests import (
     StopContainer,
     StopPodSandbox,
 )
+from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 
 Action = (
     MakePodDirectories
@@ -43,11 +44,17 @@ Action = (
     | ProbeContainer
     | RemoveContainer
     | ReadPodRuntime
+    | UpdatePodSandboxResources
+    | UpdateContainerResources
 )
 
 
 LONGEST_IMAGE: Final = 800
 """Bytes of an image in a key. Temporal takes ids of 1,000; a longer one fails the workflow task for ever."""
+
+
+RESOURCES_KEY: Final = "resources"
+"""What resizing a pod's cgroup is about, and before a slash its containers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +115,17 @@ def key(action: Action) -> str:  # noqa: C901, PLR0912 - a table, one row a kind
             return f"remove-container/{container_id}"
         case ReadPodRuntime():
             return "runtime"
+        case UpdatePodSandboxResources():
+            return RESOURCES_KEY
+        case UpdateContainerResources(name=name):
+            return f"{RESOURCES_KEY}/{name}"
 
 
 def holds_reread(action: Action) -> bool:
     """Say whether a re-read of the runtime waits for it: it changes what that would see, or reads at once itself."""
     waits_long = (PullImage, MakePodDirectories, AwaitPredecessor, ProbeContainer, RunHook)
-    return not isinstance(action, (ReadPodRuntime, *waits_long))
+    unseen = (UpdatePodSandboxResources, UpdateContainerResources)
+    return not isinstance(action, (ReadPodRuntime, *waits_long, *unseen))
 
 
 def is_endless(action: Action) -> bool:

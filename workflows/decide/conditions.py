@@ -5,7 +5,7 @@ the same time again.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -14,8 +14,9 @@ from kubernetes.client.models.v1_pod_condition import V1PodCondition
 
 from proto.temporal.pod import ContainerState, Observed
 from workflows.decide import gates
+from workflows.decide.actions import RESOURCES_KEY
 from workflows.decide.init_containers import is_sidecar
-from workflows.decide.phase import Phase
+from workflows.decide.phase import TERMINAL, Phase
 from workflows.decide.restart_all import sources
 from workflows.decide.situation import Situation
 
@@ -37,6 +38,8 @@ class Verdict:
     holds: bool
     reason: str | None = None
     message: str | None = None
+    generation: int | None = None
+    """The metadata.generation that it is about, where that need not be the present one."""
 
 
 def conditions(
@@ -46,7 +49,7 @@ def conditions(
     own = [
         V1PodCondition(
             type=name,
-            observed_generation=situation.generation,
+            observed_generation=verdict.generation or situation.generation,
             status=truth(verdict.holds),
             reason=verdict.reason,
             message=verdict.message,
@@ -77,6 +80,23 @@ def verdicts(
     yield "PodScheduled", Verdict(holds=True)
     if situation.restart_all:
         yield "AllContainersRestarting", all_restarting(situation, phase)
+    if phase not in TERMINAL:
+        yield from resizing(situation)
+
+
+def resizing(situation: Situation) -> Iterator[tuple[str, Verdict]]:
+    """Say what a resize waits for, and that one is under way (pkg/kubelet/status/status_manager.go podResizeConditions)."""
+    observed = situation.observed
+    if pending := observed.resize_pending:
+        yield (
+            "PodResizePending",
+            Verdict(holds=True, reason=pending.reason, message=pending.message, generation=pending.generation),
+        )
+    if resize := observed.resize:
+        failures = [failure for key, failure in observed.failures.items() if key.startswith(RESOURCES_KEY)]
+        error = max(failures, key=lambda one: one.at, default=None)
+        verdict = Verdict(holds=True, generation=resize.generation)
+        yield "PodResizeInProgress", replace(verdict, reason="Error", message=error.message) if error else verdict
 
 
 def all_restarting(situation: Situation, phase: Phase) -> Verdict:

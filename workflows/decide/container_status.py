@@ -21,6 +21,7 @@ from workflows.decide.instances import UNKNOWN_EXIT, UNKNOWN_MESSAGE, UNKNOWN_RE
 from workflows.decide.messages import shown
 from workflows.decide.readiness import is_ready, is_started
 from workflows.decide.restart_all import RESTARTING, sources
+from workflows.decide.shown_resources import shown_resources
 from workflows.decide.situation import Situation
 from workflows.decide.targets import lacks_target
 
@@ -49,6 +50,8 @@ def container_status(situation: Situation, container: V1Container) -> V1Containe
         state=state,
         last_state=last,
         stop_signal=stop_signal(situation, facts),
+        allocated_resources=container.resources.requests if facts.container_id and container.resources else None,
+        resources=shown_resources(situation, container, facts),
     )
 
 

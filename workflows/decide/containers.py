@@ -17,6 +17,7 @@ from proto.temporal.pod import ContainerFacts, ContainerState
 from proto.temporal.requests import RemoveContainer, RemovePodSandbox, RunHook, StartContainer, StopContainer
 from workflows.decide import hooks, own_hooks
 from workflows.decide.actions import Action, Wake, container_key
+from workflows.decide.allocation import must_grow
 from workflows.decide.backoff import starts_at
 from workflows.decide.grace import pod_grace
 from workflows.decide.init_containers import ends_by_itself, init_failed, is_init, is_sidecar, policy_of, was_passed
@@ -138,10 +139,13 @@ def next_in_line(situation: Situation) -> list[V1Container]:
 
 
 def start_containers(situation: Situation) -> Iterator[Action | Wake]:
-    """Start what is due, one at a time and in the spec's order, as the kubelet does; what is lost is stopped first."""
+    """Start what is due, one at a time and in the spec's order, as the kubelet does; what is lost is stopped first.
+
+    While the pod's cgroup is to grow nothing starts: a container that got more than the pod has would not come up.
+    """
     if not situation.sandbox_id or not situation.observed.directories or is_through(situation):
         return
-    if any(standing(situation, one) is Standing.LOST for one in situation.everyone):
+    if must_grow(situation) or any(standing(situation, one) is Standing.LOST for one in situation.everyone):
         return
     yield from own_hooks.after_ends(situation)
     if asked_by := sources(situation):

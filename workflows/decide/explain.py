@@ -15,6 +15,7 @@ from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import ContainerState, Exit, Lifecycle
 from proto.temporal.requests import PullImage, ReadPodRuntime, RunPodSandbox, StartContainer, StopContainer
 from workflows.decide.actions import Action, Wake, container_key, holds_reread, is_endless
+from workflows.decide.allocation import must_grow
 from workflows.decide.backoff import starts_at, will_earn
 from workflows.decide.containers import Standing, next_in_line, standing
 from workflows.decide.forecast import AfterEnd, if_all_goes_well, if_it_ended
@@ -136,6 +137,9 @@ def held(situation: Situation, say: Say) -> Iterator[Sentence]:
     for container in situation.everyone:
         if reason := holds_back(situation, container, say):
             reasons.setdefault(reason, []).append(container.name)
+    if pending := situation.observed.resize_pending:
+        text = f"the resize that its source asks for is {pending.reason}: {pending.message}"
+        yield Sentence(SentenceKind.HELD, text)
     yield from (
         Sentence(SentenceKind.HELD, text) for one in situation.everyone if (text := unready_words(situation, one))
     )
@@ -168,6 +172,8 @@ def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
         return "the sandbox, which " + ("is being made" if being_made(situation) else "is not ready")
     if not situation.observed.directories:
         return "the pod's directories"
+    if must_grow(situation):
+        return "the pod's cgroup, which is to be raised first"
     line = [one.name for one in next_in_line(situation)]
     if container.name not in line and container.name not in situation.ephemeral_names:
         return f"init container {line[-1]}"

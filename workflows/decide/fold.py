@@ -36,14 +36,17 @@ from proto.temporal.requests import (
     StopContainer,
     StopPodSandbox,
 )
-from workflows.decide import backoff
+from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.resources import RuntimeResources
+from workflows.decide import allocation, backoff
 from workflows.decide.actions import Action, image_key, is_endless, key
 from workflows.decide.instances import container_stopped, forget_image, hook_ended, instance_started
 from workflows.decide.reread import runtime_read
+from workflows.decide.resize import cgroup_updated, container_updated
 from workflows.decide.restart_all import removed
 from workflows.decide.situation import Situation, image_asked
 
-Answer = PodSandbox | ImagesPresent | PulledImage | RuntimeContainer | HookEnded | PodRuntime | None
+Answer = PodSandbox | ImagesPresent | PulledImage | RuntimeContainer | HookEnded | PodRuntime | RuntimeResources | None
 
 
 def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa: C901, PLR0912 - a table, one row a kind
@@ -62,12 +65,14 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
             observed.images[image_key(image, policy)] = ImageFacts(image_ref=image_ref, pulled=True)
         case RunPodSandbox(), PodSandbox() as made:
             sandbox_made(observed, action, made)
+            allocation.cgroup_given(situation, action.sandbox_spec)
         case StopPodSandbox(sandbox_id=sandbox_id), _:
             sandbox_stopped(observed, sandbox_id)
         case RemovePodSandbox(sandbox_id=sandbox_id), _:
             sandbox_removed(observed, sandbox_id)
         case StartContainer(), RuntimeContainer() as seen:
             instance_started(situation, action, seen)
+            allocation.container_given(situation, seen.name, action.container.get("resources") or {})
         case RunHook(), HookEnded() as how:
             hook_ended(situation, action, how)
         case StopContainer(name=name, reason=reason) | ShortenStop(name=name, reason=reason), _:
@@ -80,6 +85,11 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
             observed.cleaned = True
         case ReadPodRuntime(), PodRuntime() as seen_all:
             runtime_read(situation, seen_all)
+        case UpdatePodSandboxResources(), _:
+            cgroup_updated(situation, action)
+        case UpdateContainerResources(), RuntimeResources() as given:
+            container_updated(situation, action, given)
+    allocation.settle(situation)
 
 
 def fold_failure(situation: Situation, action: Action, reason: str, message: str) -> None:
@@ -108,6 +118,10 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             hook_ended(situation, action, HookEnded(succeeded=False, message=f"{reason}: {message}"))
         case RemovePodDirectories():
             observed.runtime_stale = True
+        case UpdatePodSandboxResources(sandbox_spec=spec):
+            allocation.cgroup_in_doubt(situation, spec)
+        case UpdateContainerResources(name=name):
+            allocation.container_in_doubt(situation, name)
     if observed.lifecycle is not Lifecycle.SYNC and not is_endless(action):
         # what was half made when the pod was deleted must be found before it can be undone
         observed.runtime_stale = True

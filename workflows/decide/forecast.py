@@ -36,6 +36,8 @@ from proto.temporal.requests import (
     StopContainer,
     StopPodSandbox,
 )
+from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.resources import RuntimeResources
 from workflows.decide import lifecycle
 from workflows.decide.actions import Action, key
 from workflows.decide.backoff import starts_at
@@ -98,7 +100,8 @@ def gone_well(ahead: Situation) -> Situation:
     still: dict[str, Action] = {}
     for name, action in ahead.busy.items():
         if told := foretell(ahead, action):
-            fold(ahead, action, told.answer)
+            others = {other: one for other, one in ahead.busy.items() if other != name}
+            fold(replace(ahead, busy=others), action, told.answer)
         else:
             still[name] = action
     ahead = replace(ahead, busy=still)
@@ -107,7 +110,7 @@ def gone_well(ahead: Situation) -> Situation:
     return ahead
 
 
-def foretell(ahead: Situation, action: Action) -> Foretold | None:
+def foretell(ahead: Situation, action: Action) -> Foretold | None:  # noqa: C901 - a table, one row a kind
     """Write the answer of an action that goes well, if all that matters of it is known; what a re-read finds is not."""
     match action:
         case RunPodSandbox(attempt=attempt):
@@ -124,8 +127,10 @@ def foretell(ahead: Situation, action: Action) -> Foretold | None:
             return Foretold(ended(ahead, name, container_id, TERMINATED_BY_SIGTERM))
         case AwaitPredecessor() | MakePodDirectories() | StopPodSandbox():
             return Foretold(None)
-        case RemoveContainer() | RemovePodSandbox() | RemovePodDirectories():
+        case RemoveContainer() | RemovePodSandbox() | RemovePodDirectories() | UpdatePodSandboxResources():
             return Foretold(None)
+        case UpdateContainerResources():
+            return Foretold(RuntimeResources())
         case ReadPodRuntime() | ProbeContainer():
             return None
 

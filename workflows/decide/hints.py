@@ -6,6 +6,7 @@ from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
 from proto.temporal.wishes import Deletion
 from workflows.decide import ephemeral
+from workflows.decide.allocation import allocate
 from workflows.decide.evictions import evict
 from workflows.decide.gates import set_condition
 from workflows.decide.grace import Grace, asked_by, pod_grace
@@ -81,7 +82,12 @@ def hear_listing(situation: Situation, signal: PodListed) -> PodJson | None:
         request_deletion(situation, DeletionRequested("file", "ManifestReplaced", why_replaced(situation, signal)))
     observed.listed_again = observed.deletion is not None
     observed.listed_pod = pod if observed.listed_again else None
-    return taken_over(situation.source, pod) if pod is not None and outcome is Outcome.IN_PLACE else None
+    if pod is None:
+        return None
+    if outcome is not Outcome.IN_PLACE:
+        observed.resize_pending = None  # nothing of what the source asks for is refused any more
+        return None
+    return allocate(situation, taken_over(situation.source, pod))
 
 
 def outcome_of(situation: Situation, signal: PodListed) -> Outcome:

@@ -47,6 +47,7 @@ def new_instance(situation: Situation, facts: ContainerFacts, seen: RuntimeConta
     facts.exit, facts.state, facts.stop_reason = None, None, ""
     facts.skipped_at, facts.probes = None, {}
     facts.post_start = facts.pre_stop = None
+    facts.resources = None
     facts.created_at = facts.started_at = None
     facts.stop_signal = ""
     facts.failure_reason = facts.failure_message = ""

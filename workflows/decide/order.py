@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from workflows.decide.actions import Action, Wake
+from workflows.decide.actions import RESOURCES_KEY, Action, Wake
 from workflows.decide.containers import start_containers, tidy
 from workflows.decide.images import pull_images
 from workflows.decide.probes import probe_containers
+from workflows.decide.resize import resize_pod
 from workflows.decide.sandbox import make_directories, run_sandbox
 from workflows.decide.situation import Situation
 from workflows.decide.termination import remove_directories, remove_sandboxes, stop_containers, stop_sandbox
@@ -40,6 +41,7 @@ ORDER: Final = (
     Step("images", pull_images, nothing, ("images", "image/")),
     Step("sandbox record", nothing, remove_sandboxes, ("remove-sandbox/",)),
     Step("sandbox", run_sandbox, stop_sandbox, ("sandbox",)),
+    Step("resources", resize_pod, nothing, (RESOURCES_KEY,)),
     Step("containers", start_containers, stop_containers, ("container/", "hook/")),
     Step("probes", probe_containers, nothing, ()),  # they end with their containers, so nothing waits for them
     Step("tidy", tidy, nothing, ("remove-container/",)),

@@ -5,13 +5,16 @@ restartable init container (a sidecar) is asked elsewhere: it starts again for a
 """
 
 from enum import StrEnum
-from typing import assert_never
+from typing import Final, assert_never
 
 from kubernetes.client.models.v1_container import V1Container
 from kubernetes.client.models.v1_container_restart_rule import V1ContainerRestartRule
 from kubernetes.client.models.v1_container_restart_rule_on_exit_codes import V1ContainerRestartRuleOnExitCodes
 
 from proto.temporal.pod import ContainerFacts, ProbeKind
+
+NEEDS_RESTART: Final = "resize requires restart"
+"""How the reason ends for which a resize stops a container (kuberuntime_manager.go computePodResizeAction)."""
 
 
 class RestartPolicy(StrEnum):
@@ -71,8 +74,10 @@ def comes_back(
 ) -> bool:
     """Say whether a regular container that has ended starts again: after a failed probe whatever its exit code.
 
-    The exit code is that of the newest instance unless another one is given. Rules are not asked about a failed probe.
+    One that was stopped for a resize always does. The exit code is that of the newest instance unless another one is given. Rules are not asked about a failed probe.
     """
+    if facts.exit is not None and facts.stop_reason.endswith(NEEDS_RESTART):
+        return True
     if failed_probe(facts) is not None and policy_for(container, pods) is not RestartPolicy.NEVER:
         return True
     code = exit_code if exit_code is not None else facts.exit.exit_code if facts.exit else None

@@ -86,6 +86,11 @@ def own_part(pod: PodJson, name: str) -> PodJson:
     raise KeyError(f"the pod has no container {name!r}")
 
 
+def resources_slice(pod: PodJson, name: str) -> PodJson:
+    """Cut what giving a container its resources needs; raises KeyError for a name the pod does not have."""
+    return {"name": name, "resources": own_part(pod, name).get("resources") or {}}
+
+
 def probe_slice(pod: PodJson, name: str) -> PodJson:
     """Cut what probing a container needs; raises KeyError for a name the pod does not have."""
     container = container_slice(pod, name)

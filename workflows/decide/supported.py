@@ -117,6 +117,8 @@ RESOURCES: Final[Fields] = {
     "claims": only_empty(Kind.OBJECTS),
 }
 
+RESIZE_POLICY: Final[Fields] = {"resourceName": runs(Kind.STRING), "restartPolicy": runs(Kind.STRING)}
+
 EXEC_ACTION: Final[Fields] = {"command": runs(Kind.STRINGS)}
 HTTP_HEADER: Final[Fields] = {"name": runs(Kind.STRING), "value": runs(Kind.STRING)}
 HTTP_GET_ACTION: Final[Fields] = {
@@ -195,7 +197,7 @@ CONTAINER: Final[Fields] = {
     "envFrom": only_empty(Kind.OBJECTS),
     "ports": runs(Kind.OBJECTS, CONTAINER_PORT),
     "resources": runs(Kind.OBJECT, RESOURCES),
-    "resizePolicy": only_empty(Kind.OBJECTS),
+    "resizePolicy": runs(Kind.OBJECTS, RESIZE_POLICY),
     "restartPolicy": runs(Kind.STRING),
     "restartPolicyRules": runs(Kind.OBJECTS, RESTART_RULE),
     "volumeMounts": only_empty(Kind.OBJECTS),

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from proto.temporal.pod import Lifecycle, Observed, PodJson
 from workflows.decide.listing import SEEN_ANNOTATION, lasting
+from workflows.decide.resources import resources_by_name, said_resources
+from workflows.decide.validation.resize import validate_resize
 
 Fields = Mapping[str, Any]
 Rule = Callable[[Fields, Fields], bool]
@@ -79,6 +81,7 @@ SPEC: Final[Mapping[str, Rule]] = {
 CONTAINER: Final[Mapping[str, Rule]] = {}
 CONTAINERS: Final = ("initContainers", "containers")
 EPHEMERAL: Final = "ephemeralContainers"
+RESOURCES: Final = "resources"
 NO_NEWS: Final = ("generation",)
 """What is taken over with other changes and is none of its own (pkg/kubelet/config/config.go podsDifferSemantically)."""
 
@@ -91,6 +94,7 @@ def changes(old: PodJson, new: PodJson) -> list[Change]:
     found += changed_fields(before_spec, after_spec, SPEC, but=(*CONTAINERS, EPHEMERAL))
     for kind in CONTAINERS:
         found += changed_containers(before_spec.get(kind) or (), after_spec.get(kind) or (), kind)
+    found += resized(old, new)
     found += (
         Change(f"ephemeral container {one['name']} added", in_place=True) for one in added(before_spec, after_spec)
     )
@@ -124,7 +128,28 @@ def changed_containers(old: Sequence[Fields], new: Sequence[Fields], kind: str) 
         yield Change(f"the names or order of {kind}", in_place=False)
         return
     for before, after in zip(old, new, strict=True):
-        yield from changed_fields(before, after, CONTAINER, of=f" of {after['name']}")
+        yield from changed_fields(before, after, CONTAINER, but=(RESOURCES,), of=f" of {after['name']}")
+
+
+def names_of(pod: PodJson) -> list[list[str]]:
+    """Name the containers, kind by kind."""
+    return [[one["name"] for one in pod["spec"].get(kind) or ()] for kind in CONTAINERS]
+
+
+def resized(old: PodJson, new: PodJson) -> Iterator[Change]:
+    """Name the containers whose resources change; a resize that breaks a rule is none, and its faults stand with the first."""
+    if names_of(old) != names_of(new):
+        return
+    before, after = resources_by_name(old), resources_by_name(new)
+    names = [name for name in after if before[name] != after[name]]
+    if not names:
+        return
+    faults = validate_resize(new, old)
+    why = f" ({'; '.join(faults)})" if faults else ""
+    for name in names:
+        words = f"{RESOURCES} of {name} from {said_resources(before[name])} to {said_resources(after[name])}{why}"
+        yield Change(words, in_place=not faults)
+        why = ""
 
 
 def said(before: Any, after: Any) -> str:

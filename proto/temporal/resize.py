@@ -1,0 +1,30 @@
+"""What the activities of an in-place resize are asked: the CRI's two updates, each with the narrowest slice of the pod."""
+
+from dataclasses import dataclass
+
+from proto.temporal.pod import PodJson, PodKey
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePodSandboxResources:
+    """Set the pod's cgroup to what its spec gives now."""
+
+    pod: PodKey
+    sandbox_id: str
+    sandbox_spec: PodJson
+    """As in RunPodSandbox."""
+    growing: bool
+    """Only raise what is too low: its containers have not been given less yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateContainerResources:
+    """Give a running container the resources that its spec has now; answers what it has then, as RuntimeResources."""
+
+    pod: PodKey
+    name: str
+    container_id: str
+    container: PodJson
+    """Of this container's part of the spec: name and resources."""
+    sandbox_spec: PodJson
+    """As in RunPodSandbox."""

@@ -1,0 +1,36 @@
+"""What the kernel says of a pod's cgroups: the pod's own, and each container's below it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from activities.cgroups import Hierarchies
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Shares or weight, microseconds of each period (-1: no limit), bytes (0: no limit)."""
+
+    shares: int
+    quota: int
+    memory: int
+
+
+def limits(cgroup: str) -> Limits:
+    """Read a cgroup's limits by its name, as the runtime takes it; raises FileNotFoundError."""
+    places = Hierarchies.of_this_node()
+    if places.v2:
+        folder = places.v2 / cgroup.lstrip("/")
+        quota, memory = _read(folder, "cpu.max").split()[0], _read(folder, "memory.max")
+        shares = int(_read(folder, "cpu.weight"))
+        return Limits(shares, -1 if quota == "max" else int(quota), 0 if memory == "max" else int(memory))
+    cpu, memory_folder = (places.v1[name] / cgroup.lstrip("/") for name in ("cpu", "memory"))
+    memory_limit = int(_read(memory_folder, "memory.limit_in_bytes"))
+    return Limits(
+        int(_read(cpu, "cpu.shares")),
+        int(_read(cpu, "cpu.cfs_quota_us")),
+        0 if memory_limit >= 2**62 else memory_limit,
+    )
+
+
+def _read(folder: Path, name: str) -> str:
+    return (folder / name).read_text().strip()

@@ -1,0 +1,33 @@
+"""What a pod's story says of a listing: that it comes again, or what an edit of the manifest changes, and how."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from proto.temporal.signals import PodListed
+from worker.commands.told import Told
+from workflows.decide.resources import INFEASIBLE, granted
+from workflows.decide.updates import Change, changes, needs_another_pod
+
+_FINISHED: Final = ("Succeeded", "Failed")
+
+
+def listed(told: Told, signal: PodListed) -> Iterator[str]:
+    """Say what a listing changes: nothing when it is the start itself, or of a poller that began anew."""
+    if told.deletion:
+        yield f"listed again by {signal.source}"
+    elif signal.pod is not None and told.pod and (found := changes(told.pod, signal.pod)):
+        yield f"manifest changed: {', '.join(one.words for one in found)}{what_becomes(told, signal, found)}"
+
+
+def what_becomes(told: Told, signal: PodListed, found: Sequence[Change]) -> str:
+    """Say what an edit does that is not simply taken over."""
+    if not signal.in_place:
+        return "; the pod is replaced"
+    if why := needs_another_pod(found):
+        return f"; the pod is replaced, for {why} can't be changed in place"
+    if told.phase in _FINISHED:
+        return "; a pod that has finished takes nothing over"
+    if signal.pod is None:
+        return ""
+    told.pod, refused = granted(told.pod, signal.pod, told.settings.allocatable)
+    return f"; what it has stays, for a resize is {INFEASIBLE}: {refused}" if refused else ""

@@ -1,0 +1,68 @@
+"""What KubeletConfiguration keeps back from pods: kubeReserved and systemReserved, of cpu and memory.
+
+Asked by `config` and `kubelet_validation`. What is left of the machine is what a resize may ask for
+(pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableReservation); evictionHard is not acted on yet, so it keeps
+nothing back, and no cgroup enforces the sum.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from activities.node_capacity import cpu_capacity, memory_capacity
+from proto.kubernetes.quantity import ZERO, Quantity, QuantityError, parse_quantity
+from proto.temporal.resources import Allocatable
+from worker.settings.kubelet_configuration import KubeletConfiguration
+
+KEYS: Final = ("kubeReserved", "systemReserved")
+_ALL: Final = ("cpu", "memory", "ephemeral-storage", "pid")
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Cpu in thousandths, memory in bytes."""
+
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+
+
+NOTHING_RESERVED: Final = Reserved()
+
+
+def reserved(kubelet: KubeletConfiguration) -> Reserved:
+    """Sum up what is kept back."""
+    cpu = sum((_amount(kubelet, key, "cpu").milli for key in KEYS), 0)
+    memory = sum((_amount(kubelet, key, "memory").value for key in KEYS), 0)
+    return Reserved(cpu, memory)
+
+
+def allocatable(kept: Reserved) -> Allocatable:
+    """Say what of this machine is left for pods."""
+    return Allocatable(max(0, cpu_capacity() - kept.cpu_milli), max(0, memory_capacity() - kept.memory_bytes))
+
+
+def reserved_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
+    """Name the amounts that are none, are negative, or are of something that can't be kept back."""
+    for key in KEYS:
+        for name, amount in (kubelet[key] or {}).items():
+            if name not in _ALL:
+                yield f"{key}: {name!r}, but it is {', '.join(_ALL)}"
+                continue
+            try:
+                negative = parse_quantity(amount) < ZERO
+            except QuantityError as error:
+                yield f"{key}: {name}: {amount!r}: {error}"
+                continue
+            if negative:
+                yield f"{key}: {name}: {amount}, but it must not be negative"
+
+
+def reserved_warnings(kubelet: KubeletConfiguration) -> Iterator[str]:
+    """Tell how far a reservation is obeyed."""
+    for key in KEYS:
+        if kubelet[key]:
+            yield f"{key}: no pod is resized to more cpu or memory than it leaves; tempolet does not enforce it otherwise yet"
+
+
+def _amount(kubelet: KubeletConfiguration, key: str, name: str) -> Quantity:
+    return parse_quantity((kubelet[key] or {}).get(name, "0"))
