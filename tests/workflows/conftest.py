@@ -81,12 +81,21 @@ class Node:
         return await self.client.start_workflow(
             PodWorkflow.run,
             PodStart(self.name, pod, path="web.yaml", behaviour=CURRENT, settings=settings),
-            id=str(names.PodWorkflowId(self.name, meta["namespace"], meta["name"], meta["uid"])),
+            id=self.workflow_id(pod),
             task_queue=names.node_task_queue(self.name),
             search_attributes=TypedSearchAttributes(attributes),
             start_signal=names.POD_LISTED,
             start_signal_args=[PodListed("file")],
         )
+
+    def workflow_id(self, pod: PodJson) -> str:
+        """Name a pod's workflow."""
+        meta = pod["metadata"]
+        return str(names.PodWorkflowId(self.name, meta["namespace"], meta["name"], meta["uid"]))
+
+    def newest(self, pod: PodJson) -> WorkflowHandle[Any, Any]:
+        """Give a handle on whatever run of a pod's workflow is the newest."""
+        return self.client.get_workflow_handle(self.workflow_id(pod))
 
     async def until(self, pod: PodJson, holds: Callable[[PodSnapshot], bool]) -> PodSnapshot:
         """Wait until the pod's snapshot is as asked."""

@@ -1,15 +1,13 @@
 """Does PodWorkflow lead a pod through each kind of life, and leave nothing behind?"""
 
 import asyncio
-from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
-from proto.temporal.pod import ContainerState, PodJson
+from proto.temporal.pod import ContainerState
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.workflows.conftest import Node, container, pod_json
 
@@ -209,7 +207,7 @@ async def test_a_pod_listed_again_while_it_goes_comes_back(node: Node) -> None:
     await node.until(pod, lambda one: one.ready and not one.deleting)
     assert len(node.runtime.named(names.RUN_POD_SANDBOX)) == 2
     del node.runtime.held[names.STOP_CONTAINER]
-    await node.delete(await fresh(node, pod))
+    await node.delete(node.newest(pod))
 
 
 async def test_a_failed_start_is_tried_again_with_its_reason_shown(node: Node) -> None:
@@ -265,16 +263,8 @@ async def test_a_long_history_is_continued_as_new(node: Node) -> None:
     async with asyncio.timeout(30):
         while (await handle.describe()).run_id == first:
             await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("resync"))
-    await node.delete(await fresh(node, pod))
+    await node.delete(node.newest(pod))
     assert len(node.runtime.named(names.RUN_POD_SANDBOX)) == 1
-
-
-async def fresh(node: Node, pod: PodJson) -> WorkflowHandle[Any, Any]:
-    """A handle on the newest run."""
-    meta = pod["metadata"]
-    return node.client.get_workflow_handle(
-        str(names.PodWorkflowId(node.name, meta["namespace"], meta["name"], meta["uid"]))
-    )
 
 
 async def test_a_pod_edited_under_a_uid_of_its_own_is_replaced(node: Node) -> None:
@@ -287,7 +277,7 @@ async def test_a_pod_edited_under_a_uid_of_its_own_is_replaced(node: Node) -> No
     await handle.signal(names.POD_LISTED, PodListed("file", pod=edited))
     await node.until(pod, lambda one: one.ready and one.status["containerStatuses"][0]["image"] == "busybox:2")
     assert len(node.runtime.named(names.RUN_POD_SANDBOX)) == 2
-    await node.delete(await fresh(node, pod))
+    await node.delete(node.newest(pod))
 
 
 async def test_a_runtime_that_is_away_is_asked_again(node: Node) -> None:

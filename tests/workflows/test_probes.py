@@ -9,7 +9,6 @@ from proto.temporal import names
 from proto.temporal.pod import ProbeKind
 from proto.temporal.signals import ProbeVerdict, RuntimeChanged
 from tests.workflows.conftest import Node, container, pod_json
-from tests.workflows.test_pod_lives import fresh
 
 TCP = {"tcpSocket": {"port": 80}}
 
@@ -76,4 +75,4 @@ async def test_a_long_history_is_continued_while_it_is_probed(node: Node) -> Non
     assert again.known[ProbeKind.READINESS].success
     snapshot = await node.until(pod, lambda one: one.ready)
     assert snapshot.restarts == 0
-    await node.delete(await fresh(node, pod))
+    await node.delete(node.newest(pod))

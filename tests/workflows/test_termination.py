@@ -122,11 +122,10 @@ async def test_a_run_that_is_continued_keeps_the_deadline(node: Node) -> None:
     """It counts from the pod's start, not from the run's."""
     pod = pod_json(activeDeadlineSeconds=60)
     known = Observed(started_at=datetime.now(UTC) - timedelta(seconds=59))
-    meta = pod["metadata"]
     handle = await node.client.start_workflow(
         PodWorkflow.run,
         PodStart(node.name, pod, behaviour=CURRENT, observed=known),
-        id=str(names.PodWorkflowId(node.name, meta["namespace"], meta["name"], meta["uid"])),
+        id=node.workflow_id(pod),
         task_queue=names.node_task_queue(node.name),
     )
     await node.until(pod, lambda one: one.ready)

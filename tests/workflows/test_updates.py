@@ -59,11 +59,10 @@ async def test_a_deadline_that_is_shortened_acts_at_once(node: Node) -> None:
 async def test_a_run_that_is_continued_goes_on_with_the_edit(node: Node) -> None:
     """It is the last signal that the run before takes."""
     pod = pod_json()
-    meta = pod["metadata"]
     handle = await node.client.start_workflow(
         PodWorkflow.run,
         PodStart(node.name, pod, behaviour=CURRENT, observed=Observed(signals=1999)),
-        id=str(names.PodWorkflowId(node.name, meta["namespace"], meta["name"], meta["uid"])),
+        id=node.workflow_id(pod),
         task_queue=names.node_task_queue(node.name),
     )
     await node.until(pod, lambda one: one.ready)
