@@ -187,6 +187,29 @@ def test_explaining_changes_nothing() -> None:
     assert repr(here.observed) == before
 
 
+@pytest.mark.parametrize(
+    ("known", "hastened"),
+    [
+        pytest.param({"deletion": deletion(), "lifecycle": Lifecycle.TERMINATING}, True, id="a-pod-that-is-deleted"),
+        pytest.param({"eviction": TOO_LONG, "lifecycle": Lifecycle.TERMINATING}, True, id="one-that-its-node-ends"),
+        pytest.param({}, False, id="a-pod-that-is-wanted"),
+        pytest.param(
+            {"deletion": deletion(grace=1), "lifecycle": Lifecycle.TERMINATING}, False, id="it-is-over-in-a-second"
+        ),
+        pytest.param(
+            {"deletion": deletion(), "lifecycle": Lifecycle.TERMINATING, "containers": {"web": down(0)}},
+            False,
+            id="nothing-lives-any-more",
+        ),
+    ],
+)
+def test_who_hastens_a_stop(known: dict[str, Any], hastened: bool) -> None:
+    """The command that does, while there is something to hasten."""
+    told = explanation(situation(**({"containers": {"web": up()}} | known)), words)
+    remedy = next(one.remedy for one in told.sentences if one.kind is SentenceKind.STANDS)
+    assert remedy == ("`tempolet stop default/web --grace-period N` lets it be down sooner" if hastened else "")
+
+
 def test_a_deadline_is_a_wait() -> None:
     """Which no operator can skip."""
     (wait,) = [

@@ -55,7 +55,7 @@ async def test_a_stop_under_way_is_hastened(node: Node) -> None:
     await node.until(pod, lambda one: one.ready)
     assert await refusal(handle, names.STOP_POD, StopPod(WHO)) == (
         "StillWanted",
-        "default/web is wanted, its source lists it: remove its manifest, and this hastens its stop",
+        "default/web is wanted, its source lists it: remove its manifest, and this hastens its stop; or evict it",
     )
     node.runtime.held[names.STOP_CONTAINER] = asyncio.Event()
     await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone"))

@@ -30,7 +30,7 @@ def why_no_stop(situation: Situation, _: StopPod) -> Refusal | None:
     if observed.waiting_for:
         told = f"{pod} has not begun: it waits for its predecessor ({observed.waiting_for}); --uid says which is meant"
         return Refusal("StillWanted", told)
-    told = f"{pod} is wanted, its source lists it: remove its manifest, and this hastens its stop"
+    told = f"{pod} is wanted, its source lists it: remove its manifest, and this hastens its stop; or evict it"
     return Refusal("StillWanted", told)
 
 
