@@ -20,8 +20,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from activities.node_services import NodeServices
 from activities.probes.loop import ProbeLoop
 from proto.temporal import names
+from proto.temporal.heartbeats import ProbeProgress
 from proto.temporal.pod import ProbeKind
-from proto.temporal.requests import ProbeContainer, ProbeProgress
+from proto.temporal.requests import ProbeContainer
 from proto.temporal.signals import ProbeVerdict
 
 _SHARE: Final = 3

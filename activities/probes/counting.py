@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from activities.probes.outcome import Outcome
+from proto.temporal.heartbeats import ProbeProgress
 from proto.temporal.pod import ProbeKind
-from proto.temporal.requests import ProbeProgress
 
 MAX_MESSAGE: Final = 1024
 """Characters of an output that are told with a verdict."""

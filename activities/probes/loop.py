@@ -20,8 +20,9 @@ from activities.probes.grpc_health import GrpcHealth
 from activities.probes.http_get import HttpGet
 from activities.probes.outcome import Handler, NoOutcome, Target
 from activities.probes.tcp_socket import TcpSocket
+from proto.temporal.heartbeats import ProbeProgress
 from proto.temporal.pod import ProbeKind
-from proto.temporal.requests import ProbeContainer, ProbeProgress
+from proto.temporal.requests import ProbeContainer
 
 HANDLERS: Final[Mapping[str, Callable[[dict[str, Any], Target, float], Handler]]] = {
     "exec": ExecCommand,

@@ -194,15 +194,6 @@ class RunHook:
     """Of an exec of those: the container that runs the command beside the pod's own; without `image_ref` it is pulled."""
 
 
-@dataclass(slots=True)
-class HookProgress:
-    """What RunHook's heartbeats leave to its next try."""
-
-    doing: str
-    failed: int = 0
-    """How many tries are known to have failed; the outcome of any other nobody knows."""
-
-
 @dataclass(frozen=True, slots=True)
 class HookEnded:
     """How a hook ended."""
@@ -258,21 +249,6 @@ class ProbeContainer:
     """Delays count from here."""
     known: dict[ProbeKind, ProbeFact] = field(default_factory=dict)
     """The verdicts that stand when this is asked."""
-
-
-@dataclass(slots=True)
-class ProbeProgress:
-    """How far a probe has come: what ProbeContainer's heartbeats leave to its next try."""
-
-    verdict: bool | None = None
-    """None until one is reached; liveness begins with success."""
-    message: str = ""
-    last: bool | None = None
-    run: int = 0
-    """How often in a row the last outcome came."""
-    sequence: int = 0
-    told: bool = True
-    """Whether the workflow has been signalled the present verdict."""
 
 
 @dataclass(frozen=True, slots=True)

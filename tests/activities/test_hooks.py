@@ -15,8 +15,9 @@ from temporalio.testing import ActivityEnvironment
 from activities.errors import CriError
 from activities.hooks import HookActivities
 from proto.cri.v1 import api_pb2 as cri
+from proto.temporal.heartbeats import HookProgress
 from proto.temporal.pod import Hook, PodKey
-from proto.temporal.requests import HookEnded, HookProgress, HookRetry, RunHook
+from proto.temporal.requests import HookEnded, HookRetry, RunHook
 
 POD = PodKey("default", "web", "uid-1")
 

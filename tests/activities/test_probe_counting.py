@@ -4,8 +4,8 @@ import pytest
 
 from activities.probes.counting import MAX_MESSAGE, Thresholds, count, has_settled
 from activities.probes.outcome import Outcome
+from proto.temporal.heartbeats import ProbeProgress
 from proto.temporal.pod import ProbeKind
-from proto.temporal.requests import ProbeProgress
 
 GOOD, BAD = Outcome(success=True), Outcome(success=False, output="500")
 
