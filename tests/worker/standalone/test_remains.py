@@ -36,6 +36,24 @@ def test_only_what_is_in_the_cgroup_counts(hierarchies: Path) -> None:
     assert found == {"cpu/tempolet", "memory/tempolet"}
 
 
+def test_a_cgroup_that_goes_while_it_is_looked_for_is_no_error(
+    hierarchies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod's last process ends, and its cgroup with it, between the listing of what is there and the look into it."""
+    look = os.scandir
+
+    def too_late(path: str | Path) -> object:
+        """Remove a cgroup just before it is listed."""
+        if (gone := Path(path)).name == "pod1" and gone.exists():
+            (gone / "cgroup.procs").unlink(missing_ok=True)
+            gone.rmdir()
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", too_late)
+    assert remains.processes_in_cgroup("/tempolet") == [8, 9]
+    assert not (hierarchies / "cpu/tempolet/kubepods/pod1").exists()
+
+
 def test_cgroups_are_removed_from_below_and_what_stays_is_named(hierarchies: Path) -> None:
     """A directory that will not go (here: a file in it) is told with the reason; the others go."""
     stuck = remains.remove_cgroup("/tempolet")

@@ -47,19 +47,23 @@ def kill_all(pids: list[int], within: float = 5) -> None:
 def processes_in_cgroup(cgroup: str) -> list[int]:
     """List every process in a cgroup and below it, in whatever hierarchy (v1 and v2)."""
     pids: set[int] = set()
-    for directory in cgroup_directories(cgroup):
-        for procs in directory.rglob("cgroup.procs"):
+    for top in cgroup_directories(cgroup):
+        for directory in directories_below(top):
             with contextlib.suppress(OSError):
-                pids.update(int(pid) for pid in procs.read_text().split())
+                pids.update(int(pid) for pid in (directory / "cgroup.procs").read_text().split())
     return sorted(pids)
+
+
+def directories_below(top: Path) -> list[Path]:
+    """List a directory and all below it, from above; one that goes meanwhile (a pod's cgroup does) is no error."""
+    return [Path(path) for path, _, _ in os.walk(top)]
 
 
 def remove_cgroup(cgroup: str) -> list[str]:
     """Remove a cgroup and all below it from every hierarchy; answers those that would not go, with the reason."""
     stuck = []
     for top in cgroup_directories(cgroup):
-        below = sorted((path for path in top.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
-        for directory in [*below, top]:
+        for directory in reversed(directories_below(top)):
             try:
                 directory.rmdir()
             except FileNotFoundError:
