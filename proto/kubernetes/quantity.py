@@ -5,6 +5,7 @@ most (k8s.io/apimachinery pkg/api/resource/quantity.go): never a float, so a req
 says so. What is smaller or finer is rounded away from zero, what is larger than int64 is capped.
 """
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +15,9 @@ MAX_VALUE: Final = 2**63 - 1
 MAX_NANOS: Final = MAX_VALUE * NANO
 MAX_DIGITS: Final = 4096
 """Longer numbers are refused: an int of so many digits costs time by their square, and means nothing."""
+
+KNOWN: Final = 256
+"""Amounts whose reading is kept: each decision about a pod sums up the same ones, a few for each container."""
 
 _SHAPE: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 _DECIMAL_SUFFIXES: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -81,8 +85,14 @@ def canonical_quantity(raw: Any) -> str:
 
 
 def _parse(raw: Any) -> tuple[Quantity, str]:
-    """Split off the suffix and scale; answers the family of the suffix too: `Ki` binary, `e` exponent, `m` decimal."""
-    match = _SHAPE.fullmatch(_text(raw))
+    """Read a JSON value; answers the family of its suffix too: `Ki` binary, `e` exponent, `m` decimal."""
+    return _parsed(_text(raw))
+
+
+@functools.lru_cache(maxsize=KNOWN)
+def _parsed(text: str) -> tuple[Quantity, str]:
+    """Split off the suffix and scale."""
+    match = _SHAPE.fullmatch(text)
     if match is None:
         raise QuantityError(_FORMAT_WRONG)
     sign, whole, fraction, suffix = match[1], match[2], match[3], match[4]
