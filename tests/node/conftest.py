@@ -15,6 +15,7 @@ from typing import Final
 import pytest
 
 from tests.node import acting as on_containerd
+from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
 from worker.standalone.machine import programs
@@ -85,6 +86,19 @@ def temporal(node_dir: Path) -> Iterator[TemporalServer]:
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="module")
+def node(
+    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
+) -> Iterator[TempoletNode]:
+    """Run one node for all lives of a file, whose crash loops wait a second at most; a file may have another of its own."""
+    quick = {
+        "featureGates": {"KubeletCrashLoopBackOffMax": True},
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
+    }
+    with TempoletNode(tmp_path_factory.mktemp("node"), containerd, temporal, keys=quick) as made:
+        yield made
 
 
 @pytest.fixture

@@ -4,32 +4,14 @@ What a hook does is written into its container's log, by way of process 1.
 """
 
 import signal
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import containers_of
 from tests.node.pod_story import log_of, said, story, words
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all lives of this file."""
-    quick = {
-        "featureGates": {"KubeletCrashLoopBackOffMax": True},
-        "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
-    }
-    with TempoletNode(tmp_path_factory.mktemp("hooks"), containerd, temporal, keys=quick) as made:
-        yield made
 
 
 def says(word: str, then: str = "true") -> dict[str, Any]:

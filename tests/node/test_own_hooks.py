@@ -5,11 +5,8 @@ A hook's command runs in a container of its own in the pod's sandbox, whose outp
 
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from proto.cri.ownership import HOOK_POD_UID
 from proto.cri.v1 import api_pb2 as cri
@@ -18,20 +15,6 @@ from tests.node.containerd_view import containers_of
 from tests.node.pod_story import log_of, said, story, words
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all lives of this file."""
-    quick = {
-        "featureGates": {"KubeletCrashLoopBackOffMax": True},
-        "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
-    }
-    with TempoletNode(tmp_path_factory.mktemp("own"), containerd, temporal, keys=quick) as made:
-        yield made
 
 
 def hooked(name: str, command: str = "echo up; sleep 3600", grace: int = 1, **hooks: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,6 @@ import pytest
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all lives of this file."""
-    quick = {
-        "featureGates": {"KubeletCrashLoopBackOffMax": True},
-        "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
-    }
-    with TempoletNode(tmp_path_factory.mktemp("lives"), containerd, temporal, keys=quick) as made:
-        yield made
 
 
 def gone(node: TempoletNode, name: str, last: PodSnapshot) -> None:

@@ -14,10 +14,10 @@ import pytest
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import NAMESPACE
 from tests.node.containerd_view import container_pid
+from tests.node.pod_story import story
 from tests.node.tempolet_node import TempoletNode, pod_manifest, wait
 from tests.node.test_pod_lives import container_status, gone
 from worker.codec import Seal
-from worker.commands.story import tell
 from worker.decoded_history import decode_history
 from worker.keys import KeyFile
 from worker.standalone.containerd import Containerd
@@ -68,11 +68,6 @@ async def events_of(node: TempoletNode, snapshot: PodSnapshot) -> list[Any]:
     handle = await node.workflow(snapshot)
     history = decode_history(await handle.fetch_history(), Seal(KeyFile(node.temporal_settings().key_file)), NAMESPACE)
     return list(history.events)
-
-
-def story(node: TempoletNode, snapshot: PodSnapshot) -> list[str]:
-    """Tell a pod's story as `tempolet history` does."""
-    return [line.text for line in tell([wait(events_of(node, snapshot))]).lines]
 
 
 def test_a_pod_is_ready_as_long_as_its_readiness_probe_succeeds(node: TempoletNode) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +9,11 @@ import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid
+from tests.node.pod_story import story
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
-from tests.node.test_probe_lives import story
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 SERVE = "trap 'sleep 0.4; exit 0' TERM; while :; do sleep 0.1; done"
 RULES = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all lives of this file."""
-    quick = {
-        "featureGates": {"KubeletCrashLoopBackOffMax": True},
-        "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
-    }
-    with TempoletNode(tmp_path_factory.mktemp("sidecars"), containerd, temporal, keys=quick) as made:
-        yield made
 
 
 def init(name: str, command: str = "true", **fields: Any) -> dict[str, Any]:
