@@ -14,6 +14,7 @@ from activities.environment import expand
 from activities.network import on_host_network, pod_hostname, port_mappings
 from activities.stop_signals import cri_signal
 from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.container_hash import container_hash
 from proto.kubernetes.resources import ContainerResources
 from proto.temporal.pod import PodKey
 
@@ -137,21 +138,9 @@ def container_config(inputs: ContainerInputs) -> cri.ContainerConfig:
     )
 
 
-def container_hash(container: Mapping[str, Any]) -> str:
-    """Hash a container's name and image as the kubelet does: 32-bit FNV-1a of Go's dump of their JSON, in hex."""
-    picked = {"image": container.get("image") or "", "name": container["name"]}
-    text = json.dumps(picked, separators=(",", ":"), ensure_ascii=False)
-    for character in "<>&":  # Go's encoder escapes them for HTML
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    digest = 0x811C9DC5
-    for byte in f"([]uint8)[{' '.join(str(byte) for byte in text.encode())}]".encode():
-        digest = ((digest ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return f"{digest:x}"
-
-
 def _container_annotations(pod: Mapping[str, Any], container: Mapping[str, Any], attempt: int) -> dict[str, str]:
     annotations = {
-        CONTAINER_HASH: container_hash(container),
+        CONTAINER_HASH: container_hash(str(container["name"]), container.get("image") or ""),
         RESTART_COUNT: str(attempt),
         TERMINATION_MESSAGE_PATH: container.get("terminationMessagePath") or "",
         TERMINATION_MESSAGE_POLICY: container.get("terminationMessagePolicy") or "",

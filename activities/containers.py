@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from temporalio import activity
 
-from activities.container_config import ContainerInputs, container_config, container_labels
+from activities.container_config import CONTAINER_HASH, ContainerInputs, container_config, container_labels
 from activities.container_files import container_mounts
 from activities.early_ends import end_or_status
 from activities.environment import UnresolvedVariable, resolve_environment
@@ -28,6 +28,7 @@ from activities.resize import update_adopted
 from activities.runtime_facts import runtime_container
 from activities.sandbox import describe_sandbox, free_attempt
 from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.container_hash import container_hash
 from proto.kubernetes.resources import container_resources
 from proto.temporal import names
 from proto.temporal.pod import ContainerState
@@ -159,9 +160,11 @@ class ContainerActivities:
         taken = []
         for one in own:
             if one.metadata.attempt == request.attempt and one.pod_sandbox_id == request.sandbox_id:
-                if one.state != _UNKNOWN:
+                if one.state != _UNKNOWN and not _never_ran_outdated(one, request):
                     return one, request.attempt
-                await self._services.runtime.remove_container(one.id)  # the runtime itself lost sight of it
+                await self._services.runtime.remove_container(
+                    one.id
+                )  # the runtime itself lost sight of it, or nobody wants it
                 continue
             taken.append(one.metadata.attempt)
         return None, free_attempt(request.attempt, taken)
@@ -238,6 +241,13 @@ def prepare(
         )
     )
     return config, describe_sandbox(services, request.pod, pod, request.sandbox_attempt)
+
+
+def _never_ran_outdated(found: cri.Container, request: StartContainer) -> bool:
+    """Say whether an earlier try made it of another image and did not start it: an edit came in between."""
+    made_of = found.annotations.get(CONTAINER_HASH)
+    wanted = container_hash(str(request.container["name"]), request.container.get("image") or "")
+    return found.state == _CREATED and made_of not in (None, wanted)
 
 
 def _interrupted(status: cri.ContainerStatus) -> bool:

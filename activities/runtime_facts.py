@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from temporalio import activity
 
-from activities.container_config import POD_UID
+from activities.container_config import CONTAINER_HASH, POD_UID
 from activities.errors import CriError, Remedy, translated
 from activities.heartbeat import heartbeating
 from activities.network import sandbox_ips
@@ -109,6 +109,7 @@ async def runtime_container(status: cri.ContainerStatus, sandbox_id: str) -> Run
         reason=status.reason,
         message=await asyncio.to_thread(termination_message, status) if ended else status.message,
         stop_signal=signal_name(status.stop_signal),
+        hash=status.annotations.get(CONTAINER_HASH, ""),
     )
 
 

@@ -166,6 +166,10 @@ class ContainerFacts:
     post_stop: HookOutcome | None = None
     resources: RuntimeResources | None = None
     """What the runtime said of the newest instance after its resize; None when it was never resized."""
+    hash: str = ""
+    """Of the name and image that the newest instance was made with (proto/kubernetes/container_hash.py)."""
+    outdated: bool = False
+    """It lived when the spec wanted another image: it is stopped, and started again whatever its restartPolicy."""
 
 
 @dataclass(slots=True)

@@ -150,6 +150,8 @@ class RuntimeContainer:
     message: str = ""
     adopted: bool = False
     """Answer of StartContainer: an earlier try had made it already."""
+    hash: str = ""
+    """Of the name and image that it was made with, as its annotation says."""
     stop_signal: str = ""
     """In the API's words; empty where the runtime does not say."""
 

@@ -8,11 +8,11 @@ from activities.container_config import (
     ContainerInputs,
     SandboxInputs,
     container_config,
-    container_hash,
     sandbox_config,
 )
 from activities.stop_signals import signal_name
 from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.container_hash import container_hash
 from proto.kubernetes.resources import ContainerResources
 from proto.temporal.pod import PodKey
 
@@ -122,7 +122,7 @@ def test_container_carries_the_kubelets_annotations() -> None:
     ports = [{"protocol": "TCP", "containerPort": 80, "name": "http", "hostPort": 0}]
     built = built_container(ports=ports, terminationMessagePath="/dev/termination-log", terminationMessagePolicy="File")
     assert dict(built.annotations) == {
-        "io.kubernetes.container.hash": container_hash({"name": "main", "image": "busybox"}),
+        "io.kubernetes.container.hash": container_hash("main", "busybox"),
         "io.kubernetes.container.restartCount": "6",
         "io.kubernetes.container.terminationMessagePath": "/dev/termination-log",
         "io.kubernetes.container.terminationMessagePolicy": "File",
@@ -182,7 +182,7 @@ def test_container_on_v2_dies_as_a_whole() -> None:
 )
 def test_container_hash_is_the_kubelets(name: str, image: str, expected: str) -> None:
     """A kubelet that takes over must not see a changed container (container_hash_test.go)."""
-    assert container_hash({"name": name, "image": image, "command": ["no", "part"]}) == expected
+    assert container_hash(name, image) == expected
 
 
 def test_inputs_do_not_show_the_environment() -> None:

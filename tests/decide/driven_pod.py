@@ -23,7 +23,7 @@ from proto.temporal.requests import (
     StopContainer,
 )
 from proto.temporal.resize import UpdateContainerResources
-from proto.temporal.signals import DeletionRequested, ProbeVerdict, RuntimeChanged
+from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
 from tests.decide.hook_watch import is_before_start, look_at_hooks, starts_under_way
 from tests.decide.runtime_model import Lasting, Refused, RuntimeModel
 from tests.decide.situations import KEY, NOW
@@ -151,6 +151,11 @@ class DrivenPod:
         """Let its source want it gone."""
         self.wishes.add((self.now, OWN_GRACE if grace is None else max(grace, SHORTEST)))
         self.hears(DeletionRequested("file", "ManifestRemoved", grace=grace))
+
+    def is_edited(self, source: PodJson) -> None:
+        """Let its source list it otherwise; if that takes another pod, this one goes by its own grace."""
+        self.wishes.add((self.now, OWN_GRACE))
+        self.hears(PodListed("file", pod=source, in_place=True))
 
     def decide(self) -> Plan:
         """Ask twice: the answer is the same, and nothing is written down by asking."""

@@ -9,6 +9,7 @@ import itertools
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from proto.kubernetes.container_hash import container_hash
 from proto.temporal.pod import ContainerState, Hook, PodJson
 from proto.temporal.requests import (
     HookEnded,
@@ -219,6 +220,7 @@ class RuntimeModel:
             state=ContainerState.RUNNING,
             created_at=self.now,
             started_at=self.now,
+            hash=container_hash(name, action.container["image"]),
         )
         self.containers[made.container_id] = made
         self.give(made, action.container.get("resources") or {})
@@ -271,12 +273,12 @@ class RuntimeModel:
     def is_turn_to_stop(self, action: StopContainer | ShortenStop, found: RuntimeContainer) -> bool:
         """Say whether nothing lives on that a sidecar is to outlive.
 
-        It is stopped alone when nobody knows its state, or when it has failed a probe or its postStart hook,
-        or when a resize has it start again.
+        It is stopped alone when nobody knows its state, when it has failed a probe or its postStart hook, or for an edit.
         """
-        failed = (f"Init container {found.name} failed", FAILED_POST_START)
-        resized = action.reason.endswith(NEEDS_RESTART)
-        alone = found.state is ContainerState.UNKNOWN or action.reason.startswith(failed) or resized
+        subject = f"Init container {found.name}"
+        own_reasons = (f"{subject} failed", f"{subject} definition changed", FAILED_POST_START)
+        edited = action.reason.endswith(NEEDS_RESTART)
+        alone = found.state is ContainerState.UNKNOWN or action.reason.startswith(own_reasons) or edited
         if found.name not in self.sidecars or alone or self.forgotten:
             return True
         later = self.sidecars[self.sidecars.index(found.name) + 1 :]

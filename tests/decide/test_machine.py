@@ -17,8 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
 from proto.temporal.requests import ProbeContainer, RunHook
-from proto.temporal.signals import PodListed, ProbeVerdict, RuntimeChanged
-from tests.decide.driven_pod import GATE, OWN_GRACE, DrivenPod
+from proto.temporal.signals import ProbeVerdict, RuntimeChanged
+from tests.decide.driven_pod import GATE
+from tests.decide.edited_pod import EditedPod
 from tests.decide.hook_watch import is_before_start
 from tests.decide.situations import IMAGE, pod
 from workflows.decide import hints
@@ -29,7 +30,6 @@ from workflows.decide.explain import explanation
 from workflows.decide.fold import fold_failure
 from workflows.decide.grace import grace_of
 from workflows.decide.hooks import is_starting
-from workflows.decide.listing import without_ephemeral
 from workflows.decide.operator_stops import stops, why_no_stop
 from workflows.decide.own_hooks import any_pending
 from workflows.decide.resources import resources_by_name
@@ -41,7 +41,7 @@ RESTART_ON_1 = {"action": "Restart", "exitCodes": {"operator": "In", "values": [
 RESTART_ALL_ON_137 = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [137]}}
 
 
-class PodMachine(DrivenPod, RuleBasedStateMachine):
+class PodMachine(EditedPod, RuleBasedStateMachine):
     """One pod, its core and its runtime."""
 
     @initialize(
@@ -107,10 +107,6 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
         self.goes_well(head_start)
 
     # --- what may happen
-
-    def pick(self, data: st.DataObject, names: list[Any]) -> Any:
-        """Choose one of these."""
-        return data.draw(st.sampled_from(sorted(names, key=repr)))
 
     @rule(steps=st.integers(1, 6))
     def goes_well(self, steps: int) -> None:
@@ -243,36 +239,6 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
             return
         self.is_deleted(None if grace is None else timedelta(seconds=grace))
 
-    @rule()
-    def listed_again(self) -> None:
-        """The source lists the pod once more."""
-        if self.over:
-            self.begins_anew()
-            return
-        self.hears(PodListed("file"))
-
-    @precondition(lambda self: not self.over)
-    @rule(label=st.sampled_from("abc"), deadline=st.sampled_from([None, None, 1, 20, 400]))
-    def edited(self, label: str, deadline: int | None) -> None:
-        """The source lists the pod with another label, perhaps another deadline: it goes on, or another one comes."""
-        metadata, spec = (
-            {**self.source["metadata"], "labels": {"app": label}},
-            dict(without_ephemeral(self.source)["spec"]),
-        )
-        if deadline is not None:
-            spec["activeDeadlineSeconds"] = deadline
-        self.wishes.add((self.now, OWN_GRACE))
-        self.hears(PodListed("file", pod={"metadata": metadata, "spec": spec}, in_place=True))
-
-    @precondition(lambda self: not self.over)
-    @rule(data=st.data(), limit=st.sampled_from(["64Mi", "96Mi", "256Mi"]))
-    def resized(self, data: st.DataObject, limit: str) -> None:
-        """The source lists the pod with another memory limit of one container."""
-        spec = copy.deepcopy(self.source["spec"])
-        one = self.pick(data, [*spec.get("initContainers", ()), *spec["containers"]])
-        one["resources"]["limits"]["memory"] = limit
-        self.hears(PodListed("file", pod={"metadata": self.source["metadata"], "spec": spec}, in_place=True))
-
     @precondition(lambda self: not self.over)
     @rule()
     def operator_skips(self) -> None:
@@ -345,6 +311,7 @@ class PodMachine(DrivenPod, RuleBasedStateMachine):
             assert self.runtime.ready()
             self.everyone_is_probed()
             self.everyone_has_its_share()
+            self.nothing_is_outdated()
             for one in next_in_line(self.situation()):
                 stands = standing(self.situation(), one)
                 assert one.name not in self.runtime.sidecars or stands is Standing.UP, f"{one.name} runs on"

@@ -125,6 +125,34 @@ TOLERANT = pod(tolerations=[EXISTS, A_WHILE])
             id="a-command-and-its-words-are-not-told",
         ),
         pytest.param(
+            OLD,
+            edited(OLD, containers=[container("web", image="busybox:2")]),
+            Outcome.IN_PLACE,
+            ["image of web from busybox:1 to busybox:2"],
+            id="an-image",
+        ),
+        pytest.param(
+            edited(OLD, containers=[container("web", image="busybox", imagePullPolicy="Always")]),
+            OLD,
+            Outcome.IN_PLACE,
+            ["image of web from busybox to busybox:1", "imagePullPolicy of web from Always to IfNotPresent"],
+            id="with-the-pull-policy-that-follows-from-it",
+        ),
+        pytest.param(
+            OLD,
+            edited(OLD, containers=[container("web", image="busybox:2", imagePullPolicy="Always")]),
+            Outcome.REPLACED,
+            ["image of web from busybox:1 to busybox:2", "imagePullPolicy of web from IfNotPresent to Always"],
+            id="but-with-no-other-pull-policy",
+        ),
+        pytest.param(
+            pod(init=["first"]),
+            edited(pod(init=["first"]), initContainers=[container("first", image="busybox:2")]),
+            Outcome.IN_PLACE,
+            ["image of first from busybox:1 to busybox:2"],
+            id="an-init-containers-image",
+        ),
+        pytest.param(
             OLD, pod("web", "more"), Outcome.REPLACED, ["the names or order of containers"], id="a-container-more"
         ),
         pytest.param(

@@ -226,6 +226,23 @@ def stop_shortened(node: TempoletNode) -> None:
     node.until(lambda: node.pod("pod") is None, "gone")
 
 
+def image_changed(node: TempoletNode) -> None:
+    """Edited under its own uid: another image, another label, then a deadline that is over."""
+    manifest = pod_manifest("pod", "trap 'exit 0' TERM; while :; do sleep 0.1; done", restartPolicy="Never")
+    manifest["metadata"]["uid"] = "of-its-own"
+    node.apply(manifest)
+    node.until_running("pod")
+    manifest["spec"]["containers"][0]["image"] = BUSYBOX.removeprefix("docker.io/library/")
+    node.apply(manifest)
+    node.until_pod("pod", lambda one: one.ready and one.restarts == 1, "the restart")
+    manifest["metadata"] |= {"labels": {"app": "two"}, "generation": 2}
+    node.apply(manifest)
+    node.until_pod("pod", lambda one: one.status.get("observedGeneration") == 2, "the label")
+    manifest["spec"]["activeDeadlineSeconds"] = 1
+    node.apply(manifest)
+    node.until_pod("pod", lambda one: one.lifecycle == "terminated", "ended")
+
+
 def probes(node: TempoletNode) -> None:
     """Started, ready, not ready, killed by its liveness probe, ready again; the worker killed in between."""
     manifest = pod_manifest("pod", "touch /well; sleep 1; touch /started; exec sleep 3600")
@@ -397,6 +414,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "deadline": deadline,
     "evicted": evicted,
     "stop-shortened": stop_shortened,
+    "image-changed": image_changed,
     "probes": probes,
     "sidecars": sidecars,
     "restart-rules": restart_rules,

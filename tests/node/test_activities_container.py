@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from temporalio.exceptions import ApplicationError
 
+from proto.kubernetes.container_hash import container_hash
 from proto.temporal.pod import ContainerState, PodKey
 from proto.temporal.requests import (
     MakePodDirectories,
@@ -66,6 +67,20 @@ async def test_a_created_container_is_started(acting: Acting) -> None:
     made = await acting.containers._create(request, 0)
     web = await acting.run(acting.containers.start_container, request)
     assert (web.container_id, web.state) == (made, ContainerState.RUNNING)
+
+
+async def test_a_created_container_of_an_image_that_nobody_wants_any_more_is_made_anew(acting: Acting) -> None:
+    """A worker died between create and start, and an edit came in between; one that runs already is told as it is."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    before = start_request(pod, sandbox)
+    made = await acting.containers._create(before, 0)
+    other = start_request(pod, sandbox, image="busybox:1.37")
+    web = await acting.run(acting.containers.start_container, other)
+    assert (web.attempt, web.state, web.hash) == (0, ContainerState.RUNNING, container_hash("web", "busybox:1.37"))
+    assert made not in {one.container_id for one in (await acting.read(pod)).containers}
+    late = await acting.run(acting.containers.start_container, before)
+    assert (late.container_id, late.hash) == (web.container_id, web.hash)
 
 
 async def test_an_ended_container_is_answered_not_started_again(acting: Acting) -> None:

@@ -67,6 +67,15 @@ SAID = {
         "stop of container main was shortened to 1.00 s of grace",
         "main stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved",
     ],
+    "image-changed": [
+        "manifest changed: image of main from docker.io/library/busybox:1.37 to busybox:1.37",
+        "main stopped: exit 0.*Container main definition changed, will be restarted",
+        "main started, restart 1 .*: with image busybox:1.37 instead of docker.io/library/busybox:1.37 after exit 0",
+        "manifest changed: labels app",
+        "manifest changed: activeDeadlineSeconds set to 1",
+        "DeadlineExceeded",
+        "pod Failed",
+    ],
     "sidecars": [
         "container side-a started",
         "container init-0 ended: exit 0",

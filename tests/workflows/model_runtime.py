@@ -15,6 +15,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from proto.kubernetes.container_hash import container_hash
 from proto.kubernetes.resources import NodeResources, container_resources
 from proto.temporal import names
 from proto.temporal.pod import ContainerState
@@ -198,6 +199,7 @@ class ModelRuntime:
             request.image_ref,
             created_at=now,
             started_at=now,
+            hash=container_hash(name, request.container["image"]),
         )
         self.containers[made.container_id] = made
         if self.exits_at_once[name]:

@@ -1,14 +1,18 @@
 """Does the workflow take an edit under the same uid over in place, and keep it?"""
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from proto.temporal import names
 from proto.temporal.pod import Observed, PodJson, PodStart
-from proto.temporal.requests import StartContainer
+from proto.temporal.requests import StartContainer, StopContainer
 from proto.temporal.signals import PodListed
-from tests.workflows.conftest import Node, pod_json
+from tests.workflows.conftest import QUICK, Node, container, pod_json
 from workflows.pod import PodWorkflow
 from workflows.versions import CURRENT
+
+NEW = "busybox:2"
 
 
 def relabelled(pod: PodJson, **labels: str) -> PodJson:
@@ -53,6 +57,34 @@ async def test_a_deadline_that_is_shortened_acts_at_once(node: Node) -> None:
     await handle.signal(names.POD_LISTED, listed(edited(pod, activeDeadlineSeconds=1)))
     ended = await node.until(pod, lambda one: one.lifecycle == "terminated")
     assert (ended.reason, ended.phase, ended.sandbox_id) == ("DeadlineExceeded", "Failed", first.sandbox_id)
+    await node.delete(handle)
+
+
+async def test_another_image_restarts_its_container_in_place(node: Node) -> None:
+    """Whatever its policy, and no other container."""
+    pod = pod_json(restartPolicy="Never", containers=[container("web"), container("other")])
+    handle = await node.start(pod)
+    first = await node.until(pod, lambda one: one.ready)
+    await handle.signal(
+        names.POD_LISTED, listed(edited(pod, containers=[container("web", image=NEW), container("other")]))
+    )
+    after = await node.until(pod, lambda one: one.ready and one.restarts == 1)
+    assert (after.sandbox_id, after.phase) == (first.sandbox_id, "Running")
+    stop, *others = node.runtime.named(names.STOP_CONTAINER)
+    assert isinstance(stop, StopContainer)
+    assert (stop.name, others) == ("web", [])
+    assert {one.name: one.image for one in node.runtime.live().values()} == {"web": NEW, "other": "busybox:1"}
+    assert (await node.delete(handle)).phase == "Failed"
+
+
+async def test_a_crash_loop_ends_with_another_image(node: Node) -> None:
+    """It starts at once: the back-off was the old image's."""
+    pod = pod_json()
+    node.runtime.exits_at_once["web"] = [1, 1]
+    handle = await node.start(pod, replace(QUICK, max_container_restart_period=timedelta(hours=1)))
+    await node.until(pod, lambda one: one.reason == "CrashLoopBackOff" and one.restarts == 1)
+    await handle.signal(names.POD_LISTED, listed(edited(pod, containers=[container("web", image=NEW)])))
+    await node.until(pod, lambda one: one.ready and one.restarts == 2)
     await node.delete(handle)
 
 

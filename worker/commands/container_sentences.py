@@ -16,6 +16,7 @@ from proto.temporal.pod import ContainerState, Observed, PodJson
 from proto.temporal.requests import RemoveContainer, RuntimeContainer, ShortenStop, StartContainer, StopContainer
 from worker.commands.told import Done, Instances, Told, seconds
 from workflows.decide.backoff import Backoff, after_restart, due
+from workflows.decide.definitions import containers_of
 from workflows.decide.hook_terms import OWN_HOOKS
 from workflows.decide.hooks import FAILED
 from workflows.decide.restart import RuleAction, matching_rule
@@ -78,6 +79,14 @@ def continued(told: Told, observed: Observed) -> None:
         known.backoff = Backoff(facts.backoff, facts.backoff_at)
 
 
+def redefined(told: Told, pod: PodJson) -> None:
+    """Take an edit over: a container with another image begins its back-off anew, as in `decide/definitions.py`."""
+    for before, after in zip(containers_of(told.pod), containers_of(pod), strict=True):
+        if before["image"] != after["image"]:
+            told.of(after["name"]).backoff = Backoff()
+    told.pod = pod
+
+
 def restart_words(known: Instances, asked: StartContainer, at: datetime) -> str:
     """Say why a container starts again: its policy or ours, and which back-off came before."""
     if known.end is None:
@@ -87,8 +96,15 @@ def restart_words(known: Instances, asked: StartContainer, at: datetime) -> str:
         after += f" by our stop ({known.stopped_because})"
     if known.restarted_for and known.restarted_for != asked.container.get("name"):
         return f": with all containers, as the rule of {known.restarted_for} asks, {after}"
-    new = known.sandbox_id not in ("", asked.sandbox_id)
-    return f": {'in a new sandbox' if new else policy_of(asked, known.end)} {after}, " + (backoff_words(known, at))
+    return f": {cause_words(known, asked, known.end)} {after}, " + (backoff_words(known, at))
+
+
+def cause_words(known: Instances, asked: StartContainer, end: RuntimeContainer) -> str:
+    """Say what starts it again: a new sandbox, another image, else a rule or policy."""
+    if known.sandbox_id not in ("", asked.sandbox_id):
+        return "in a new sandbox"
+    before, image = known.spec.get("image"), asked.container.get("image")
+    return f"with image {image} instead of {before}" if before and before != image else policy_of(asked, end)
 
 
 def policy_of(asked: StartContainer, end: RuntimeContainer) -> str:

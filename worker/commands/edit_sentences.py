@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from proto.temporal.signals import PodListed
+from worker.commands.container_sentences import redefined
 from worker.commands.told import Told
 from workflows.decide.resources import INFEASIBLE, granted
 from workflows.decide.updates import Change, changes, needs_another_pod
@@ -29,5 +30,6 @@ def what_becomes(told: Told, signal: PodListed, found: Sequence[Change]) -> str:
         return "; a pod that has finished takes nothing over"
     if signal.pod is None:
         return ""
-    told.pod, refused = granted(told.pod, signal.pod, told.settings.allocatable)
+    pod, refused = granted(told.pod, signal.pod, told.settings.allocatable)
+    redefined(told, pod)
     return f"; what it has stays, for a resize is {INFEASIBLE}: {refused}" if refused else ""

@@ -159,6 +159,7 @@ def start_containers(situation: Situation) -> Iterator[Action | Wake]:
         if standing(situation, container) is Standing.UP and hooks.is_starting(situation, container):
             starting = True  # the hook is a part of the start, and the kubelet starts one after the other
             yield from hooks.after_start(situation, container)
+    yield from stop_outdated(situation)
     for container in next_in_line(situation):
         match standing(situation, container):
             case Standing.UNKNOWN:
@@ -204,6 +205,33 @@ def stop_unknown(situation: Situation, container: V1Container) -> StopContainer:
         asked_at=situation.now,
         reason="the runtime does not know its state",
     )
+
+
+def stops_outdated(situation: Situation, container: V1Container) -> bool:
+    """Say whether a container that runs is stopped for another definition; a sidecar only once it has started."""
+    if not situation.facts(container.name).outdated or standing(situation, container) is not Standing.UP:
+        return False
+    if is_sidecar(situation, container.name):
+        return is_started(situation, container)
+    return not hooks.is_starting(situation, container)
+
+
+def stop_outdated(situation: Situation) -> Iterator[Action | Wake]:
+    """Stop what runs by another definition than the spec has, so that it starts again by that."""
+    for container in situation.everyone:
+        if not stops_outdated(situation, container):
+            continue
+        sidecar = is_sidecar(situation, container.name)
+        subject, again = ("Init container", "") if sidecar else ("Container", ", will be restarted")
+        asked = StopContainer(
+            pod=situation.key,
+            name=container.name,
+            container_id=situation.facts(container.name).container_id,
+            grace=pod_grace(situation.spec, None),
+            asked_at=situation.now,
+            reason=f"{subject} {container.name} definition changed{again}",
+        )
+        yield from hooks.stop(situation, asked)
 
 
 def tidy(situation: Situation) -> Iterator[Action | Wake]:

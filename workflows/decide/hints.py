@@ -7,6 +7,7 @@ from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, R
 from proto.temporal.wishes import Deletion
 from workflows.decide import ephemeral
 from workflows.decide.allocation import allocate
+from workflows.decide.definitions import redefine
 from workflows.decide.evictions import evict
 from workflows.decide.gates import set_condition
 from workflows.decide.grace import Grace, asked_by, pod_grace
@@ -87,7 +88,9 @@ def hear_listing(situation: Situation, signal: PodListed) -> PodJson | None:
     if outcome is not Outcome.IN_PLACE:
         observed.resize_pending = None  # nothing of what the source asks for is refused any more
         return None
-    return allocate(situation, taken_over(situation.source, pod))
+    taken = allocate(situation, taken_over(situation.source, pod))
+    redefine(situation, taken)
+    return taken
 
 
 def outcome_of(situation: Situation, signal: PodListed) -> Outcome:

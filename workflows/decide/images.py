@@ -13,7 +13,7 @@ from kubernetes.client.models.v1_container import V1Container
 from proto.temporal.pod import ImageFacts
 from proto.temporal.requests import PullImage, ReadImages
 from workflows.decide.actions import Action, Wake, image_key, key
-from workflows.decide.containers import is_due, is_through
+from workflows.decide.containers import is_due, is_through, stops_outdated
 from workflows.decide.situation import Situation, image_asked, unless_failed
 from workflows.versions import STARTS_LEAN
 
@@ -25,7 +25,7 @@ def pull_images(situation: Situation) -> Iterator[Action | Wake]:
     lacking = {
         image_asked(one): one
         for one in situation.everyone
-        if is_due(situation, one) and not situation.image(one).pulled
+        if (is_due(situation, one) or stops_outdated(situation, one)) and not situation.image(one).pulled
     }
     unread = [asked for asked in lacking if is_unread(situation, *asked)]
     if unread:

@@ -10,6 +10,7 @@ from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Failure, Ho
 from proto.temporal.requests import HookEnded, RunHook, RuntimeContainer, StartContainer
 from workflows.decide.actions import container_key, image_key
 from workflows.decide.backoff import will_earn
+from workflows.decide.definitions import definition_seen
 from workflows.decide.init_containers import ends_by_itself
 from workflows.decide.situation import Situation, image_asked
 
@@ -49,6 +50,7 @@ def new_instance(situation: Situation, facts: ContainerFacts, seen: RuntimeConta
     facts.post_start = facts.pre_stop = None
     facts.resources = None
     facts.created_at = facts.started_at = None
+    facts.hash, facts.outdated = "", False
     facts.stop_signal = ""
     facts.failure_reason = facts.failure_message = ""
     facts.failed_at = None
@@ -71,7 +73,8 @@ def instance_seen(situation: Situation, facts: ContainerFacts, seen: RuntimeCont
     facts.started_at = seen.started_at or facts.started_at
     if facts.exit is not None:
         return
-    facts.state = seen.state
+    facts.state, facts.hash = seen.state, seen.hash or facts.hash
+    definition_seen(situation, seen.name, facts)
     if seen.state is ContainerState.EXITED:
         code = UNKNOWN_EXIT if seen.exit_code is None else seen.exit_code
         reason = seen.reason or reason_of(seen.exit_code)
@@ -101,7 +104,7 @@ def ended(situation: Situation, name: str, facts: ContainerFacts, end: Exit) -> 
         if ends_by_itself(situation, name) and end.exit_code == 0:
             facts.done_in_sandbox = facts.sandbox_id
         image, policy = image_asked(one)
-        if policy == "Always":
+        if policy == "Always" and not facts.outdated:  # the image that it is stopped for has been pulled meanwhile
             forget_image(situation.observed, image, policy)
 
 

@@ -123,12 +123,14 @@ def was_removed(situation: Situation, name: str) -> bool:
 def phase_of_ends(situation: Situation, exit_codes: list[int]) -> Phase:
     """Say the phase of a pod all of whose containers have ended; one that is deleted will not start them again.
 
-    One that was removed to start again and never did has not succeeded, whatever its last instance ended with.
+    One that was removed to start again and never did has not succeeded, whatever its last instance ended with; one that is
+    starting again, its postStart hook under way, has not had its last end.
     """
     policy = policy_of(situation)
     ends = zip(situation.containers, exit_codes, strict=True)
     removed = any(was_removed(situation, one.name) for one in situation.containers)
-    again = removed or any(comes_back(one, policy, situation.facts(one.name), code) for one, code in ends)
+    lives = not {one.name for one in situation.containers}.isdisjoint(live_containers(situation))
+    again = removed or lives or any(comes_back(one, policy, situation.facts(one.name), code) for one, code in ends)
     if (again or sources(situation)) and not will_start_nothing(situation):
         return Phase.RUNNING
     return Phase.FAILED if removed or any(exit_codes) else Phase.SUCCEEDED

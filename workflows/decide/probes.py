@@ -16,7 +16,7 @@ from proto.temporal.requests import ProbeContainer, StopContainer
 from proto.temporal.signals import ProbeVerdict
 from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake, container_key
-from workflows.decide.containers import Standing, standing
+from workflows.decide.containers import Standing, standing, stops_outdated
 from workflows.decide.grace import SHORTEST, pod_grace
 from workflows.decide.init_containers import policy_of
 from workflows.decide.restart import RestartPolicy, failed_probe, policy_for
@@ -43,7 +43,7 @@ def probe_containers(situation: Situation) -> Iterator[Action | Wake]:
             continue
         if standing(situation, container) is not Standing.UP or container_key(container.name) in situation.busy:
             continue
-        if hooks.is_starting(situation, container):
+        if hooks.is_starting(situation, container) or stops_outdated(situation, container):
             continue
         failed = failed_probe(situation.facts(container.name))
         if failed is not None:

@@ -74,9 +74,10 @@ def comes_back(
 ) -> bool:
     """Say whether a regular container that has ended starts again: after a failed probe whatever its exit code.
 
-    One that was stopped for a resize always does. The exit code is that of the newest instance unless another one is given. Rules are not asked about a failed probe.
+    One that was stopped for a resize or another image always does. The exit code is that of the newest instance unless another
+    one is given. Rules are not asked about a failed probe.
     """
-    if facts.exit is not None and facts.stop_reason.endswith(NEEDS_RESTART):
+    if facts.outdated or (facts.exit is not None and facts.stop_reason.endswith(NEEDS_RESTART)):
         return True
     if failed_probe(facts) is not None and policy_for(container, pods) is not RestartPolicy.NEVER:
         return True

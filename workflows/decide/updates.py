@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from proto.temporal.pod import Lifecycle, Observed, PodJson
+from workflows.decide.defaults import pull_policy_of
 from workflows.decide.listing import SEEN_ANNOTATION, lasting
 from workflows.decide.resources import resources_by_name, said_resources
 from workflows.decide.validation.resize import validate_resize
@@ -68,6 +69,11 @@ def _untimed(toleration: Fields) -> PodJson:
     return {name: value for name, value in toleration.items() if name != "tolerationSeconds" and value not in UNSET}
 
 
+def follows_image(old: Fields, new: Fields) -> bool:
+    """Allow the pull policy that a manifest without one gets with its new image, as by the tag latest."""
+    return all(one.get("imagePullPolicy") == pull_policy_of(one.get("image", "")) for one in (old, new))
+
+
 METADATA: Final[Mapping[str, Rule]] = {
     "labels": whatever,
     "annotations": whatever,
@@ -78,7 +84,10 @@ SPEC: Final[Mapping[str, Rule]] = {
     "terminationGracePeriodSeconds": mends_grace,
     "tolerations": keeps_tolerations,
 }
-CONTAINER: Final[Mapping[str, Rule]] = {}
+CONTAINER: Final[Mapping[str, Rule]] = {
+    "image": whatever,
+    "imagePullPolicy": follows_image,
+}
 CONTAINERS: Final = ("initContainers", "containers")
 EPHEMERAL: Final = "ephemeralContainers"
 RESOURCES: Final = "resources"

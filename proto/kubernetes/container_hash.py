@@ -1,0 +1,23 @@
+"""The hash of what makes a container another one: its name and image (pkg/kubelet/container/helpers.go HashContainer).
+
+Written onto each container by `activities/container_config.py`, read back with its state, and compared with the spec by
+`workflows/decide/definitions.py`; a kubelet that takes the node over compares it, too.
+"""
+
+import json
+from typing import Final
+
+_FNV_OFFSET: Final = 0x811C9DC5
+_FNV_PRIME: Final = 0x01000193
+_FNV_MASK: Final = 0xFFFFFFFF
+
+
+def container_hash(name: str, image: str) -> str:
+    """Hash a container's name and image as the kubelet does: 32-bit FNV-1a of Go's dump of their JSON, in hex."""
+    text = json.dumps({"image": image, "name": name}, separators=(",", ":"), ensure_ascii=False)
+    for character in "<>&":  # Go's encoder escapes them for HTML
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    digest = _FNV_OFFSET
+    for byte in f"([]uint8)[{' '.join(str(byte) for byte in text.encode())}]".encode():
+        digest = ((digest ^ byte) * _FNV_PRIME) & _FNV_MASK
+    return f"{digest:x}"
