@@ -13,8 +13,8 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Final
 
-UNASKED: Final = "temporalio.api.cloud.cloudservice.v1"
-"""The messages of Temporal Cloud's administration."""
+UNASKED: Final = frozenset({"temporalio.api.cloud.cloudservice.v1", "multiprocessing.managers"})
+"""What Temporal's SDK imports for others: the messages of Temporal Cloud's administration, activities in other processes."""
 
 
 @contextlib.contextmanager
@@ -31,29 +31,25 @@ def without(name: str) -> Iterator[None]:
 
 
 def bare_temporalio() -> None:
-    """Import Temporal's SDK without what it holds ready for others: 2 MB.
+    """Import Temporal's client without what the SDK holds ready for others: 2 MB, and one more with its worker.
 
-    The SDK speaks through its own core, but makes stubs of every service for grpc wherever that is installed. The
-    messages of Temporal Cloud's administration come when somebody asks for them.
+    The SDK speaks through its own core, but makes stubs of every service for grpc wherever that is installed. What is
+    `UNASKED` comes when somebody asks for it, now and later.
     """
     if "temporalio" in sys.modules:
         return
-    lazily = _Lazily()
-    sys.meta_path.insert(0, lazily)
-    try:
-        with without("grpc"):
-            importlib.import_module("temporalio.client")
-    finally:
-        sys.meta_path.remove(lazily)
+    sys.meta_path.insert(0, _Lazily())
+    with without("grpc"):
+        importlib.import_module("temporalio.client")
 
 
 class _Lazily(MetaPathFinder):
-    """Finds `UNASKED` so that its code runs when something of it is asked for."""
+    """Finds the modules of `UNASKED` so that their code runs when something of them is asked for."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(fullname, path, target) if fullname == UNASKED else None
+        spec = PathFinder.find_spec(fullname, path, target) if fullname in UNASKED else None
         if spec is not None and spec.loader is not None:
             spec.loader = importlib.util.LazyLoader(spec.loader)
         return spec
