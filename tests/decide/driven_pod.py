@@ -34,6 +34,7 @@ from workflows.decide.grace import SHORTEST
 from workflows.decide.instances import UNKNOWN_REASON
 from workflows.decide.listing import without_ephemeral
 from workflows.decide.pod_actions import Plan, is_over, pod_actions
+from workflows.decide.restart import failed_probe
 from workflows.decide.situation import Situation
 from workflows.decide.status import pod_status
 
@@ -277,3 +278,13 @@ class DrivenPod:
             else:
                 return
         raise AssertionError(f"not at rest after {STEPS_TO_SETTLE} steps: {self.under_way}, {self.wake}")
+
+    def everyone_is_probed(self) -> None:
+        """Whatever runs and has probes is probed, and has failed none that it lives by."""
+        sidecars = [one for one in self.spec.init_containers or () if one.name in self.runtime.sidecars]
+        for one in (*sidecars, *self.spec.containers):
+            facts = self.observed.containers.get(one.name)
+            if facts and facts.state is ContainerState.RUNNING:
+                assert failed_probe(facts) is None
+                probed = one.liveness_probe or one.readiness_probe or one.startup_probe
+                assert bool(probed) == (f"probe/{one.name}" in self.under_way)

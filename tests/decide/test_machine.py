@@ -5,7 +5,6 @@ Actions take effect, fail, succeed without an answer and are tried again; hints 
 containers and sandboxes end, vanish and are pruned; the pod is deleted and listed again at any time.
 """
 
-import copy
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,34 +13,26 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
 from proto.temporal.requests import ProbeContainer, RunHook
 from proto.temporal.signals import ProbeVerdict, RuntimeChanged
 from tests.decide.driven_pod import GATE
-from tests.decide.edited_pod import EditedPod
 from tests.decide.hook_watch import is_before_start
+from tests.decide.operated_pod import OperatedPod
 from tests.decide.situations import IMAGE, pod
-from workflows.decide import hints
 from workflows.decide.allocation import figures
 from workflows.decide.containers import Standing, next_in_line, standing
-from workflows.decide.evictions import why_no_eviction
-from workflows.decide.explain import explanation
 from workflows.decide.fold import fold_failure
-from workflows.decide.grace import grace_of
 from workflows.decide.hooks import is_starting
-from workflows.decide.operator_stops import stops, why_no_stop
 from workflows.decide.own_hooks import any_pending
 from workflows.decide.resources import resources_by_name
-from workflows.decide.restart import failed_probe
-from workflows.decide.skips import waiting_backoffs
 from workflows.versions import BEHAVIOURS
 
 RESTART_ON_1 = {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}
 RESTART_ALL_ON_137 = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [137]}}
 
 
-class PodMachine(EditedPod, RuleBasedStateMachine):
+class PodMachine(OperatedPod, RuleBasedStateMachine):
     """One pod, its core and its runtime."""
 
     @initialize(
@@ -231,66 +222,6 @@ class PodMachine(EditedPod, RuleBasedStateMachine):
         if self.wake and self.wake.at <= self.now:
             self.step()
 
-    @precondition(lambda self: not self.over)
-    @rule(grace=st.sampled_from([None, 0, 5, 100]), really=st.sampled_from([False, False, True]))
-    def deleted(self, grace: int | None, really: bool) -> None:
-        """The pod shall go."""
-        if not really:
-            return
-        self.is_deleted(None if grace is None else timedelta(seconds=grace))
-
-    @precondition(lambda self: not self.over)
-    @rule()
-    def operator_skips(self) -> None:
-        """An operator ends every wait; what is foretold then is not written down."""
-        before = copy.deepcopy(self.observed)
-        explanation(self.situation(), lambda action: type(action).__name__)
-        assert self.observed == before
-        hints.hear(self.situation(), SkipBackoff("root@node-1"))
-        assert not waiting_backoffs(self.situation())
-        self.step()
-        assert self.wake is None or "BackOff" not in self.wake.summary
-
-    @precondition(lambda self: not self.over)
-    @rule(status=st.sampled_from(["True", "False"]))
-    def operator_sets_a_condition(self, status: str) -> None:
-        """A readiness gate opens or shuts."""
-        hints.hear(self.situation(), SetCondition("root@node-1", GATE, status))
-        self.step()
-
-    @precondition(lambda self: not self.over)
-    @rule(grace=st.sampled_from([None, 0, 5, 100]))
-    def operator_stops(self, grace: int | None) -> None:
-        """An operator wants a stop under way to be over sooner; nothing is ever over later for it."""
-        asked = StopPod("root@node-1", None if grace is None else timedelta(seconds=grace))
-        if why_no_stop(self.situation(), asked):
-            return
-        before = grace_of(self.situation()).over_at
-        told = stops(self.situation(), asked)
-        self.wishes.add((self.now, told.asked))
-        hints.hear(self.situation(), asked)
-        assert grace_of(self.situation()).over_at == before - told.sooner <= before
-        self.step()
-
-    @precondition(lambda self: not self.over and len(self.runtime.ephemeral) < 3)
-    @rule(into=st.sampled_from(["", "main0", "init0", "side0"]))
-    def operator_looks_in(self, into: str) -> None:
-        """An operator adds an ephemeral container, perhaps one that looks into another one."""
-        look = {"name": f"debug{len(self.runtime.ephemeral)}", "image": IMAGE, "targetContainerName": into}
-        self.is_looked_into(AddEphemeralContainer("root@node-1", look))
-
-    @precondition(lambda self: not self.over)
-    @rule(grace=st.sampled_from([None, 0, 5, 100]), really=st.sampled_from([False, False, True]))
-    def evicted(self, grace: int | None, really: bool) -> None:
-        """The node ends the pod; one that has ended already, or is going, stays what it is."""
-        asked = EvictPod("root@node-1", "Evicted", "", None if grace is None else timedelta(seconds=grace))
-        if not really or why_no_eviction(self.situation(), asked):
-            return
-        assert not self.final_phase
-        hints.hear(self.situation(), asked)
-        self.step()
-        assert self.observed.lifecycle is not Lifecycle.SYNC
-
     @precondition(lambda self: not self.over and not self.due())
     @rule()
     def history_is_lost(self) -> None:
@@ -326,16 +257,6 @@ class PodMachine(EditedPod, RuleBasedStateMachine):
         else:
             assert not self.runtime.live()
             assert not self.runtime.ready()
-
-    def everyone_is_probed(self) -> None:
-        """Whatever runs and has probes is probed, and has failed none that it lives by."""
-        sidecars = [one for one in self.spec.init_containers or () if one.name in self.runtime.sidecars]
-        for one in (*sidecars, *self.spec.containers):
-            facts = self.observed.containers.get(one.name)
-            if facts and facts.state is ContainerState.RUNNING:
-                assert failed_probe(facts) is None
-                probed = one.liveness_probe or one.readiness_probe or one.startup_probe
-                assert bool(probed) == (f"probe/{one.name}" in self.under_way)
 
     def everyone_has_its_share(self) -> None:
         """Whatever runs has what its spec says, and so has the pod; how big what a lost history left is nobody asks."""
