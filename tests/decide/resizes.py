@@ -4,9 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 from proto.temporal.pod import NodeSettings, PodJson
-from proto.temporal.resources import Allocatable
-from tests.decide.situations import Around, container, pod, situation, up
+from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.resources import Allocatable, RuntimeResources
+from tests.decide.situations import Around, container, pod, situation, told, up
 from workflows.decide.allocation import allocate
+from workflows.decide.fold import fold
+from workflows.decide.pod_actions import pod_actions
 from workflows.decide.situation import Situation
 
 MI = 1024**2
@@ -56,6 +59,23 @@ def resized(old: PodJson, new: PodJson, around: Around | None = None, **known: A
 def after(before: Situation, source: PodJson) -> Situation:
     """Say how it stands with another source."""
     return replace(before, source=source, spec=situation(source).spec)
+
+
+def carried_out(here: Situation) -> list[str]:
+    """Let every step of a resize go well, and tell them in order."""
+    done: list[str] = []
+    while begin := pod_actions(here).begin:
+        for action in begin:
+            done += told([action])
+            match action:
+                case UpdatePodSandboxResources(growing=growing):
+                    done[-1] += " up" if growing else ""
+                    fold(here, action, None)
+                case UpdateContainerResources():
+                    fold(here, action, RuntimeResources(cpu_shares=2))
+                case _:
+                    return done
+    return done
 
 
 SMALL, LARGE = amounts("100m", "100Mi"), amounts("200m", "200Mi")

@@ -1,12 +1,18 @@
-"""Is a resize granted only what this node has at all?"""
+"""Is a resize granted only what this node has at all, and is it known what a start under way was given?"""
+
+from dataclasses import replace
 
 import pytest
 
 from proto.temporal.pod import PodJson
+from proto.temporal.requests import StartContainer
+from proto.temporal.resize import UpdatePodSandboxResources
 from proto.temporal.resources import CgroupFigures
-from tests.decide.resizes import NODE, SMALL, amounts, of, resized, resources, web
-from tests.decide.situations import Around
+from tests.decide.resizes import LARGE, NODE, SMALL, amounts, carried_out, of, resized, resources, web
+from tests.decide.situations import KEY, Around, read, seen
 from workflows.decide.allocation import allocate, figures, grown, shrunk
+from workflows.decide.fold import fold, fold_failure
+from workflows.decide.pod_actions import pod_actions
 from workflows.decide.resources import compute
 
 
@@ -68,3 +74,37 @@ def test_figures_grow_apart() -> None:
     assert shrunk(low, mixed) == CgroupFigures(2, 500, 64)
     assert shrunk(low, free) == CgroupFigures(2, 1000, 64)
     assert figures(of(web(SMALL), web({}, "free"))) == CgroupFigures(102)
+
+
+def test_a_start_under_way_is_resized_afterwards() -> None:
+    """It was asked with what the spec said then."""
+    old = of(web(SMALL))
+    asked = StartContainer(KEY, "s0", 0, "sha256:1", web(SMALL), {})
+    here = resized(old, of(web(LARGE)), Around(busy=(asked,)), containers={})
+    assert here.observed.resize is not None
+    idle = replace(here, busy={})
+    fold(idle, asked, seen())
+    assert carried_out(idle) == ["UpdatePodSandboxResources up", "UpdateContainerResources web"]
+    assert idle.observed.resize is None
+
+
+def test_a_start_that_failed_and_came_up_nevertheless() -> None:
+    """A re-read finds it, with what the spec said when it was asked for."""
+    asked = StartContainer(KEY, "s0", 0, "sha256:1", web(SMALL), {})
+    here = resized(of(web(SMALL)), of(web(LARGE)), Around(busy=(asked,)), containers={})
+    idle = replace(here, busy={})
+    fold_failure(idle, asked, "RunContainerError", "no answer")
+    read(idle, seen())
+    assert carried_out(idle) == ["UpdatePodSandboxResources up", "UpdateContainerResources web"]
+    assert idle.observed.resize is None
+
+
+def test_a_start_that_failed_asks_for_the_new_amount_next() -> None:
+    """Then nothing is in doubt."""
+    asked = StartContainer(KEY, "s0", 0, "sha256:1", web(SMALL), {})
+    here = resized(of(web(SMALL)), of(web(LARGE)), Around(busy=(asked,)), containers={})
+    idle = replace(here, busy={})
+    fold_failure(idle, asked, "RunContainerError", "no answer")
+    fold(idle, next(one for one in pod_actions(idle).begin if isinstance(one, UpdatePodSandboxResources)), None)
+    fold(idle, replace(asked, container=web(LARGE)), seen())
+    assert idle.observed.resize is None

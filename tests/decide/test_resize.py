@@ -7,9 +7,9 @@ import pytest
 
 from proto.temporal.pod import ContainerState, PodJson
 from proto.temporal.requests import StartContainer, StopContainer
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.resize import UpdateContainerResources
 from proto.temporal.resources import RuntimeResources
-from tests.decide.resizes import LARGE, NODE, SMALL, after, amounts, of, policy, resized, resources, web
+from tests.decide.resizes import LARGE, NODE, SMALL, after, amounts, carried_out, of, policy, resized, resources, web
 from tests.decide.situations import KEY, Around, at, container, deletion, down, seen, told, up
 from workflows.decide.actions import key
 from workflows.decide.allocation import allocate
@@ -18,24 +18,6 @@ from workflows.decide.explain import explanation
 from workflows.decide.fold import fold, fold_failure
 from workflows.decide.pod_actions import pod_actions
 from workflows.decide.situation import Situation
-
-
-def carried_out(here: Situation) -> list[str]:
-    """Let every step of a resize go well, and tell them in order."""
-    done: list[str] = []
-    while begin := pod_actions(here).begin:
-        for action in begin:
-            done += told([action])
-            match action:
-                case UpdatePodSandboxResources(growing=growing):
-                    done[-1] += " up" if growing else ""
-                    fold(here, action, None)
-                case UpdateContainerResources():
-                    fold(here, action, RuntimeResources(cpu_shares=2))
-                case _:
-                    return done
-    return done
-
 
 CPU_ONLY, MEMORY_ONLY = amounts("200m", "100Mi"), amounts("100m", "200Mi")
 
@@ -173,18 +155,6 @@ def test_without_a_sandbox_there_is_nothing_to_do() -> None:
     here = resized(of(web(SMALL)), of(web(LARGE)), containers={}, sandbox=None)
     assert here.observed.resize is None
     assert told(pod_actions(here).begin) == ["RunPodSandbox 0"]
-
-
-def test_a_start_under_way_is_resized_afterwards() -> None:
-    """It was asked with what the spec said then."""
-    old = of(web(SMALL))
-    asked = StartContainer(KEY, "s0", 0, "sha256:1", web(SMALL), {})
-    here = resized(old, of(web(LARGE)), Around(busy=(asked,)), containers={})
-    assert here.observed.resize is not None
-    idle = replace(here, busy={})
-    fold(idle, asked, seen())
-    assert carried_out(idle) == ["UpdatePodSandboxResources up", "UpdateContainerResources web"]
-    assert idle.observed.resize is None
 
 
 def test_a_second_resize_before_the_first_is_done() -> None:

@@ -14,7 +14,7 @@ from proto.temporal.pod import ContainerFacts, Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StartContainer
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import CgroupFigures, PendingResize, Resize
-from workflows.decide.actions import RESOURCES_KEY
+from workflows.decide.actions import RESOURCES_KEY, container_key
 from workflows.decide.resources import INFEASIBLE, compute, granted, resources_by_name
 from workflows.decide.situation import Situation
 from workflows.decide.termination_order import LIVE
@@ -97,6 +97,12 @@ def container_given(situation: Situation, name: str, resources: PodJson) -> None
         resize.doubtful = tuple(one for one in resize.doubtful if one != name)
 
 
+def start_in_doubt(situation: Situation, name: str, resources: PodJson) -> None:
+    """Write down that a start has failed and may have come up nevertheless, with what the spec said when it was asked for."""
+    if resize := situation.observed.resize:
+        resize.containers[name] = resources
+
+
 def container_in_doubt(situation: Situation, name: str) -> None:
     """Write down that nobody knows what a container has: it is told once more, whatever that is to be by then."""
     resize = situation.observed.resize
@@ -131,7 +137,7 @@ def settle(situation: Situation, pod: PodJson | None = None) -> None:
         name: resources
         for name, resources in resize.containers.items()
         if name in wanted
-        and is_live(situation.facts(name))
+        and (is_live(situation.facts(name)) or container_key(name) in observed.failures)
         and (name in doubtful or compute(resources) != compute(wanted[name]))
     }
     if resize.containers or any(isinstance(one, GIVING) for one in situation.busy.values()):

@@ -113,6 +113,7 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             facts = observed.containers.setdefault(container["name"], ContainerFacts(attempt=action.attempt))
             facts.failure_reason, facts.failure_message, facts.failed_at = reason, message, now
             forget_image(observed, container["image"], container.get("imagePullPolicy", "IfNotPresent"))
+            allocation.start_in_doubt(situation, container["name"], container.get("resources") or {})
         case RunHook():
             observed.failures.pop(key(action))
             hook_ended(situation, action, HookEnded(succeeded=False, message=f"{reason}: {message}"))
