@@ -37,6 +37,7 @@ from tests.decide.situations import (
     up,
 )
 from workflows.decide.actions import image_key
+from workflows.decide.containers import is_due
 from workflows.decide.fold import fold
 from workflows.decide.pod_actions import answers
 from workflows.decide.restart import RestartPolicy, comes_back
@@ -274,3 +275,11 @@ def test_a_pod_has_no_last_phase_while_a_container_starts_again() -> None:
     status = pod_status(here)
     assert status.phase == "Running"
     assert told(answers(here)) == ["RunHook web/postStart/web-1"]
+
+
+def test_other_resources_begin_the_back_off_anew() -> None:
+    """A container that was killed for its memory need not wait for what it earned with less."""
+    source = one(resources={"limits": {"memory": "64Mi"}})
+    facts = down(137, backoff=timedelta(seconds=160), backoff_at=at(-1))
+    here = relisted(situation(source, containers={"web": facts}), one(resources={"limits": {"memory": "128Mi"}}))
+    assert is_due(here, here.containers[0])

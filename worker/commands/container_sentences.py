@@ -16,7 +16,7 @@ from proto.temporal.pod import ContainerState, Observed, PodJson
 from proto.temporal.requests import RemoveContainer, RuntimeContainer, ShortenStop, StartContainer, StopContainer
 from worker.commands.told import Done, Instances, Told, seconds
 from workflows.decide.backoff import Backoff, after_restart, due
-from workflows.decide.definitions import containers_of
+from workflows.decide.definitions import containers_of, loops_anew
 from workflows.decide.hook_terms import OWN_HOOKS
 from workflows.decide.hooks import FAILED
 from workflows.decide.restart import RuleAction, matching_rule
@@ -80,9 +80,9 @@ def continued(told: Told, observed: Observed) -> None:
 
 
 def redefined(told: Told, pod: PodJson) -> None:
-    """Take an edit over: a container with another image begins its back-off anew, as in `decide/definitions.py`."""
+    """Take an edit over: a container with another image or other resources begins its back-off anew, as in `definitions`."""
     for before, after in zip(containers_of(told.pod), containers_of(pod), strict=True):
-        if before["image"] != after["image"]:
+        if loops_anew(before, after):
             told.of(after["name"]).backoff = Backoff()
     told.pod = pod
 

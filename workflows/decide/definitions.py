@@ -2,7 +2,8 @@
 
 Asked when an edit is taken over (`hints`) and whenever an instance is seen (`instances`). One that lives by an older
 definition is outdated: `containers` stops it and starts it again, whatever its restartPolicy, and its CrashLoopBackOff
-begins anew (pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions, containerChanged; helpers.go GetBackoffKey).
+begins anew, as by other resources (pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions, containerChanged;
+helpers.go GetBackoffKey).
 An init container that ends by itself is left to end (kuberuntime_container.go computeInitContainerActions).
 """
 
@@ -26,19 +27,23 @@ def definition_seen(situation: Situation, name: str, facts: ContainerFacts) -> N
 def redefine(situation: Situation, pod: PodJson) -> None:
     """Write down what the pod, as it is from now on, makes of its containers and images."""
     observed, source = situation.observed, situation.source
-    both = zip(containers_of(source), containers_of(pod), strict=True)
-    changed = [(before, after) for before, after in both if before["image"] != after["image"]]
-    for before, after in changed:
+    both = list(zip(containers_of(source), containers_of(pod), strict=True))
+    for before, after in both:
         name, image = after["name"], after["image"]
         facts = observed.containers.get(name)
-        if facts is None:
+        if facts is None or not loops_anew(before, after):
             continue
         facts.hash = facts.hash or container_hash(name, before["image"])  # made by a release that did not read it back
         start_afresh(situation, name, facts)
         compare(situation, name, facts, container_hash(name, image))
-    if changed:
+    if any(before["image"] != after["image"] for before, after in both):
         everyone = [*containers_of(pod), *(pod["spec"].get("ephemeralContainers") or ())]
         redefine_images(observed, [(one["image"], one.get("imagePullPolicy") or "IfNotPresent") for one in everyone])
+
+
+def loops_anew(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Say whether a container's back-off begins anew by an edit of it (pkg/kubelet/kuberuntime/helpers.go GetBackoffKey)."""
+    return before["image"] != after["image"] or before.get("resources") != after.get("resources")
 
 
 def redefine_images(observed: Observed, asked: list[tuple[str, str]]) -> None:
