@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from proto.temporal.pod import ContainerState, Failure, Lifecycle
-from proto.temporal.requests import ReadPodRuntime, StartContainer
+from proto.temporal.requests import ReadImages, ReadPodRuntime, StartContainer
 from tests.decide.situations import (
     HERE,
     KEY,
@@ -229,6 +229,12 @@ def test_init_containers(policy: str, known: dict[str, Any], begun: list[str]) -
             {"runtime_stale": True},
             [],
             id="not-while-something-that-it-could-miss-is-under-way",
+        ),
+        pytest.param(
+            Around(busy=(ReadImages(KEY, ("busybox:9",)),)),
+            {"runtime_stale": True},
+            [],
+            id="nor-is-anything-begun-beside-it",
         ),
         pytest.param(
             HERE,

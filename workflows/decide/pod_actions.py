@@ -47,6 +47,9 @@ def answers(situation: Situation) -> list[Action | Wake]:
     if situation.observed.runtime_stale and not any(holds_reread(action) for action in situation.busy.values()):
         return unless_failed(situation, ReadPodRuntime(situation.key))
     if situation.observed.lifecycle is Lifecycle.SYNC:
+        if situation.observed.runtime_stale and situation.is_busy("images"):
+            # the re-read comes after this one, in a moment: what were started now might live already in a lost sandbox
+            return [*await_deadline(situation)]
         return [*(answer for step in ORDER for answer in step.do(situation)), *await_deadline(situation)]
     return undo(situation)
 
