@@ -7,6 +7,7 @@ from proto.temporal.requests import RunHook, StartContainer, StopContainer
 from tests.decide.runtime_model import RuntimeModel
 from workflows.decide import hook_terms, hooks, own_hooks
 from workflows.decide.actions import Action, key
+from workflows.decide.restart_all import RESTARTING
 from workflows.decide.situation import Situation
 
 
@@ -24,7 +25,10 @@ def starts_under_way(here: Situation) -> int:
 
 
 def look_at_hooks(here: Situation, action: Action, known: set[str], runtime: RuntimeModel) -> None:
-    """No hook begins once its outcome is known, nothing starts beside one, and none is skipped by a start or a stop."""
+    """No hook begins once its outcome is known, nothing starts beside one, and none is skipped by a start or a stop.
+
+    A restart of all gives no grace, and so no hook.
+    """
     match action:
         case RunHook():
             assert key(action) not in known, "a hook whose outcome is known runs again"
@@ -40,7 +44,7 @@ def look_at_hooks(here: Situation, action: Action, known: set[str], runtime: Run
                 facts = here.facts(one.name)
                 runs = facts.state is ContainerState.RUNNING and facts.sandbox_id == here.sandbox_id
                 assert not runs or hooks.is_past_post_start(here, one), "nothing starts beside a hook"
-        case StopContainer(name=name, asked_at=asked_at, grace=grace):
+        case StopContainer(name=name, asked_at=asked_at, grace=grace) if not action.reason.startswith(RESTARTING):
             if here.facts(name).state is ContainerState.RUNNING and hooks.has_pre_stop(here, name):
                 ended = hooks.outcome(here, name, Hook.PRE_STOP)
                 assert ended or asked_at + grace <= here.now, "a preStop hook is skipped"

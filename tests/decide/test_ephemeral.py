@@ -9,7 +9,16 @@ import pytest
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
 from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdded
-from proto.temporal.pod import ContainerState, Failure, Hook, HookOutcome, ImageFacts, Lifecycle, PodJson
+from proto.temporal.pod import (
+    ContainerFacts,
+    ContainerState,
+    Failure,
+    Hook,
+    HookOutcome,
+    ImageFacts,
+    Lifecycle,
+    PodJson,
+)
 from proto.temporal.requests import StartContainer, StopContainer
 from proto.temporal.signals import PodListed
 from tests.decide.situations import (
@@ -308,6 +317,20 @@ def test_it_counts_for_nothing(containers: dict[str, Any], policy: str, phase: s
     line = headline(here, status)
     assert (status.phase, line.ready, line.restarts) == (phase, ready, 0)
     assert "debug" not in line.message
+
+
+@pytest.mark.parametrize(
+    ("debug", "phase"),
+    [
+        pytest.param(up("debug"), "Pending", id="while-it-runs"),
+        pytest.param(up("debug", state=UNKNOWN), "Pending", id="while-nobody-knows"),
+        pytest.param(down(137, "debug"), "Failed", id="once-it-is-down"),
+    ],
+)
+def test_a_failed_initialization_is_final_once_it_is_down(debug: ContainerFacts, phase: str) -> None:
+    """No phase is final while anything of the pod runs."""
+    source = looked_into(pod(init=["i"], restartPolicy="Never"))
+    assert pod_status(situation(source, containers={"i": down(1, "i"), "debug": debug})).phase == phase
 
 
 # --- how it goes

@@ -194,6 +194,7 @@ def test_events_in_terminating(around: Around, known: dict[str, Any], event: Eve
         pytest.param({"containers": {"web": up()}}, False, id="everything-went-well"),
         pytest.param({"failures": {"container/web": Failure("X", "y", at(-1))}}, True, id="something-failed"),
         pytest.param({"sandbox": None}, True, id="no-sandbox-is-known"),
+        pytest.param({"runtime_stale": True}, True, id="the-runtime-was-not-read-since-its-history-was-lost"),
     ],
 )
 def test_a_deadline_is_written_down(known: dict[str, Any], doubt: bool) -> None:

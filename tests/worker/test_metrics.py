@@ -70,7 +70,7 @@ def test_what_was_counted_is_read(metrics: Metrics, endpoint: Endpoint) -> None:
     metrics.runtime_operation("RunPodSandbox", 0.2, failed=False)
     metrics.runtime_operation("RunPodSandbox", 0.3, failed=True)
     metrics.pod_started(0.4)
-    metrics.running(2, {"running": 3, "exited": 1})
+    metrics.running(2, {"running": 3, "exited": 1}, 4)
     metrics.relisted(0.01)
     metrics.relisted(0.01)
     metrics.event_stream(opened=True)
@@ -87,6 +87,7 @@ def test_what_was_counted_is_read(metrics: Metrics, endpoint: Endpoint) -> None:
         "kubelet_runtime_operations_duration_seconds_count{operation_type=run_podsandbox}": 2,
         "kubelet_pod_start_duration_seconds_bucket{le=0.5}": 1,
         "kubelet_running_pods": 2,
+        "kubelet_managed_ephemeral_containers": 4,
         "kubelet_running_containers{container_state=running}": 3,
         "kubelet_running_containers{container_state=exited}": 1,
         "kubelet_pleg_relist_duration_seconds_count": 2,

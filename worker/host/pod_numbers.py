@@ -38,8 +38,9 @@ class PodNumbers:
         self._cache.publish(snapshot)
 
     def _count(self) -> None:
-        pods, containers = running(self._cache.snapshots())
-        self._metrics.running(pods, containers)
+        snapshots = self._cache.snapshots()
+        ephemeral = sum(len(one.status.get("ephemeralContainerStatuses", ())) for one in snapshots)
+        self._metrics.running(*running(snapshots), ephemeral)
 
 
 def running(snapshots: Iterable[PodSnapshot]) -> tuple[int, dict[str, int]]:

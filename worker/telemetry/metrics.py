@@ -63,6 +63,9 @@ class Metrics:
 
     def _make_pods(self) -> None:
         self._running_pods = self._gauge("kubelet_running_pods", "Pods with a ready sandbox.")
+        self._ephemeral = self._gauge(
+            "kubelet_managed_ephemeral_containers", "Ephemeral containers of this node's pods."
+        )
         self._running_containers = self._gauge("kubelet_running_containers", "Containers by state.", "container_state")
         self._pod_start_seconds = self._histogram(
             "kubelet_pod_start_duration_seconds", "From the pod first seen to its first running.", _POD_START_BUCKETS
@@ -95,9 +98,10 @@ class Metrics:
         """Count one pod that runs for the first time, and how long that took since it was first seen."""
         self._pod_start_seconds.observe(seconds)
 
-    def running(self, pods: int, containers: Mapping[str, int]) -> None:
-        """Set how many pods run, and containers by the kubelet's states (created, running, exited, unknown)."""
+    def running(self, pods: int, containers: Mapping[str, int], ephemeral: int = 0) -> None:
+        """Set how many pods run, containers by the kubelet's states, and how many of the pods' are ephemeral."""
         self._running_pods.set(pods)
+        self._ephemeral.set(ephemeral)
         for state, count in containers.items():
             self._running_containers.labels(state).set(count)
 

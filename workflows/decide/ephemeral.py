@@ -11,7 +11,6 @@ from workflows.decide.containers import is_through
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
 from workflows.decide.targets import no_target
-from workflows.decide.validation.ephemeral import judge_ephemeral_container
 
 
 def why_not(situation: Situation, asked: AddEphemeralContainer) -> Refusal | None:
@@ -21,8 +20,16 @@ def why_not(situation: Situation, asked: AddEphemeralContainer) -> Refusal | Non
         return Refusal("PodIsOver", f"{pod} is going ({observed.deletion.reason}): nothing starts in it any more")
     if observed.lifecycle is not Lifecycle.SYNC or is_through(situation):
         return Refusal("PodIsOver", f"{pod} has finished: nothing starts in it any more")
-    faults = judge_ephemeral_container(situation.source, asked.container).faults
+    _, faults = judged(situation, asked)
     return Refusal("Invalid", "; ".join(faults)) if faults else None
+
+
+def judged(situation: Situation, asked: AddEphemeralContainer) -> tuple[PodJson, tuple[str, ...]]:
+    """Fill in what the container leaves open, and name everything that is wrong with it."""
+    from workflows.decide.validation.ephemeral import judge_ephemeral_container  # noqa: PLC0415 - 0.5 MB, which a worker has no use for before
+
+    found = judge_ephemeral_container(situation.source, asked.container)
+    return found.container, found.faults
 
 
 def with_asked(situation: Situation, asked: AddEphemeralContainer) -> PodJson | None:
@@ -30,7 +37,7 @@ def with_asked(situation: Situation, asked: AddEphemeralContainer) -> PodJson | 
     if why_not(situation, asked):
         return None
     pod = situation.source
-    spec, added = pod["spec"], judge_ephemeral_container(pod, asked.container).container
+    spec, (added, _) = pod["spec"], judged(situation, asked)
     return {**pod, "spec": {**spec, "ephemeralContainers": [*spec.get("ephemeralContainers", ()), added]}}
 
 

@@ -52,7 +52,7 @@ def pod_phase(situation: Situation, init: list[V1ContainerStatus], regular: list
 def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], regular: list[V1ContainerStatus]) -> Phase:
     """Say the phase that the containers alone give."""
     if init_failed(situation):
-        return Phase.FAILED
+        return Phase.PENDING if may_be_up(situation, situation.ephemeral_names) else Phase.FAILED
     sidecars = [one for one in init if is_sidecar(situation, one.name)]
     ending_ones = [one for one in init if not is_sidecar(situation, one.name)]
     if any(ending(one) is None for one in ending_ones) or sidecars_pending(situation, sidecars):
@@ -61,7 +61,9 @@ def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], reg
     ends = [end for one in regular if (end := ending(one)) is not None]
     if running + len(ends) < len(regular):
         return Phase.PENDING
-    if running or any(is_running(one) for one in sidecars) or companions_in_doubt(situation) or out_of_sight(situation):
+    if running or any(is_running(one) for one in sidecars) or out_of_sight(situation):
+        return Phase.RUNNING
+    if may_be_up(situation, situation.companions):
         return Phase.RUNNING
     return phase_of_ends(situation, [end.exit_code for end in ends])
 
@@ -81,16 +83,17 @@ def sidecars_pending(situation: Situation, sidecars: list[V1ContainerStatus]) ->
     return not here or all(situation.facts(one.name).sandbox_id != here for one in situation.containers)
 
 
-def companions_in_doubt(situation: Situation) -> bool:
-    """Say whether a sidecar may be up of which we were not told, or its state is lost: then no phase is final yet.
+def may_be_up(situation: Situation, names: frozenset[str]) -> bool:
+    """Say whether one of these is up, or may be and we were not told: then no phase is final yet.
 
-    Neither is it while an ephemeral container is up (pkg/kubelet/status/status_manager.go mergePodStatus).
+    Asked of who runs beside the others, sidecars and ephemeral containers (pkg/kubelet/status/status_manager.go
+    mergePodStatus).
     """
-    if not situation.companions:
+    if not names:
         return False
     if situation.observed.starts_in_doubt or situation.is_busy("container/"):
         return True
-    return not situation.companions.isdisjoint(live_containers(situation))
+    return not names.isdisjoint(live_containers(situation))
 
 
 def out_of_sight(situation: Situation) -> bool:

@@ -18,10 +18,11 @@ from workflows.decide.termination_order import live_containers, stop_in_order
 def doubt_what_failed(observed: Observed) -> None:
     """Take for a pod that goes: what failed may be half made and must be found, how often it failed delays no undoing."""
     if observed.eviction is None:  # else it was looked into then, and has begun nothing since
-        half_made = bool(observed.failures) or observed.sandbox is None
-        observed.runtime_stale = observed.runtime_stale or half_made
+        # half made, or, with a history that was lost, not even read
+        unseen = bool(observed.failures) or observed.sandbox is None or observed.runtime_stale
+        observed.runtime_stale = unseen
         # a pod that has finished starts nothing any more
-        observed.starts_in_doubt = observed.starts_in_doubt or (half_made and observed.finished_at is None)
+        observed.starts_in_doubt = observed.starts_in_doubt or (unseen and observed.finished_at is None)
     observed.failures.clear()
 
 
