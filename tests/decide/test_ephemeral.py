@@ -10,7 +10,6 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
 from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdded
 from proto.temporal.pod import (
-    ContainerFacts,
     ContainerState,
     Failure,
     Hook,
@@ -22,6 +21,7 @@ from proto.temporal.pod import (
 from proto.temporal.requests import StartContainer, StopContainer
 from proto.temporal.signals import PodListed
 from tests.decide.situations import (
+    HERE,
     KEY,
     Around,
     at,
@@ -35,6 +35,7 @@ from tests.decide.situations import (
     seen,
     situation,
     starting,
+    stopping,
     told,
     up,
 )
@@ -319,18 +320,12 @@ def test_it_counts_for_nothing(containers: dict[str, Any], policy: str, phase: s
     assert "debug" not in line.message
 
 
-@pytest.mark.parametrize(
-    ("debug", "phase"),
-    [
-        pytest.param(up("debug"), "Pending", id="while-it-runs"),
-        pytest.param(up("debug", state=UNKNOWN), "Pending", id="while-nobody-knows"),
-        pytest.param(down(137, "debug"), "Failed", id="once-it-is-down"),
-    ],
-)
-def test_a_failed_initialization_is_final_once_it_is_down(debug: ContainerFacts, phase: str) -> None:
-    """No phase is final while anything of the pod runs."""
+def test_a_failed_initialization_is_final_at_once() -> None:
+    """Whoever looks into the pod, and whatever is stopped after it."""
     source = looked_into(pod(init=["i"], restartPolicy="Never"))
-    assert pod_status(situation(source, containers={"i": down(1, "i"), "debug": debug})).phase == phase
+    containers = {"i": down(1, "i"), "debug": up("debug")}
+    for around in (HERE, Around(busy=(stopping("debug"),))):
+        assert pod_status(situation(source, around, containers=containers)).phase == "Failed"
 
 
 # --- how it goes

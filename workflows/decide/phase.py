@@ -52,7 +52,7 @@ def pod_phase(situation: Situation, init: list[V1ContainerStatus], regular: list
 def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], regular: list[V1ContainerStatus]) -> Phase:
     """Say the phase that the containers alone give."""
     if init_failed(situation):
-        return Phase.PENDING if may_be_up(situation, situation.ephemeral_names) else Phase.FAILED
+        return Phase.FAILED
     sidecars = [one for one in init if is_sidecar(situation, one.name)]
     ending_ones = [one for one in init if not is_sidecar(situation, one.name)]
     if any(ending(one) is None for one in ending_ones) or sidecars_pending(situation, sidecars):
@@ -63,7 +63,7 @@ def phase_of_containers(situation: Situation, init: list[V1ContainerStatus], reg
         return Phase.PENDING
     if running or any(is_running(one) for one in sidecars) or out_of_sight(situation):
         return Phase.RUNNING
-    if may_be_up(situation, situation.companions):
+    if companions_may_be_up(situation):
         return Phase.RUNNING
     return phase_of_ends(situation, [end.exit_code for end in ends])
 
@@ -83,17 +83,16 @@ def sidecars_pending(situation: Situation, sidecars: list[V1ContainerStatus]) ->
     return not here or all(situation.facts(one.name).sandbox_id != here for one in situation.containers)
 
 
-def may_be_up(situation: Situation, names: frozenset[str]) -> bool:
-    """Say whether one of these is up, or may be and we were not told: then no phase is final yet.
+def companions_may_be_up(situation: Situation) -> bool:
+    """Say whether a sidecar or an ephemeral container is up, or may be and we were not told: then no phase is final yet.
 
-    Asked of who runs beside the others, sidecars and ephemeral containers (pkg/kubelet/status/status_manager.go
-    mergePodStatus).
+    (pkg/kubelet/status/status_manager.go mergePodStatus; a failed initialization is final at once here.)
     """
-    if not names:
+    if not situation.companions:
         return False
     if situation.observed.starts_in_doubt or situation.is_busy("container/"):
         return True
-    return not names.isdisjoint(live_containers(situation))
+    return not situation.companions.isdisjoint(live_containers(situation))
 
 
 def out_of_sight(situation: Situation) -> bool:
