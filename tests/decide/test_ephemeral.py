@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
-from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdded
 from proto.temporal.pod import (
     ContainerState,
     Failure,
@@ -18,11 +17,9 @@ from proto.temporal.pod import (
     Lifecycle,
     PodJson,
 )
-from proto.temporal.requests import StartContainer, StopContainer
-from proto.temporal.signals import PodListed
+from proto.temporal.requests import StartContainer
 from tests.decide.situations import (
     HERE,
-    KEY,
     Around,
     at,
     container,
@@ -30,31 +27,21 @@ from tests.decide.situations import (
     done,
     down,
     pod,
-    read,
     sandbox,
-    seen,
     situation,
     starting,
     stopping,
     told,
     up,
 )
-from workflows.decide import ephemeral, lifecycle
 from workflows.decide.actions import image_key
 from workflows.decide.containers import start_containers
 from workflows.decide.explain import explanation
-from workflows.decide.fold import fold_failure
-from workflows.decide.hints import hear
 from workflows.decide.images import pull_images
-from workflows.decide.listing import without_ephemeral
-from workflows.decide.pod_actions import pod_actions
-from workflows.decide.sandbox import run_sandbox
 from workflows.decide.situation import Situation
 from workflows.decide.skips import waiting_backoffs
 from workflows.decide.slices import container_slice
 from workflows.decide.status import headline, pod_status
-from workflows.decide.termination import stop_containers
-from workflows.decide.updates import Change, changes, taken_over
 
 UNKNOWN, CREATED = ContainerState.UNKNOWN, ContainerState.CREATED
 LOST = sandbox(ready=False)
@@ -326,161 +313,3 @@ def test_a_failed_initialization_is_final_at_once() -> None:
     containers = {"i": down(1, "i"), "debug": up("debug")}
     for around in (HERE, Around(busy=(stopping("debug"),))):
         assert pod_status(situation(source, around, containers=containers)).phase == "Failed"
-
-
-# --- how it goes
-
-
-def test_a_pod_that_is_done_waits_for_no_one_who_looks() -> None:
-    """It is finished, and what looks into it is stopped."""
-    source = looked_into(pod(restartPolicy="Never"))
-    here = situation(source, containers={"web": down(0), "debug": up("debug")})
-    assert lifecycle.next_event(here) is lifecycle.Event.POD_FINISHED
-    lifecycle.happened(here, lifecycle.Event.POD_FINISHED)
-    assert told(pod_actions(here).begin) == ["StopContainer debug"]
-    half_made = situation(source, containers={"web": down(0)}, failures={"container/debug": Failure("R", "m", at(-1))})
-    lifecycle.happened(half_made, lifecycle.Event.POD_FINISHED)
-    assert half_made.observed.runtime_stale, "one whose start failed may live nevertheless"
-
-
-def test_it_is_stopped_at_once_and_nobody_waits_for_it() -> None:
-    """Beside the regular containers; and sidecars stop before it if need be."""
-    going: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING, "deletion": deletion()}
-    containers = {"side": up("side"), "web": up(), "debug": up("debug")}
-    here = situation(looked_into(pod(init=[SIDE])), containers=containers, **going)
-    assert told(list(stop_containers(here)))[:2] == ["StopContainer web", "StopContainer debug"]
-    alone = situation(looked_into(pod(init=[SIDE])), containers={"side": up("side"), "debug": up("debug")}, **going)
-    assert told(list(stop_containers(alone))) == ["StopContainer side", "StopContainer debug"]
-    (stop,) = [one for one in stop_containers(here) if isinstance(one, StopContainer) and one.name == "debug"]
-    assert (stop.grace, stop.reason) == (deletion().grace, "ManifestRemoved: web.yaml is gone")
-
-
-def test_a_lost_sandbox_takes_it_along() -> None:
-    """It is stopped with the others, and not started in the new one."""
-    lost = situation(looked_into(pod()), containers={**UP, "debug": up("debug")}, sandbox=LOST)
-    assert told(list(run_sandbox(lost))) == ["StopContainer web", "StopContainer debug"]
-    anew = situation(
-        looked_into(pod()), containers={"web": up(sandbox_id="s1"), "debug": down(137, "debug")}, sandbox=sandbox(1)
-    )
-    assert told(list(start_containers(anew))) == []
-
-
-def test_it_runs_on_while_all_start_again() -> None:
-    """A container whose end restarts all of them restarts none that looks."""
-    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [7]}}
-    source = looked_into(pod("a", "b"))
-    source["spec"]["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
-    here = situation(source, containers={"a": down(7, "a"), "b": up("b"), "debug": up("debug")})
-    assert told(list(start_containers(here))) == ["StopContainer b"]
-    stopped = situation(source, containers={"a": down(7, "a"), "b": down(137, "b"), "debug": down(1, "debug")})
-    assert told(list(start_containers(stopped))) == ["RemoveContainer b-0"]
-    last = situation(source, containers={"a": down(7, "a"), "debug": down(1, "debug")})
-    last.observed.dead_containers["debug"] = ("debug-x",)
-    assert told(list(start_containers(last))) == ["RemoveContainer a-0"]
-
-
-def test_one_whose_start_was_not_answered_is_found() -> None:
-    """A re-read tells of it, and it is not started again."""
-    here = situation(looked_into(pod()), containers=UP)
-    fold_failure(here, starting("debug"), "DeadlineExceeded", "no answer")
-    read(here, seen(), seen("debug", code=2))
-    assert told(list(start_containers(here))) == []
-    assert state(here) == "2 Error"
-    gone = situation(looked_into(pod()), containers={**UP, "debug": up("debug")})
-    read(gone, seen())
-    assert state(gone) == "137 ContainerStatusUnknown"
-    assert told(list(start_containers(gone))) == []
-
-
-# --- how it is added
-
-
-def asked(**fields: Any) -> AddEphemeralContainer:
-    """Ask for one."""
-    return AddEphemeralContainer("root@node-1", {"name": "debug", "image": "tools:1", **fields})
-
-
-@pytest.mark.parametrize(
-    ("request_", "known", "refusal"),
-    [
-        pytest.param(asked(), {}, "", id="a-running-pod-takes-it"),
-        pytest.param(
-            asked(name="web"), {}, 'Invalid: spec.ephemeralContainers[0].name: Duplicate value: "web"', id="taken-name"
-        ),
-        pytest.param(
-            asked(targetContainerName="api"),
-            {},
-            'Invalid: spec.ephemeralContainers[0].targetContainerName: Not found: "api"',
-            id="absent-target",
-        ),
-        pytest.param(
-            asked(),
-            {"deletion": deletion()},
-            "PodIsOver: default/web is going (ManifestRemoved): nothing starts in it any more",
-            id="a-pod-that-goes",
-        ),
-        pytest.param(
-            asked(),
-            {"lifecycle": Lifecycle.TERMINATED},
-            "PodIsOver: default/web has finished: nothing starts in it any more",
-            id="a-pod-that-has-finished",
-        ),
-    ],
-)
-def test_when_it_is_refused(request_: AddEphemeralContainer, known: dict[str, Any], refusal: str) -> None:
-    """Before history knows of it."""
-    why = ephemeral.why_not(situation(containers=UP, **known), request_)
-    assert (f"{why.reason}: {why.message}" if why else "") == refusal
-
-
-def test_the_pod_with_it() -> None:
-    """One more at the end of the list, with its defaults; the pod before is not touched."""
-    before = looked_into(pod(), "first")
-    after = ephemeral.with_asked(situation(before, containers=UP), asked(targetContainerName="web"))
-    assert after is not None
-    assert [one["name"] for one in before["spec"]["ephemeralContainers"]] == ["first"]
-    first, added = after["spec"]["ephemeralContainers"]
-    assert first == before["spec"]["ephemeralContainers"][0]
-    assert (added["imagePullPolicy"], added["terminationMessagePath"]) == ("IfNotPresent", "/dev/termination-log")
-    here = situation(after, containers=UP)
-    assert ephemeral.said_added(here, asked(targetContainerName="web")) == EphemeralContainerAdded(
-        "root@node-1", KEY.uid, "debug", "tools:1", "web"
-    )
-    down_now = situation(after, containers={"web": down(1)})
-    assert (
-        ephemeral.said_added(down_now, asked(targetContainerName="web")).waits_for
-        == "target container web is not running"
-    )
-
-
-def test_what_a_source_lists_removes_and_changes_none() -> None:
-    """It may add to them; a manifest does not know of those that were added here, nor does another life."""
-    mine = looked_into(pod())
-    assert changes(mine, pod()) == []
-    assert taken_over(mine, pod())["spec"] == mine["spec"]
-    assert taken_over(pod(), pod())["spec"] == pod()["spec"]
-    listed = looked_into(pod(), "debug", "more", image="other:1")
-    assert changes(mine, listed) == [Change("ephemeral container more added", in_place=True)]
-    names = [(one["name"], one["image"]) for one in taken_over(mine, listed)["spec"]["ephemeralContainers"]]
-    assert names == [("debug", "busybox:1"), ("more", "other:1")]
-    assert without_ephemeral(mine) == pod()
-
-
-def test_a_listing_that_knows_of_none_replaces_no_pod() -> None:
-    """Neither one that may change it in place nor one that may not."""
-    for in_place in (True, False):
-        here = situation(looked_into(pod()), containers=UP)
-        assert hear(here, PodListed("file", pod=pod(), in_place=in_place)) is None
-        assert here.observed.deletion is None
-
-
-def test_what_is_asked_and_listed_becomes_the_pod() -> None:
-    """The operator's one at once, the API's with the next listing."""
-    here = situation(pod(), containers=UP)
-    added = hear(here, asked())
-    assert added is not None
-    assert added == ephemeral.with_asked(here, asked())
-    assert hear(situation(added, containers=UP), asked()) is None, "another one of this name"
-    listed = hear(here, PodListed("api", pod=looked_into(pod()), in_place=True))
-    assert listed is not None
-    assert listed["spec"] == looked_into(pod())["spec"]
