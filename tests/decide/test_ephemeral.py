@@ -19,7 +19,6 @@ from proto.temporal.pod import (
 )
 from proto.temporal.requests import StartContainer
 from tests.decide.situations import (
-    HERE,
     Around,
     at,
     container,
@@ -30,7 +29,6 @@ from tests.decide.situations import (
     sandbox,
     situation,
     starting,
-    stopping,
     told,
     up,
 )
@@ -41,7 +39,7 @@ from workflows.decide.images import pull_images
 from workflows.decide.situation import Situation
 from workflows.decide.skips import waiting_backoffs
 from workflows.decide.slices import container_slice
-from workflows.decide.status import headline, pod_status
+from workflows.decide.status import pod_status
 
 UNKNOWN, CREATED = ContainerState.UNKNOWN, ContainerState.CREATED
 LOST = sandbox(ready=False)
@@ -284,32 +282,3 @@ def test_its_state(source: PodJson, known: dict[str, Any], said: str) -> None:
     assert state(here) == said
     status = status_of(here)
     assert (status.ready, status.started, status.restart_count) == (False, None, 0)
-
-
-@pytest.mark.parametrize(
-    ("containers", "policy", "phase", "ready"),
-    [
-        pytest.param({**UP}, "Always", "Running", True, id="it-has-not-started"),
-        pytest.param({**UP, "debug": down(1, "debug")}, "Never", "Running", True, id="it-has-failed"),
-        pytest.param({"debug": up("debug")}, "Always", "Pending", False, id="it-runs-and-the-pod-does-not"),
-        pytest.param(
-            {"web": down(0), "debug": up("debug")}, "Never", "Running", False, id="the-pod-is-done-and-it-runs"
-        ),
-        pytest.param({"web": down(0), "debug": down(1, "debug")}, "Never", "Succeeded", False, id="both-have-ended"),
-    ],
-)
-def test_it_counts_for_nothing(containers: dict[str, Any], policy: str, phase: str, ready: bool) -> None:
-    """Neither in the phase, but that no phase is final while it runs, nor in readiness, restarts and reason."""
-    here = situation(looked_into(pod(restartPolicy=policy)), containers=containers)
-    status = pod_status(here)
-    line = headline(here, status)
-    assert (status.phase, line.ready, line.restarts) == (phase, ready, 0)
-    assert "debug" not in line.message
-
-
-def test_a_failed_initialization_is_final_at_once() -> None:
-    """Whoever looks into the pod, and whatever is stopped after it."""
-    source = looked_into(pod(init=["i"], restartPolicy="Never"))
-    containers = {"i": down(1, "i"), "debug": up("debug")}
-    for around in (HERE, Around(busy=(stopping("debug"),))):
-        assert pod_status(situation(source, around, containers=containers)).phase == "Failed"

@@ -1,6 +1,8 @@
-"""How does an ephemeral container go, and who waits for it?"""
+"""How does an ephemeral container go, who waits for it, and what does it count for?"""
 
 from typing import Any
+
+import pytest
 
 from proto.temporal.pod import (
     Failure,
@@ -8,6 +10,8 @@ from proto.temporal.pod import (
 )
 from proto.temporal.requests import StopContainer
 from tests.decide.situations import (
+    HERE,
+    Around,
     at,
     deletion,
     down,
@@ -17,6 +21,7 @@ from tests.decide.situations import (
     seen,
     situation,
     starting,
+    stopping,
     told,
     up,
 )
@@ -26,6 +31,7 @@ from workflows.decide.containers import start_containers
 from workflows.decide.fold import fold_failure
 from workflows.decide.pod_actions import pod_actions
 from workflows.decide.sandbox import run_sandbox
+from workflows.decide.status import headline, pod_status
 from workflows.decide.termination import stop_containers
 
 
@@ -88,3 +94,32 @@ def test_one_whose_start_was_not_answered_is_found() -> None:
     read(gone, seen())
     assert state(gone) == "137 ContainerStatusUnknown"
     assert told(list(start_containers(gone))) == []
+
+
+@pytest.mark.parametrize(
+    ("containers", "policy", "phase", "ready"),
+    [
+        pytest.param({**UP}, "Always", "Running", True, id="it-has-not-started"),
+        pytest.param({**UP, "debug": down(1, "debug")}, "Never", "Running", True, id="it-has-failed"),
+        pytest.param({"debug": up("debug")}, "Always", "Pending", False, id="it-runs-and-the-pod-does-not"),
+        pytest.param(
+            {"web": down(0), "debug": up("debug")}, "Never", "Running", False, id="the-pod-is-done-and-it-runs"
+        ),
+        pytest.param({"web": down(0), "debug": down(1, "debug")}, "Never", "Succeeded", False, id="both-have-ended"),
+    ],
+)
+def test_it_counts_for_nothing(containers: dict[str, Any], policy: str, phase: str, ready: bool) -> None:
+    """Neither in the phase, but that no phase is final while it runs, nor in readiness, restarts and reason."""
+    here = situation(looked_into(pod(restartPolicy=policy)), containers=containers)
+    status = pod_status(here)
+    line = headline(here, status)
+    assert (status.phase, line.ready, line.restarts) == (phase, ready, 0)
+    assert "debug" not in line.message
+
+
+def test_a_failed_initialization_is_final_at_once() -> None:
+    """Whoever looks into the pod, and whatever is stopped after it."""
+    source = looked_into(pod(init=["i"], restartPolicy="Never"))
+    containers = {"i": down(1, "i"), "debug": up("debug")}
+    for around in (HERE, Around(busy=(stopping("debug"),))):
+        assert pod_status(situation(source, around, containers=containers)).phase == "Failed"
