@@ -4,6 +4,7 @@ It counts the manifests it was asked for and may be told to fail, so that a test
 failed pull looks like.
 """
 
+import hashlib
 import json
 import tarfile
 import threading
@@ -17,9 +18,13 @@ from typing import Any, Self
 
 @dataclass
 class Registry:
-    """Serves any repository and tag as the archive's one image; a context manager."""
+    """Serves any repository and tag as the archive's one image; a context manager.
+
+    With a label it is another image of the same layers: of one image the runtime tells whichever name it likes.
+    """
 
     archive: Path
+    label: str = ""
     failing_with: HTTPStatus | None = None
     manifests_asked: list[str] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -33,6 +38,8 @@ class Registry:
                     self.blobs["sha256:" + member.name.rpartition("/")[2]] = content.read()
         index = json.loads(self.blobs["sha256:index.json"])
         self.manifest = index["manifests"][0]
+        if self.label:
+            self._put_label()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         return self
@@ -52,6 +59,19 @@ class Registry:
     def tags_asked(self) -> int:
         """How often a tag was resolved: once a pull."""
         return sum(1 for one in self.manifests_asked if not one.startswith("sha256:"))
+
+    def _put_label(self) -> None:
+        manifest = json.loads(self.blobs[self.manifest["digest"]])
+        config = json.loads(self.blobs[manifest["config"]["digest"]])
+        config["config"]["Labels"] = {"label": self.label}
+        manifest["config"] |= self._put(config)
+        self.manifest = self.manifest | self._put(manifest)
+
+    def _put(self, content: Any) -> dict[str, Any]:
+        blob = json.dumps(content).encode()
+        digest = f"sha256:{hashlib.sha256(blob).hexdigest()}"
+        self.blobs[digest] = blob
+        return {"digest": digest, "size": len(blob)}
 
     def _answer(self, path: str) -> tuple[HTTPStatus, str, bytes]:
         match path.strip("/").split("/"):

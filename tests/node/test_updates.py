@@ -28,9 +28,9 @@ def node(
 
 @pytest.fixture(scope="module")
 def other_image(containerd: Containerd) -> Iterator[str]:
-    """Serve busybox by another name, which has to be pulled."""
+    """Serve another image, of busybox's layers, which has to be pulled."""
     (archive,) = (containerd.parts_dir / "images").glob("busybox*.tar")
-    with Registry(archive) as made:
+    with Registry(archive, label="other") as made:
         hosts = containerd.places.registries / made.host / "hosts.toml"
         hosts.parent.mkdir(parents=True)
         hosts.write_text(f'server = "http://{made.host}"\n')
