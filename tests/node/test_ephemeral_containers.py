@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,8 @@ import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
-from tests.node.tempolet_node import BUSYBOX, ROOT, TempoletNode, pod_manifest
+from tests.node.operating import tempolet
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -26,16 +25,6 @@ def node(
     """Run one node for all looks of this file."""
     with TempoletNode(tmp_path_factory.mktemp("looks"), containerd, temporal) as made:
         yield made
-
-
-def tempolet(node: TempoletNode, command: str, *words: str) -> tuple[int, str]:
-    """Run a command as an operator of this node does; gives exit code and all that it said."""
-    options = ["--tempolet-config", str(node.directory / "tempolet.json"), "--root-dir", str(node.root_dir)]
-    options += ["--config", str(node.directory / "kubelet.json")] if command in ("worker", "poller") else []
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("TEMPORAL_")} | {"TZ": "UTC"}
-    line = [sys.executable, "-m", "worker.cli", command, *options, "--hostname-override", node.name, *words]
-    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
-    return done.returncode, done.stdout + done.stderr
 
 
 def look(node: TempoletNode, pod: str, name: str, script: str, *options: str) -> tuple[int, str]:

@@ -1,9 +1,6 @@
 """Does what an operator says of a pod on real containerd hold: that it is ready for others, and how it is to end?"""
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +9,8 @@ import pytest
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import containers_of, sandboxes_of
-from tests.node.tempolet_node import ROOT, TempoletNode, pod_manifest
+from tests.node.operating import tempolet
+from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.commands.asking import operator
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -28,15 +26,6 @@ def node(
     """Run one node for all that is asked here."""
     with TempoletNode(tmp_path_factory.mktemp("asked"), containerd, temporal) as made:
         yield made
-
-
-def tempolet(node: TempoletNode, *words: str) -> tuple[int, str]:
-    """Run a command as an operator of this node does; gives exit code and all that it said."""
-    options = ["--tempolet-config", str(node.directory / "tempolet.json"), "--root-dir", str(node.root_dir)]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("TEMPORAL_")} | {"TZ": "UTC"}
-    command = [sys.executable, "-m", "worker.cli", *words, *options, "--hostname-override", node.name]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
-    return done.returncode, done.stdout + done.stderr
 
 
 def condition(snapshot: PodSnapshot, name: str) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import pytest
 from proto.pod_snapshot import PodSnapshot
 from tests.node.cgroup_view import Limits, limits
 from tests.node.containerd_view import container_pid
+from tests.node.operating import history, tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest
-from tests.node.test_updates import command, story
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -94,7 +94,7 @@ def test_more_and_less_while_the_same_process_runs_on(node: TempoletNode) -> Non
         assert shown(after) == sized(cpu, memory)
         assert (after.restarts, after.ready, after.sandbox_id) == (0, True, first.sandbox_id)
         assert container_pid(node.containerd, after.containers["main"].container_id) == pid
-    told = story(node, first)
+    told = history(node, first)
     assert "resources of main from cpu 50m up to 200m, memory 8Mi up to 64Mi to cpu 50m up to 400m" in told
     assert "container main resized in place: cpu 50m up to 400m, memory 8Mi up to 96Mi" in told
 
@@ -111,7 +111,7 @@ def test_a_restart_where_the_policy_asks_for_one(node: TempoletNode) -> None:
     assert after.sandbox_id == first.sandbox_id
     assert [one.memory for one in kernel(node, after)] == [128 * MI, 128 * MI]
     assert shown(after) == sized("400m", "128Mi")
-    assert "Container main resize requires restart" in story(node, after)
+    assert "Container main resize requires restart" in history(node, after)
 
 
 def test_what_the_node_has_not_is_infeasible_until_it_is_taken_back(node: TempoletNode) -> None:
@@ -128,8 +128,10 @@ def test_what_the_node_has_not_is_infeasible_until_it_is_taken_back(node: Tempol
     assert condition["message"].startswith("Node didn't have enough capacity: cpu, requested: 900000, capacity: ")
     assert shown(pending) == sized("200m", "64Mi")
     assert kernel(node, pending) == before
-    assert "is Infeasible: Node didn't have enough capacity" in command(node, "explain", "default/wants-" + node.name)
-    assert "what it has stays, for a resize is Infeasible" in story(node, pending)
+    assert (
+        "is Infeasible: Node didn't have enough capacity" in tempolet(node, "explain", "default/wants-" + node.name)[1]
+    )
+    assert "what it has stays, for a resize is Infeasible" in history(node, pending)
     node.apply(resized(manifest, sized("200m", "64Mi"), 3))
     after = node.until_pod("wants", lambda one: "PodResizePending" not in conditions(one), "taken back")
     assert (after.restarts, kernel(node, after)) == (0, before)
@@ -166,4 +168,4 @@ def test_what_is_no_resize_replaces_the_pod(node: TempoletNode) -> None:
     node.apply(resized(manifest, {"requests": alike, "limits": alike}))
     again = node.until_pod("class", lambda one: one.ready and one.sandbox_id != first.sandbox_id, "the other pod")
     assert again.status["qosClass"] == "Guaranteed"
-    assert "Pod QOS Class may not change as a result of resizing" in story(node, again)
+    assert "Pod QOS Class may not change as a result of resizing" in history(node, again)

@@ -1,8 +1,5 @@
 """Is a crash-looping container on real containerd restarted at once by `tempolet skip-backoff`, and told of by the others?"""
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +8,8 @@ import pytest
 
 from proto.refusals import read_refusals
 from tests.node.containerd_view import container_pid, containers_of
-from tests.node.tempolet_node import ROOT, TempoletNode, pod_manifest
+from tests.node.operating import tempolet
+from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -23,15 +21,6 @@ def node(
     """Run a node with the kubelet's own back-offs: nobody waits for them here."""
     with TempoletNode(tmp_path_factory.mktemp("skips"), containerd, temporal) as made:
         yield made
-
-
-def tempolet(node: TempoletNode, *words: str) -> tuple[int, str]:
-    """Run a command as an operator of this node does; gives exit code and all that it said."""
-    options = ["--tempolet-config", str(node.directory / "tempolet.json"), "--root-dir", str(node.root_dir)]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("TEMPORAL_")} | {"TZ": "UTC"}
-    command = [sys.executable, "-m", "worker.cli", *words, *options, "--hostname-override", node.name]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
-    return done.returncode, done.stdout + done.stderr
 
 
 def test_a_crash_loop_is_restarted_at_once(node: TempoletNode) -> None:

@@ -3,8 +3,6 @@
 import asyncio
 import re
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,7 +15,8 @@ from proto.temporal.names import DELETION_REQUESTED, NAMESPACE, SHORTEN_STOP, ST
 from proto.temporal.requests import RuntimeContainer
 from proto.temporal.signals import DeletionRequested
 from tests.node.containerd_view import containers_of, no_addresses, sandboxes_of
-from tests.node.tempolet_node import BUSYBOX, ROOT, TempoletNode, pod_manifest, wait
+from tests.node.operating import history
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, wait
 from worker.codec import Seal, plain_data_converter
 from worker.decoded_history import decode_history
 from worker.keys import KeyFile
@@ -40,15 +39,6 @@ def ended(snapshot: PodSnapshot, index: int = 0, kind: str = "containerStatuses"
     """Say how a container ended."""
     end: dict[str, Any] = snapshot.status[kind][index]["state"]["terminated"]
     return end
-
-
-def story(node: TempoletNode, snapshot: PodSnapshot) -> str:
-    """Read what `tempolet history` tells of a pod."""
-    files = ["--tempolet-config", node.directory / "tempolet.json"]
-    place = ["--root-dir", node.root_dir, "--hostname-override", node.name]
-    command = [sys.executable, "-m", "worker.cli", "history", f"{snapshot.namespace}/{snapshot.name}", *files, *place]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=ROOT, check=True)
-    return done.stdout
 
 
 def ask(node: TempoletNode, snapshot: PodSnapshot, grace: float) -> None:
@@ -105,7 +95,7 @@ def test_a_pod_that_is_active_for_too_long_fails(node: TempoletNode) -> None:
     active = datetime.fromisoformat(ended(snapshot)["finishedAt"]) - datetime.fromisoformat(running.status["startTime"])
     assert timedelta(seconds=2) <= active < timedelta(seconds=5)
     assert len(containers_of(node.containerd, snapshot.uid)) == 1
-    told = story(node, snapshot)
+    told = history(node, snapshot)
     assert "activeDeadlineSeconds: the pod is stopped at" in told
     assert f"DeadlineExceeded: {said}" in told
     assert "pod Failed" in told
@@ -141,7 +131,7 @@ def test_a_second_deletion_with_a_shorter_grace(node: TempoletNode, grace: float
     # by the clocks of Temporal and the runtime: how long a loaded machine takes to remove the rest is not the grace's doing
     taken = wait(end_after_wish(node, snapshot))
     assert timedelta(seconds=1) <= taken < timedelta(seconds=3)
-    told = story(node, snapshot)
+    told = history(node, snapshot)
     assert "the stop of container main was shortened to 1.00 s of grace" in told
     # whichever of both stops comes back first tells the end
     assert re.search("container main stopped: exit 137 Error, .* grace.*; why: ManifestRemoved", told)
@@ -230,7 +220,7 @@ def test_deletion_in_each_init_container(node: TempoletNode, number: int) -> Non
     )
     node.remove(name)
     gone(node, name, snapshot)
-    told = story(node, snapshot)
+    told = history(node, snapshot)
     assert f"container i{number} stopped" in told
     assert "container main started" not in told
 
@@ -259,7 +249,7 @@ def test_deletion_while_the_sandbox_hangs(node: TempoletNode) -> None:
         asked = time.monotonic()
         gone(node, "hangs", snapshot)
         assert time.monotonic() - asked < 10
-    told = story(node, snapshot)
+    told = history(node, snapshot)
     assert "sandbox attempt 0 failed after" in told
     assert ": given up 5 s after the pod began to go" in told
     node.apply(pod_manifest("hangs"))

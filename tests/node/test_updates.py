@@ -2,8 +2,6 @@
 
 import copy
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +9,9 @@ import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid
+from tests.node.operating import history, tempolet
 from tests.node.registry import Registry
-from tests.node.tempolet_node import BUSYBOX, ROOT, TempoletNode, pod_manifest
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -64,19 +63,6 @@ def statuses(snapshot: PodSnapshot, kind: str = "containerStatuses") -> dict[str
     return {one["name"]: one for one in snapshot.status[kind]}
 
 
-def command(node: TempoletNode, *words: str) -> str:
-    """Run a command of tempolet's on this node and answer what it says."""
-    place = ["--root-dir", node.root_dir, "--hostname-override", node.name]
-    files = ["--tempolet-config", node.directory / "tempolet.json"]
-    line = [sys.executable, "-m", "worker.cli", *words, *files, *place]
-    return subprocess.run([*map(str, line)], capture_output=True, text=True, cwd=ROOT, check=True).stdout
-
-
-def story(node: TempoletNode, snapshot: PodSnapshot) -> str:
-    """Read what `tempolet history` tells of a pod."""
-    return command(node, "history", f"{snapshot.namespace}/{snapshot.name}")
-
-
 def test_labels_change_while_the_same_process_runs_on(node: TempoletNode) -> None:
     """Its generation is told once they are taken over."""
     manifest = manifest_of("labels")
@@ -87,7 +73,7 @@ def test_labels_change_while_the_same_process_runs_on(node: TempoletNode) -> Non
     after = node.until_pod("labels", lambda one: one.status.get("observedGeneration") == 2, "the edit taken over")
     assert (after.sandbox_id, after.restarts, after.ready) == (first.sandbox_id, 0, True)
     assert container_pid(node.containerd, after.containers["main"].container_id) == pid
-    assert "manifest changed: labels app" in story(node, after)
+    assert "manifest changed: labels app" in history(node, after)
 
 
 def test_a_deadline_that_is_set_later_ends_the_pod_where_it_runs(node: TempoletNode) -> None:
@@ -98,7 +84,7 @@ def test_a_deadline_that_is_set_later_ends_the_pod_where_it_runs(node: TempoletN
     node.apply(edited(manifest, activeDeadlineSeconds=1))
     ended = node.until_pod("deadline", lambda one: one.lifecycle == "terminated", "ended")
     assert (ended.reason, ended.phase, ended.sandbox_id) == ("DeadlineExceeded", "Failed", first.sandbox_id)
-    assert "manifest changed: activeDeadlineSeconds from 3600 to 1" in story(node, ended)
+    assert "manifest changed: activeDeadlineSeconds from 3600 to 1" in history(node, ended)
 
 
 def test_what_kubernetes_cannot_change_in_place_replaces_the_pod(node: TempoletNode) -> None:
@@ -109,7 +95,7 @@ def test_what_kubernetes_cannot_change_in_place_replaces_the_pod(node: TempoletN
     node.apply(edited(manifest, terminationGracePeriodSeconds=2))
     again = node.until_pod("replaced", lambda one: one.ready and one.sandbox_id != first.sandbox_id, "the other pod")
     assert again.uid == first.uid
-    told = story(node, again)
+    told = history(node, again)
     assert "the pod is replaced, for terminationGracePeriodSeconds from 1 to 2 can't be changed in place" in told
 
 
@@ -119,7 +105,7 @@ def test_a_bad_edit_leaves_the_pod_as_it_runs(node: TempoletNode) -> None:
     node.apply(manifest)
     first = node.until_running("bad")
     node.apply(edited(manifest, activeDeadlineSeconds=0))
-    node.until(lambda: "spec.activeDeadlineSeconds" in command(node, "pods"), "the refusal")
+    node.until(lambda: "spec.activeDeadlineSeconds" in tempolet(node, "pods")[1], "the refusal")
     node.apply(edited(manifest, metadata={"labels": {"app": "good"}, "generation": 2}))
     after = node.until_pod("bad", lambda one: one.status.get("observedGeneration") == 2, "the good edit")
     assert (after.sandbox_id, after.restarts) == (first.sandbox_id, 0)
@@ -136,7 +122,7 @@ def test_another_image_restarts_its_container_alone(node: TempoletNode, other_im
     first = node.until_running("image")
     pid = container_pid(node.containerd, first.containers["beside"].container_id)
     node.apply(with_image(manifest, other_image))
-    node.until(lambda: "manifest changed: image of main" in story(node, first), "the edit heard")
+    node.until(lambda: "manifest changed: image of main" in history(node, first), "the edit heard")
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
     after = node.until_pod("image", lambda one: one.ready and one.restarts == 1, "the restart")
@@ -145,7 +131,7 @@ def test_another_image_restarts_its_container_alone(node: TempoletNode, other_im
     assert (main["restartCount"], main["image"]) == (1, other_image)
     assert main["lastState"]["terminated"]["exitCode"] == 0
     assert container_pid(node.containerd, after.containers["beside"].container_id) == pid
-    told = story(node, after)
+    told = history(node, after)
     for text in (
         f"manifest changed: image of main from {BUSYBOX} to {other_image}",
         f"image {other_image} pulled",
@@ -196,4 +182,4 @@ def test_a_sidecar_gets_another_image_beside_what_it_serves(node: TempoletNode, 
     after = node.until_pod("sidecar", lambda one: one.ready and one.restarts == 1, "the restart")
     assert statuses(after, "initContainerStatuses")["side"]["image"] == other_image
     assert container_pid(node.containerd, after.containers["main"].container_id) == pid
-    assert "Init container side definition changed" in story(node, after)
+    assert "Init container side definition changed" in history(node, after)
