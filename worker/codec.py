@@ -123,11 +123,7 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
 
     def with_context(self, context: SerializationContext) -> "SealingCodec":
         """Give the copy for a workflow: its own payloads and those of its activities alike."""
-        match context:
-            case WorkflowSerializationContext() | ActivitySerializationContext() if context.workflow_id:
-                return SealingCodec(self._seal, context.namespace, context.workflow_id)
-            case _:
-                return SealingCodec(self._seal)
+        return SealingCodec(self._seal, *(_workflow_of(context) or ()))
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Seal payloads; raises CodecUnbound when they belong to no workflow."""
@@ -168,11 +164,9 @@ class SealingConverter(DataConverter):
 
     def with_context(self, context: SerializationContext) -> Self:
         """Give the copy for a workflow: its own payloads and those of its activities are sealed alike."""
-        match context:
-            case WorkflowSerializationContext() | ActivitySerializationContext() if context.workflow_id:
-                bound_to = (context.namespace, context.workflow_id)
-            case _:
-                return super().with_context(context)
+        bound_to = _workflow_of(context)
+        if bound_to is None:
+            return super().with_context(context)
         copy = self._copies.get(bound_to)
         if copy is None:
             if len(self._copies) == _MOST_COPIES:
@@ -202,6 +196,15 @@ def _reading_converter() -> type[PayloadConverter]:
     from worker.payloads.reading import ReadingConverter  # noqa: PLC0415 - pydantic is not for the poller
 
     return ReadingConverter
+
+
+def _workflow_of(context: SerializationContext) -> tuple[str, str] | None:
+    """Name the namespace and the workflow that a payload belongs to, by itself or as its activity's."""
+    match context:
+        case WorkflowSerializationContext() | ActivitySerializationContext() if context.workflow_id:
+            return context.namespace, context.workflow_id
+        case _:
+            return None
 
 
 def _bound_to(namespace: str, workflow_id: str) -> bytes:

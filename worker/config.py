@@ -141,9 +141,8 @@ class NodeConfig:
 def load_node_config(flags: Flags) -> NodeConfig:
     """Read and check everything; raises ConfigurationRefused with one line that names source and key."""
     own = load_tempolet_configuration(flags.tempolet_config)
-    gates_flag = _parsed_gates(flags.feature_gates) if flags.feature_gates else {}
     keys = dict(flags.keys)
-    if gates_flag:
+    if flags.feature_gates and (gates_flag := _parsed_gates(flags.feature_gates)):
         keys["featureGates"] = gates_flag  # merged over the file's, as the kubelet does
     kubelet = load_kubelet_configuration(flags.config, flags.config_dir, keys)
     try:

@@ -3,17 +3,11 @@
 from typing import Final
 
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
-from temporalio.converter import CompositePayloadConverter, DefaultPayloadConverter, JSONPlainPayloadConverter
+from temporalio.converter import CompositePayloadConverter
 
-from worker.payloads.refused import RefusedPayloads
+from worker.payloads.refused import with_refusals
 
-_CONVERTERS: Final = (
-    *(
-        converter if not isinstance(converter, JSONPlainPayloadConverter) else PydanticJSONPlainPayloadConverter()
-        for converter in DefaultPayloadConverter.default_encoding_payload_converters
-    ),
-    RefusedPayloads(),
-)
+_CONVERTERS: Final = with_refusals(PydanticJSONPlainPayloadConverter())
 """One set a process: the SDK makes a converter for each workflow, and building pydantic's adapters costs more than a step."""
 
 

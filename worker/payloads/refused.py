@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import EncodingPayloadConverter
+from temporalio.converter import DefaultPayloadConverter, EncodingPayloadConverter, JSONPlainPayloadConverter
 
 REFUSED: Final = b"binary/refused"
 
@@ -27,3 +27,9 @@ class RefusedPayloads(EncodingPayloadConverter):
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:  # noqa: ARG002 - as above
         """Raise PayloadRefused with the reason."""
         raise PayloadRefused(payload.data.decode())
+
+
+def with_refusals(json: EncodingPayloadConverter) -> tuple[EncodingPayloadConverter, ...]:
+    """Give the SDK's converters with this one for JSON, and with refusals; in the SDK's order."""
+    usual = DefaultPayloadConverter.default_encoding_payload_converters
+    return *(json if isinstance(one, JSONPlainPayloadConverter) else one for one in usual), RefusedPayloads()

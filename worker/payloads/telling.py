@@ -11,11 +11,10 @@ from typing import Any, Final
 from temporalio.converter import (
     AdvancedJSONEncoder,
     CompositePayloadConverter,
-    DefaultPayloadConverter,
     JSONPlainPayloadConverter,
 )
 
-from worker.payloads.refused import RefusedPayloads
+from worker.payloads.refused import with_refusals
 
 
 class _Shapes(AdvancedJSONEncoder):
@@ -29,15 +28,7 @@ class _Shapes(AdvancedJSONEncoder):
         return super().default(o)
 
 
-_CONVERTERS: Final = (
-    *(
-        converter
-        if not isinstance(converter, JSONPlainPayloadConverter)
-        else JSONPlainPayloadConverter(encoder=_Shapes)
-        for converter in DefaultPayloadConverter.default_encoding_payload_converters
-    ),
-    RefusedPayloads(),
-)
+_CONVERTERS: Final = with_refusals(JSONPlainPayloadConverter(encoder=_Shapes))
 
 
 class TellingConverter(CompositePayloadConverter):

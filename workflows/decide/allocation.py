@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from proto.kubernetes.resources import NodeResources, pod_resources
-from proto.temporal.pod import ContainerFacts, Observed, PodJson
+from proto.temporal.pod import Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StartContainer
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import CgroupFigures, PendingResize, Resize
 from workflows.decide.actions import RESOURCES_KEY, container_key
 from workflows.decide.resources import INFEASIBLE, compute, granted, resources_by_name
 from workflows.decide.situation import Situation
-from workflows.decide.termination_order import LIVE
+from workflows.decide.termination_order import is_live
 
 GIVING: Final = (StartContainer, RunPodSandbox, UpdateContainerResources, UpdatePodSandboxResources)
 """Under way, these may give something that the spec says no more."""
@@ -76,11 +76,6 @@ def allocate(situation: Situation, pod: PodJson) -> PodJson:
     forget_failures(observed)
     settle(situation, pod)
     return pod
-
-
-def is_live(facts: ContainerFacts) -> bool:
-    """Say whether the runtime holds an instance that has not ended."""
-    return facts.exit is None and facts.state in LIVE
 
 
 def has(situation: Situation, name: str) -> PodJson:

@@ -19,7 +19,7 @@ from workflows.decide import hooks, own_hooks
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.allocation import must_grow
 from workflows.decide.backoff import starts_at
-from workflows.decide.grace import pod_grace
+from workflows.decide.grace import stop_request
 from workflows.decide.init_containers import ends_by_itself, init_failed, is_init, is_sidecar, policy_of, was_passed
 from workflows.decide.readiness import is_started
 from workflows.decide.restart import comes_back, init_starts_again
@@ -196,15 +196,7 @@ def stop_unknown(situation: Situation, container: V1Container) -> StopContainer:
 
     It may well run, so it has the pod's grace like any other (kuberuntime_container.go setTerminationGracePeriod).
     """
-    facts = situation.facts(container.name)
-    return StopContainer(
-        pod=situation.key,
-        name=container.name,
-        container_id=facts.container_id,
-        grace=pod_grace(situation.spec, None),
-        asked_at=situation.now,
-        reason="the runtime does not know its state",
-    )
+    return stop_request(situation, container.name, "the runtime does not know its state")
 
 
 def stops_outdated(situation: Situation, container: V1Container) -> bool:
@@ -223,15 +215,8 @@ def stop_outdated(situation: Situation) -> Iterator[Action | Wake]:
             continue
         sidecar = is_sidecar(situation, container.name)
         subject, again = ("Init container", "") if sidecar else ("Container", ", will be restarted")
-        asked = StopContainer(
-            pod=situation.key,
-            name=container.name,
-            container_id=situation.facts(container.name).container_id,
-            grace=pod_grace(situation.spec, None),
-            asked_at=situation.now,
-            reason=f"{subject} {container.name} definition changed{again}",
-        )
-        yield from hooks.stop(situation, asked)
+        reason = f"{subject} {container.name} definition changed{again}"
+        yield from hooks.stop(situation, stop_request(situation, container.name, reason))
 
 
 def tidy(situation: Situation) -> Iterator[Action | Wake]:

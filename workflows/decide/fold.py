@@ -78,9 +78,7 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
         case StopContainer(name=name, reason=reason) | ShortenStop(name=name, reason=reason), _:
             container_stopped(situation, name, reason, answer if isinstance(answer, RuntimeContainer) else None)
         case RemoveContainer(name=name, container_id=container_id), _:
-            left = tuple(one for one in observed.dead_containers.get(name, ()) if one != container_id)
-            observed.dead_containers[name] = left
-            removed(situation, name, container_id)
+            container_removed(situation, name, container_id)
         case RemovePodDirectories(), _:
             observed.cleaned = True
         case ReadPodRuntime(), PodRuntime() as seen_all:
@@ -90,6 +88,13 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
         case UpdateContainerResources(), RuntimeResources() as given:
             container_updated(situation, action, given)
     allocation.settle(situation)
+
+
+def container_removed(situation: Situation, name: str, container_id: str) -> None:
+    """Write down that the runtime holds an ended instance no more."""
+    dead = situation.observed.dead_containers
+    dead[name] = tuple(one for one in dead.get(name, ()) if one != container_id)
+    removed(situation, name, container_id)
 
 
 def fold_failure(situation: Situation, action: Action, reason: str, message: str) -> None:

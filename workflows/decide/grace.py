@@ -6,6 +6,7 @@ from typing import Final
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
+from proto.temporal.requests import StopContainer
 from proto.temporal.wishes import Deletion, Eviction
 from workflows.decide.situation import Situation
 
@@ -55,3 +56,16 @@ def grace_of(situation: Situation) -> Grace:
     if observed.shortening:
         asked.append(Grace(max(observed.shortening.grace, SHORTEST), observed.shortening.at))
     return min(asked, key=lambda one: one.over_at, default=Grace(own, situation.now))
+
+
+def stop_request(situation: Situation, name: str, reason: str, grace: Grace | None = None) -> StopContainer:
+    """Write the request that stops the newest instance of a container; unless told otherwise it has the pod's grace from now."""
+    given = grace or Grace(pod_grace(situation.spec, None), situation.now)
+    return StopContainer(
+        pod=situation.key,
+        name=name,
+        container_id=situation.facts(name).container_id,
+        grace=given.length,
+        asked_at=given.since,
+        reason=reason,
+    )

@@ -16,7 +16,7 @@ from proto.temporal.pod import ContainerState, Hook, HookOutcome, Lifecycle
 from proto.temporal.requests import RunHook, StopContainer
 from workflows.decide import hook_terms
 from workflows.decide.actions import Action, Wake, hook_key, key
-from workflows.decide.grace import pod_grace
+from workflows.decide.grace import Grace, pod_grace, stop_request
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import hook_slice
 
@@ -77,15 +77,9 @@ def after_start(situation: Situation, container: V1Container) -> Iterator[Action
     if ended is None:
         yield from unless_failed(situation, run_hook(situation, container.name, Hook.POST_START))
     elif not ended.succeeded:
-        asked = StopContainer(
-            pod=situation.key,
-            name=container.name,
-            container_id=ended.container_id,
-            grace=pod_grace(situation.spec, None),
-            asked_at=ended.ended_at or situation.now,
-            reason=f"{FAILED_POST_START}: {ended.message}",
-        )
-        yield from stop(situation, asked)
+        grace = Grace(pod_grace(situation.spec, None), ended.ended_at or situation.now)
+        reason = f"{FAILED_POST_START}: {ended.message}"
+        yield from stop(situation, stop_request(situation, container.name, reason, grace))
 
 
 def stop(situation: Situation, asked: StopContainer, *, in_turn: bool = True) -> Iterator[Action | Wake]:

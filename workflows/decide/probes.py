@@ -17,7 +17,7 @@ from proto.temporal.signals import ProbeVerdict
 from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.containers import Standing, standing, stops_outdated
-from workflows.decide.grace import SHORTEST, pod_grace
+from workflows.decide.grace import SHORTEST, Grace, pod_grace, stop_request
 from workflows.decide.init_containers import policy_of
 from workflows.decide.restart import RestartPolicy, failed_probe, policy_for
 from workflows.decide.situation import Situation, unless_failed
@@ -76,14 +76,8 @@ def stop_failed(situation: Situation, container: V1Container, failed: ProbeKind)
     subject = "Init container" if sidecar else "Container"
     silent = sidecar or policy_for(container, policy_of(situation)) is RestartPolicy.NEVER
     again = "" if silent else ", will be restarted"
-    return StopContainer(
-        pod=situation.key,
-        name=container.name,
-        container_id=situation.facts(container.name).container_id,
-        grace=grace,
-        asked_at=situation.now,
-        reason=f"{subject} {container.name} failed {failed.value} probe{again}",
-    )
+    reason = f"{subject} {container.name} failed {failed.value} probe{again}"
+    return stop_request(situation, container.name, reason, Grace(grace, situation.now))
 
 
 def verdict_reached(situation: Situation, verdict: ProbeVerdict) -> None:

@@ -12,13 +12,12 @@ from typing import Final
 from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.pod import ContainerState, PodJson
-from proto.temporal.requests import StopContainer
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
 from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.allocation import cgroup_given, container_given, figures, has, in_order, must_grow
-from workflows.decide.grace import pod_grace
+from workflows.decide.grace import stop_request
 from workflows.decide.resources import compute
 from workflows.decide.restart import NEEDS_RESTART
 from workflows.decide.situation import Situation, unless_failed
@@ -40,7 +39,7 @@ def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
     restarts = {name for name, wanted in left if restarts_for(by_name[name], has(situation, name), wanted)}
     for name in sorted(restarts):
         if container_key(name) not in situation.busy:
-            yield from hooks.stop(situation, stop_for(situation, name))
+            yield from hooks.stop(situation, stop_request(situation, name, f"Container {name} {NEEDS_RESTART}"))
     for name, _ in left:
         facts = situation.facts(name)
         here = facts.sandbox_id == situation.sandbox_id and facts.state is ContainerState.RUNNING
@@ -78,18 +77,6 @@ def update_container(situation: Situation, name: str) -> UpdateContainerResource
         container_id=situation.facts(name).container_id,
         container=resources_slice(situation.source, name),
         sandbox_spec=sandbox_slice(situation.source),
-    )
-
-
-def stop_for(situation: Situation, name: str) -> StopContainer:
-    """Write the request that stops a container so that it starts again with its new resources."""
-    return StopContainer(
-        pod=situation.key,
-        name=name,
-        container_id=situation.facts(name).container_id,
-        grace=pod_grace(situation.spec, None),
-        asked_at=situation.now,
-        reason=f"Container {name} {NEEDS_RESTART}",
     )
 
 

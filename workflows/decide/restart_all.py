@@ -21,6 +21,7 @@ from proto.temporal.pod import ContainerFacts
 from proto.temporal.requests import RemoveContainer, StopContainer
 from workflows.decide import backoff, own_hooks
 from workflows.decide.actions import Action, Wake, container_key
+from workflows.decide.grace import Grace, stop_request
 from workflows.decide.restart import RuleAction, matching_rule
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.termination_order import live_containers, waiting_for_others
@@ -85,14 +86,8 @@ def next_removals(situation: Situation, asked_by: list[str]) -> list[tuple[str, 
 def stop_for(situation: Situation, name: str, asked_by: str) -> StopContainer:
     """Write the request that stops a container so that all start again."""
     end = situation.facts(asked_by).exit
-    return StopContainer(
-        pod=situation.key,
-        name=name,
-        container_id=situation.facts(name).container_id,
-        grace=GRACE,
-        asked_at=situation.now,
-        reason=f"{RESTARTING}: {asked_by} ended" + (f" with {end.exit_code}" if end else ""),
-    )
+    reason = f"{RESTARTING}: {asked_by} ended" + (f" with {end.exit_code}" if end else "")
+    return stop_request(situation, name, reason, Grace(GRACE, situation.now))
 
 
 def removed(situation: Situation, name: str, container_id: str) -> None:

@@ -6,14 +6,14 @@ one grace: what comes later has what is left of it, and once it is over nobody w
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from proto.temporal.pod import ContainerState
-from proto.temporal.requests import StopContainer
+from proto.temporal.pod import ContainerFacts, ContainerState
 from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake
-from workflows.decide.grace import SHORTEST, grace_of
+from workflows.decide.grace import SHORTEST, grace_of, stop_request
 from workflows.decide.situation import Situation
 
 SHUTDOWN_WINDOW: Final = timedelta(seconds=2)
@@ -21,13 +21,14 @@ SHUTDOWN_WINDOW: Final = timedelta(seconds=2)
 LIVE: Final = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)
 
 
+def is_live(facts: ContainerFacts) -> bool:
+    """Say whether the runtime holds an instance that has not ended."""
+    return facts.exit is None and facts.state in LIVE
+
+
 def live_containers(situation: Situation) -> list[str]:
     """Name the containers that the runtime still holds and that have not ended, in the spec's order."""
-    return [
-        one.name
-        for one in situation.everyone
-        if (facts := situation.facts(one.name)).exit is None and facts.state in LIVE
-    ]
+    return [one.name for one in situation.everyone if is_live(situation.facts(one.name))]
 
 
 def stop_in_order(situation: Situation, names: list[str], reason: str) -> Iterator[Action | Wake]:
@@ -38,16 +39,9 @@ def stop_in_order(situation: Situation, names: list[str], reason: str) -> Iterat
     grace = grace_of(situation)
     waiting = waiting_for_others(situation, names) if situation.now < grace.over_at else frozenset()
     late = grace.over_at - situation.now < SHUTDOWN_WINDOW
+    at_least = min(grace.length, SHUTDOWN_WINDOW) if late else SHORTEST
     for name in names:
-        stop = StopContainer(
-            pod=situation.key,
-            name=name,
-            container_id=situation.facts(name).container_id,
-            grace=grace.length,
-            asked_at=grace.since,
-            reason=reason,
-            at_least=min(grace.length, SHUTDOWN_WINDOW) if late else SHORTEST,
-        )
+        stop = replace(stop_request(situation, name, reason, grace), at_least=at_least)
         yield from hooks.stop(situation, stop, in_turn=name not in waiting)
     if waiting:
         yield Wake(grace.over_at, f"the grace is over: stop {', '.join(sorted(waiting))}")
