@@ -7,15 +7,14 @@ removal with an error before anything in it is touched (kubernetes/kubernetes#38
 
 import errno
 import os
-import re
 import stat
 from pathlib import Path
 from typing import Final
 
+from activities.mounts import mount_id, mounts_below
+
 _FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MOUNT_ID: Final = re.compile(r"^mnt_id:\s*(\d+)$", re.MULTILINE)
 _ROUNDS: Final = 5
-_OCTAL: Final = re.compile(r"\\([0-7]{3})")
 
 
 class StillMounted(Exception):
@@ -24,17 +23,6 @@ class StillMounted(Exception):
     def __init__(self, mount: str) -> None:
         self.mount = mount
         super().__init__(f"{mount} is still mounted; unmount it, then the removal goes on by itself")
-
-
-def mounts_below(directory: Path) -> list[str]:
-    """List the mount points at or below a directory, deepest first, in this process's mount table."""
-    own = os.path.realpath(directory.parent) + "/" + directory.name
-    points = []
-    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
-        point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), line.split()[4])
-        if point == own or point.startswith(f"{own}/"):
-            points.append(point)
-    return sorted(points, key=len, reverse=True)
 
 
 def remove_tree(directory: Path) -> None:
@@ -70,17 +58,10 @@ def _remove_entry(parent: int, name: str, shown: str) -> None:
     except FileNotFoundError:
         return
     try:
-        if _mount_id(opened) != _mount_id(parent):
+        if mount_id(opened) != mount_id(parent):
             raise StillMounted(shown)
         for child in os.listdir(opened):  # noqa: PTH208 -- by descriptor, not by path
             _remove_entry(opened, child, f"{shown}/{child}")
     finally:
         os.close(opened)
     os.rmdir(name, dir_fd=parent)
-
-
-def _mount_id(descriptor: int) -> str:
-    found = _MOUNT_ID.search(Path(f"/proc/self/fdinfo/{descriptor}").read_text())
-    if found is None:
-        raise OSError(f"/proc/self/fdinfo/{descriptor} names no mount; /proc of this node is not Linux's")
-    return found[1]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from activities.file_trees import StillMounted, mounts_below, remove_tree
+from activities.file_trees import StillMounted, remove_tree
+from activities.mounts import mounts_below
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 

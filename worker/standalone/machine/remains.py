@@ -6,7 +6,6 @@ shims, its own bridge and its own cgroup, so nothing of the operator's is ever i
 """
 
 import contextlib
-import ctypes
 import os
 import signal
 import socket
@@ -15,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from activities import mounts
 from worker.standalone.machine.process import wait_for_end
 
 CGROUP_MOUNT: Final = Path("/sys/fs/cgroup")
-MNT_DETACH: Final = 2  # umount2(2)
 RTM_DELLINK: Final = 17  # rtnetlink(7)
 NLM_F_REQUEST_ACK: Final = 5  # netlink(7): NLM_F_REQUEST | NLM_F_ACK
 IFLA_IFNAME: Final = 3
@@ -74,22 +73,16 @@ def remove_cgroup(cgroup: str) -> list[str]:
 
 
 def mounts_below(*directories: Path) -> list[str]:
-    """List the mount points at or below folders, the newest first, which is the order to unmount in."""
-    tops = [str(directory.resolve()) for directory in directories]
-    found = []
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        point = line.split(" ")[4].encode().decode("unicode_escape")
-        if any(point == top or point.startswith(top + "/") for top in tops):
-            found.append(point)
-    return found[::-1]
+    """List the mount points at or below folders, in the order to unmount in."""
+    return [point for directory in directories for point in mounts.mounts_below(directory.resolve())]
 
 
 def unmount_below(*directories: Path) -> int:
     """Unmount everything at or below folders; answers how many mounts there were."""
-    libc = ctypes.CDLL(None, use_errno=True)
     points = mounts_below(*directories)
     for point in points:
-        libc.umount2(os.fsencode(point), MNT_DETACH)
+        with contextlib.suppress(OSError):  # what is left is listed by who asks again
+            mounts.unmount(Path(point), detach=True)
     return len(points)
 
 

@@ -1,0 +1,207 @@
+"""The kernel's mounts: made, undone and looked up.
+
+The one place that asks the kernel for them; asked by `volumes/`, `file_trees` and `tempolet down`. Every call may block for
+as long as a file system's server keeps silent, so none belongs on the event loop, and what may hang for ever (a network's
+file system) is mounted by a program with a deadline instead. A failure is the kernel's own OSError with the mount point as
+its path. Source: mount(2), umount2(2), proc_pid_mountinfo(5).
+"""
+
+import ctypes
+import errno
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntFlag
+from pathlib import Path
+from typing import Final
+
+
+class MountFlag(IntFlag):
+    """What mount(2) takes beside a file system's own options (linux/mount.h)."""
+
+    READ_ONLY = 0x1
+    NO_SUID = 0x2
+    NO_DEV = 0x4
+    NO_EXEC = 0x8
+    SYNCHRONOUS = 0x10
+    REMOUNT = 0x20
+    NO_ATIME = 0x400
+    NO_DIR_ATIME = 0x800
+    BIND = 0x1000
+    RECURSIVE = 0x4000
+    PRIVATE = 0x4_0000
+    SLAVE = 0x8_0000
+    SHARED = 0x10_0000
+    REL_ATIME = 0x20_0000
+
+
+_DETACH: Final = 0x2
+_NO_FOLLOW: Final = 0x8
+_ST_REL_ATIME: Final = 0x1000
+_KEPT: Final = (
+    MountFlag.NO_SUID
+    | MountFlag.NO_DEV
+    | MountFlag.NO_EXEC
+    | MountFlag.SYNCHRONOUS
+    | MountFlag.NO_ATIME
+    | MountFlag.NO_DIR_ATIME
+)
+"""Flags that statvfs(3) tells by the numbers of mount(2)."""
+_TABLE: Final = Path("/proc/self/mountinfo")
+_MOUNT_ID: Final = re.compile(r"^mnt_id:\s*(\d+)$", re.MULTILINE)
+_OCTAL: Final = re.compile(rb"\\([0-7]{3})")
+_LAYERS: Final = 64
+"""As many mounts on one point are undone; more come only from something that mounts them again and again."""
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A line of the mount table."""
+
+    mount_id: int
+    device: str
+    """`major:minor` of its file system."""
+    root: str
+    """The folder (or file) of its file system that is seen here."""
+    point: str
+    options: tuple[str, ...]
+    """Of this mount: `ro`, `nosuid` …"""
+    kind: str
+    """Of file system: tmpfs, ext4 …"""
+    source: str
+    super_options: tuple[str, ...]
+    """Of the file system itself: `size=1024k` …"""
+
+
+def mount(source: str, target: Path, kind: str = "", flags: int = 0, *, options: Sequence[str] = ()) -> None:
+    """Mount once more, whatever is there already; options are the file system's own. Raises OSError."""
+    told = (_word(source), _word(target), _word(kind) or None, ctypes.c_ulong(flags), _word(",".join(options)) or None)
+    if _libc.mount(*told) != 0:
+        raise _refused(target)
+
+
+def bind(source: Path, target: Path, *, read_only: bool = False, recursive: bool = False) -> None:
+    """Show a folder or file at another place as well; the source's link is followed, as /proc/self/fd needs. Raises OSError."""
+    mount(str(source), target, flags=MountFlag.BIND | (MountFlag.RECURSIVE if recursive else 0))
+    if not read_only:
+        return
+    try:
+        make_read_only(target)
+    except OSError:
+        unmount(target)
+        raise
+
+
+def make_read_only(target: Path) -> None:
+    """Let a mount take no more writes at this place; its other flags stay. Raises OSError."""
+    told = os.statvfs(target).f_flag
+    kept = (told & _KEPT) | (MountFlag.REL_ATIME if told & _ST_REL_ATIME else 0)
+    mount("", target, flags=MountFlag.BIND | MountFlag.REMOUNT | MountFlag.READ_ONLY | kept)
+
+
+def unmount(target: Path, *, detach: bool = False) -> bool:
+    """Undo every mount on a point; says whether there was one. A link in its place is never followed.
+
+    Raises OSError, with EBUSY while somebody uses it. `detach` takes it out of sight and lets the kernel end it when
+    nobody uses it any more, which hides that it is busy.
+    """
+    flags = _NO_FOLLOW | (_DETACH if detach else 0)
+    for layer in range(_LAYERS):
+        if _libc.umount2(_word(target), flags) != 0:
+            if ctypes.get_errno() in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
+                return layer > 0
+            raise _refused(target)
+    return True
+
+
+def mount_table() -> tuple[Mount, ...]:
+    """Read the mounts that this process sees, in the order in which they lie on each other."""
+    return tuple(_read_line(line) for line in _TABLE.read_bytes().splitlines())
+
+
+def mounts_below(directory: Path) -> list[str]:
+    """List the mount points at or below a folder, the deepest first; a point with two mounts is there twice."""
+    own = _real(directory)
+    points = [one.point for one in mount_table() if one.point == own or one.point.startswith(f"{own}/")]
+    return sorted(points, key=len, reverse=True)
+
+
+def mount_at(point: Path) -> Mount | None:
+    """Look up what is mounted at a point, the topmost; None where nothing is."""
+    own = _real(point)
+    return next((one for one in reversed(mount_table()) if one.point == own), None)
+
+
+def is_mount_point(path: Path) -> bool:
+    """Say whether something is mounted at a path, which may be a file; a path that does not exist is none.
+
+    The kernel is asked for both paths' mounts, which costs a fiftieth of reading the table; that is read where the file
+    system no longer answers (a stale handle of NFS).
+    """
+    try:
+        return _mount_of(path) != _mount_of(Path(_real_parent(path)))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return mount_at(path) is not None
+
+
+def mount_id(descriptor: int) -> int:
+    """Say in which mount an open file lies. Raises OSError."""
+    found = _MOUNT_ID.search(Path(f"/proc/self/fdinfo/{descriptor}").read_text())
+    if found is None:
+        raise OSError(f"/proc/self/fdinfo/{descriptor} names no mount; /proc of this node is not Linux's")
+    return int(found[1])
+
+
+def _mount_of(path: Path) -> int:
+    opened = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return mount_id(opened)
+    finally:
+        os.close(opened)
+
+
+def _real_parent(path: Path) -> str:
+    return os.path.realpath(path.parent)
+
+
+def _real(path: Path) -> str:
+    """Resolve the links of all but the last part, for a link is not what is mounted on."""
+    return f"{_real_parent(path).rstrip('/')}/{path.name}"
+
+
+def _read_line(line: bytes) -> Mount:
+    before, _, after = line.partition(b" - ")
+    number, _, device, root, point, options, *_ = map(_unescaped, before.split(b" "))
+    kind, source, super_options = map(_unescaped, [*after.split(b" "), b"", b""][:3])
+    return Mount(
+        mount_id=int(number),
+        device=device,
+        root=root,
+        point=point,
+        options=tuple(options.split(",")),
+        kind=kind,
+        source=source,
+        super_options=tuple(super_options.split(",")),
+    )
+
+
+def _unescaped(field: bytes) -> str:
+    """Read a field back: the kernel writes spaces, tabs, line ends and backslashes by their number."""
+    return os.fsdecode(_OCTAL.sub(lambda match: bytes([int(match[1], 8)]), field))
+
+
+def _word(text: str | Path) -> bytes:
+    """Write a word for the kernel, which would read it up to its first NUL and act on that. Raises OSError."""
+    word = os.fsencode(text)
+    if b"\0" in word:
+        raise OSError(errno.EINVAL, "a NUL in what is to be mounted", str(text))
+    return word
+
+
+def _refused(target: Path) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number), str(target))
