@@ -7,29 +7,27 @@ and into no answer, heartbeat, error or log.
 """
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from temporalio import activity
 
-from activities.container_config import CONTAINER_HASH, ContainerInputs, container_config, container_labels
-from activities.container_files import container_mounts
+from activities.container_config import CONTAINER_HASH, container_labels
+from activities.container_preparation import prepare
 from activities.early_ends import end_or_status
-from activities.environment import UnresolvedVariable, resolve_environment
+from activities.environment import UnresolvedVariable
 from activities.errors import CriError, Remedy, failed, translated
 from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from activities.resize import update_adopted
 from activities.runtime_facts import runtime_container
-from activities.sandbox import describe_sandbox, free_attempt
+from activities.sandbox import free_attempt
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.container_hash import container_hash
-from proto.kubernetes.resources import container_resources
 from proto.temporal import names
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import RemoveContainer, RuntimeContainer, ShortenStop, StartContainer, StopContainer
@@ -170,7 +168,7 @@ class ContainerActivities:
         return None, free_attempt(request.attempt, taken)
 
     async def _create(self, request: StartContainer, attempt: int) -> str:
-        config, sandbox = await asyncio.to_thread(prepare, self._services, request, attempt)
+        config, sandbox = await prepare(self._services, request, attempt)
         return await self._services.runtime.create_container(request.sandbox_id, config, sandbox)
 
     async def _start(self, request: StartContainer, found: _Found) -> cri.ContainerStatus:
@@ -217,30 +215,6 @@ class ContainerActivities:
             if status.state != _CREATED:
                 return status
             await asyncio.sleep(_PAUSE_SECONDS)
-
-
-def prepare(
-    services: NodeServices, request: StartContainer, attempt: int
-) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
-    """Make a container's files and build both configurations; blocks on files. Raises OSError, UnresolvedVariable."""
-    settings, pod = services.settings, request.sandbox_spec
-    container: Mapping[str, Any] = request.container
-    config = container_config(
-        ContainerInputs(
-            key=request.pod,
-            pod=pod,
-            container=container,
-            attempt=attempt,
-            image_ref=request.image_ref,
-            resources=container_resources(pod, container, settings.resources),
-            environment=resolve_environment(container.get("env") or ()),
-            mounts=container_mounts(services, request, attempt),
-            cgroup_v2=services.cgroups.v2,
-            seccomp_default=settings.seccomp_default,
-            target_id=request.target_id,
-        )
-    )
-    return config, describe_sandbox(services, request.pod, pod, request.sandbox_attempt)
 
 
 def _never_ran_outdated(found: cri.Container, request: StartContainer) -> bool:

@@ -16,7 +16,8 @@ from typing import Final
 
 from temporalio.exceptions import ApplicationError
 
-from activities.containers import START_UNDER_WAY_SECONDS, prepare
+from activities.container_preparation import prepare
+from activities.containers import START_UNDER_WAY_SECONDS
 from activities.environment import UnresolvedVariable
 from activities.errors import RUNTIME_UNAVAILABLE, CriError, Remedy, unavailable
 from activities.images import ImageActivities
@@ -96,7 +97,7 @@ class HookContainers:
 
     async def _run(self, request: RunHook, helper: StartContainer) -> Ended:
         runtime = self._services.runtime
-        config, sandbox = await asyncio.to_thread(self._configured, request, helper)
+        config, sandbox = await self._configured(request, helper)
         log = Path(sandbox.log_directory, config.log_path)
         said_before = await asyncio.to_thread(_size, log)  # by earlier tries
         container_id = await runtime.create_container(helper.sandbox_id, config, sandbox)
@@ -111,9 +112,11 @@ class HookContainers:
         said = await asyncio.to_thread(log_tail, log, said_before) if status.exit_code else ""
         return Ended(status.exit_code, ": ".join(filter(None, (status.message, said.strip()))))
 
-    def _configured(self, request: RunHook, helper: StartContainer) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
-        """Build both configurations; its name is none that a container of a pod can have. Blocks on files."""
-        config, sandbox = prepare(self._services, helper, helper.attempt)
+    async def _configured(
+        self, request: RunHook, helper: StartContainer
+    ) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
+        """Build both configurations; its name is none that a container of a pod can have."""
+        config, sandbox = await prepare(self._services, helper, helper.attempt)
         config.metadata.name = f"{request.name}.{request.hook}"
         config.log_path = f"{request.name}/{request.hook}.{helper.attempt}.log"
         for found, wanted in ((config.labels, hook_labels(request)), (config.annotations, {})):
