@@ -9,6 +9,7 @@ from activities.clients.runtime import RuntimeClient
 from activities.going_pods import GoingPods
 from activities.image_pulls import ImagePulls
 from activities.node_capacity import memory_capacity
+from activities.objects import NoObjects, ObjectSource
 from activities.pod_locks import PodLocks
 from activities.pod_paths import PodPaths
 from activities.probes.loops import ProbeLoops
@@ -41,6 +42,7 @@ class NodeServices:
     runtime: RuntimeClient
     cgroups: Cgroups
     pulls: ImagePulls
+    objects: ObjectSource = field(default_factory=NoObjects)
     locks: PodLocks = field(default_factory=PodLocks)
     going: GoingPods = field(default_factory=GoingPods)
     probes: ProbeLoops = field(default_factory=ProbeLoops)

@@ -123,6 +123,13 @@ class NodeConfig:
         return self.root_dir / STATE_DIRECTORY
 
     @property
+    def objects_dir(self) -> Path:
+        """Give the folder of the ConfigMaps, Secrets and other objects that manifests refer to."""
+        if folder := self.tempolet.objects.folder:
+            return folder
+        return (self.static_pod_path.parent if self.static_pod_path else self.state_dir) / "objects"
+
+    @property
     def payload_key_file(self) -> Path:
         """Give the file of the keys that seal payloads."""
         return self.tempolet.temporal.payload_key_file or self.state_dir / "payload.keys"

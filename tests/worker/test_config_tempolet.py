@@ -24,6 +24,14 @@ def test_without_a_file_everything_has_a_place_below_root_dir(tmp_path: Path) ->
     assert config.payload_key_file == tmp_path / "tempolet" / "payload.keys"
     assert config.codec_token_file == tmp_path / "tempolet" / "codec.token"
     assert config.start_limit >= 2
+    assert config.objects_dir == tmp_path / "tempolet" / "objects"
+
+
+def test_objects_lie_beside_the_manifests_unless_said_otherwise(tmp_path: Path) -> None:
+    """A node with manifests has one place to look at."""
+    flags = Flags(root_dir=tmp_path, keys={"staticPodPath": "/etc/kubernetes/manifests"})
+    assert load_node_config(flags).objects_dir == Path("/etc/kubernetes/objects")
+    assert load(tmp_path, HEAD + "objects: {folder: /srv/objects}\n").objects_dir == Path("/srv/objects")
 
 
 def test_keys_are_obeyed(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from activities.node_capacity import memory_capacity
 from activities.node_services import ActivitySettings, NodeServices
 from proto.kubernetes.resources import NodeResources
 from worker.config import NodeConfig
+from worker.objects.folder import ObjectFolder
 
 UNLIMITED: Final = 1000
 """Pulls at a time where maxParallelImagePulls sets no limit: more than a node has pods."""
@@ -24,6 +25,7 @@ def node_services(config: NodeConfig, *calls: CallObserver) -> NodeServices:
         runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
         cgroups=Cgroups(config.cgroup_root, pod_pids_limit=config.pod_pids_limit),
         pulls=ImagePulls(config.pulls.parallel or UNLIMITED, qps=config.pulls.qps, burst=config.pulls.burst),
+        objects=ObjectFolder(config.objects_dir),
     )
 
 

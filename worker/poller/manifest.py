@@ -5,7 +5,6 @@ raises for what the bytes may be. The order is the kubelet's (pkg/kubelet/config
 node, validate; before that comes what this version does not run yet, so that no pod is half-run.
 """
 
-import codecs
 import json
 from dataclasses import replace
 from datetime import datetime
@@ -13,9 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from proto.temporal.pod import PodJson
-from worker.poller.manifest_json import read_json
-from worker.poller.manifest_refusal import LARGEST_FILE, LARGEST_POD, ManifestUnreadable
-from worker.poller.manifest_yaml import read_yaml
+from worker.poller.manifest_document import read_document
+from worker.poller.manifest_refusal import LARGEST_POD, ManifestUnreadable
 from worker.poller.static_pod import (
     DEFAULT_NAMESPACE,
     Refused,
@@ -34,7 +32,6 @@ from workflows.decide.validation.structure import read_structure
 
 DEFAULT_GATES: Final = FeatureGates()
 _MOST_MESSAGES: Final = 20
-_CHUNK: Final = 64 * 1024
 _LONGEST_NAME: Final = 253  # characters; what is longer is no name of a pod
 
 
@@ -84,32 +81,6 @@ def _admit(placed: StaticPod, gates: FeatureGates) -> StaticPod | Refused:
         needs = f"needs the feature gate {STOP_SIGNALS_GATE}, which is off"
         return _refused(placed.path, "FeatureGateOff", tuple(f"{one}: {needs}" for one in found))
     return placed
-
-
-def read_document(data: bytes) -> Any:
-    """Read the one YAML or JSON document of a file; raises ManifestUnreadable."""
-    if len(data) > LARGEST_FILE:
-        raise ManifestUnreadable("TooLarge", f"the file is larger than {LARGEST_FILE} bytes")
-    data = data.removeprefix(codecs.BOM_UTF8)
-    _refuse_binary(data)
-    document = read_json(data.decode()) if data.lstrip().startswith(b"{") else read_yaml(data)
-    if document is None:
-        raise ManifestUnreadable("Empty", "the file says nothing; a Pod of apiVersion v1 is expected")
-    return document
-
-
-def _refuse_binary(data: bytes) -> None:
-    """Refuse NUL bytes and what is not UTF-8, without decoding a large file as a whole."""
-    if (nul := data.find(b"\0")) >= 0:
-        line = data.count(b"\n", 0, nul) + 1
-        raise ManifestUnreadable("NotText", f"line {line}: a NUL byte; is it a text file?")
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    for start in range(0, len(data) + 1, _CHUNK):
-        try:
-            decoder.decode(data[start : start + _CHUNK], final=start + _CHUNK > len(data))
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, start + error.start) + 1
-            raise ManifestUnreadable("NotText", f"about line {line}: not UTF-8 ({error.reason})") from error
 
 
 def _not_a_pod(document: Any) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """JSON manifests, with the bounds that Python's own reader lacks.
 
-Called by `manifest` for a file that begins with a brace, which Kubernetes takes as JSON and never as YAML
+Called by `manifest_document` for a file that begins with a brace, which Kubernetes takes as JSON and never as YAML
 (k8s.io/apimachinery pkg/util/yaml). Refused although it would be taken there: duplicate keys, of which the last would
 count silently.
 """

@@ -1,6 +1,6 @@
 """YAML as Kubernetes reads it, but strict, and with a bound on what a small file may grow into.
 
-Called by `manifest` only. Kubernetes turns YAML into JSON with sigs.k8s.io/yaml (go.yaml.in/yaml v2), so plain scalars
+Called by `manifest_document` only. Kubernetes turns YAML into JSON with sigs.k8s.io/yaml (go.yaml.in/yaml v2), so plain scalars
 mean here what they mean there: `yes` and `on` are true, `017`, `0o17` and `0x0f` are 15, `1e3` is 1000, a date stays
 text, a merge key overrides the keys before it. Refused although it would be taken there: duplicate keys, tags, a second
 document. Values are built from libyaml's event stream, one event at a time, because PyYAML's own composer makes ten

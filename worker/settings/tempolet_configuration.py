@@ -62,6 +62,14 @@ class RuntimeKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectsKeys:
+    """Where a standalone node keeps what manifests refer to."""
+
+    folder: Path | None = None
+    """`objects` beside the manifests (staticPodPath) when left out."""
+
+
+@dataclass(frozen=True, slots=True)
 class MetricsKeys:
     """Where Prometheus reads."""
 
@@ -76,6 +84,7 @@ class TempoletConfiguration:
     temporal: TemporalKeys = TemporalKeys()
     codec: CodecKeys = CodecKeys()
     runtime: RuntimeKeys = RuntimeKeys()
+    objects: ObjectsKeys = ObjectsKeys()
     metrics: MetricsKeys = MetricsKeys()
 
 

@@ -144,7 +144,7 @@ def _remove_files(settings: Settings, *, purge: bool) -> None:
         (settings.run_dir, ("config", "settings.json", "containerd.toml", "cni", "addresses", "containerd"))
     ]
     if purge:
-        state = ("node", "manifests", "manifests.down", "log", "containerd", "payload.keys", "codec.token")
+        state = ("node", "manifests", "manifests.down", "objects", "log", "containerd", "payload.keys", "codec.token")
         folders.append((settings.state_dir, (*state, "temporal.db", "temporal.db-wal", "temporal.db-shm")))
     for folder, names in folders:
         for name in names:

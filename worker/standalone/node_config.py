@@ -56,14 +56,15 @@ def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
         "namespace": NAMESPACE,
         "payloadKeyFile": str(settings.key_file),
     }
+    ours = {**TEMPOLET, "temporal": temporal, "objects": {"folder": str(settings.objects)}}
     if role != "worker":
-        return {**TEMPOLET, "temporal": temporal}
+        return ours
     codec = {
         "address": f"{LOOPBACK}:{settings.ports.codec}",
         "tokenFile": str(settings.token_file),
         "allowedOrigins": [settings.temporal.ui, settings.temporal.ui.replace(LOOPBACK, "localhost")],
     }
-    return {**TEMPOLET, "temporal": temporal, "codec": codec}
+    return {**ours, "codec": codec}
 
 
 def node_process(settings: Settings, role: str) -> Supervised:

@@ -69,6 +69,11 @@ class Settings:
         return self.state_dir / "manifests"
 
     @property
+    def objects(self) -> Path:
+        """The folder of what manifests refer to: ConfigMaps, Secrets, claims."""
+        return self.state_dir / "objects"
+
+    @property
     def kept_manifests(self) -> Path:
         """Where `down` keeps the manifests until the next `up`."""
         return self.state_dir / "manifests.down"

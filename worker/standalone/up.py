@@ -59,6 +59,7 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
     show.say(f"up in {show.total():.1f} s")
     show.say(f"Temporal UI  {_pods_page(settings)}")
     show.say(f"manifests    {settings.manifests}")
+    show.say(f"objects      {settings.objects}")
     show.say(f"logs         {settings.logs}")
 
 
@@ -99,6 +100,7 @@ def _start_node(settings: Settings, show: Progress) -> None:
     """Start worker and poller together, then wait until each says that it is healthy."""
     for directory in (settings.root_dir, settings.manifests, settings.logs / "pods"):
         directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+    settings.objects.mkdir(exist_ok=True, mode=0o700)
     write_configuration(settings)
     ran = {role: node_process(settings, role).running() for role in ROLES}
     for role in ROLES:

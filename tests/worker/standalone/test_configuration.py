@@ -140,6 +140,7 @@ def test_our_own_reader_takes_what_up_writes(settings: Settings) -> None:
     assert config.node_name == "n1"
     assert config.root_dir == settings.root_dir
     assert config.static_pod_path == settings.manifests
+    assert config.objects_dir == settings.objects
     assert config.container_runtime_endpoint == f"unix://{settings.run_dir}/containerd.sock"
     assert config.cgroup_root == "/tempolet"
     assert config.payload_key_file == settings.key_file

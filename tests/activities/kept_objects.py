@@ -1,0 +1,34 @@
+"""The objects that a test's pods refer to, in a dict."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+
+
+@dataclass(slots=True)
+class ObjectsInMemory:
+    """An ObjectSource; a namespace and a name give an object, its version counts the changes."""
+
+    kept: dict[tuple[ObjectKind, str, str], KeptObject] = field(default_factory=dict)
+    refused: dict[tuple[ObjectKind, str, str], str] = field(default_factory=dict)
+    reads: list[tuple[ObjectKind, str, str]] = field(default_factory=list)
+
+    def put(self, kind: ObjectKind, name: str, content: Mapping[str, Any], namespace: str = "default") -> None:
+        """Make an object or change it; `content` is in the API's form."""
+        key = (kind, namespace if kind.namespaced else "", name)
+        before = self.kept.get(key)
+        version = str(int(before.version) + 1 if before else 1)
+        metadata = {"name": name} | ({"namespace": namespace} if kind.namespaced else {})
+        self.kept[key] = KeptObject(version, {"metadata": metadata, **content})
+
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
+        """Find it."""
+        key = (kind, namespace if kind.namespaced else "", name)
+        self.reads.append(key)
+        if why := self.refused.get(key):
+            raise ObjectRefused(why)
+        if key not in self.kept:
+            raise ObjectMissing(kind, name)
+        return self.kept[key]

@@ -1,0 +1,116 @@
+"""The objects of a standalone node, as files: `<folder>/<namespace>/<plural>/<name>.yaml` (.yml, .json).
+
+Made by `host/services` for the activities; `poller/objects` looks at the same places for changes. What belongs to no
+namespace lies in `_cluster/<plural>/`, which no namespace can be called. A file that has not changed is not parsed again.
+"""
+
+import asyncio
+import contextlib
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from worker.objects.admission import NotAdmitted, admit, expected
+from worker.objects.trusted_file import SETTLE, Fingerprint, NotTrusted, Torn, read_trusted, trusted_folder
+from worker.poller.manifest_document import read_document
+from worker.poller.manifest_refusal import ManifestUnreadable
+
+CLUSTER: Final = "_cluster"
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+_READS: Final = 20
+"""Tries to read a file that is being written: two seconds."""
+_LARGEST_CACHE: Final = 8 << 20  # bytes of files; what is pushed out is read again
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_LONGEST_NAME: Final = 253
+_LONGEST_NAMESPACE: Final = 63
+_PLACE: Final = re.compile(r"line \d+(?:, column \d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A file as it was read."""
+
+    path: Path
+    fingerprint: Fingerprint
+    kept: KeptObject
+
+
+class ObjectFolder:
+    """An ObjectSource over a folder; safe for several tasks of one loop."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._cache: OrderedDict[Path, _Read] = OrderedDict()
+
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
+        """Read an object; raises ObjectMissing and ObjectRefused."""
+        parts = place_of(kind, namespace, name)
+        for _ in range(_READS):
+            try:
+                read = await asyncio.to_thread(self._read, kind, namespace, parts)
+            except Torn:
+                await asyncio.sleep(SETTLE)
+                continue
+            self._remember(self.folder.joinpath(*parts), read)
+            return read.kept
+        raise ObjectRefused(f'{kind.singular} "{name}" is being written for two seconds now: put it there by mv')
+
+    def _read(self, kind: ObjectKind, namespace: str, parts: tuple[str, str, str]) -> _Read:
+        """Read in a thread; raises Torn when the file is being written."""
+        *folders, name = parts
+        place = self.folder.joinpath(*folders)
+        known = self._cache.get(place / name)
+        found: list[tuple[Path, bytes | None, Fingerprint]] = []
+        try:
+            with trusted_folder(self.folder, folders) as folder:
+                for path in (place / f"{name}{suffix}" for suffix in SUFFIXES):
+                    with contextlib.suppress(FileNotFoundError):
+                        before = known.fingerprint if known and known.path == path else None
+                        private = kind is ObjectKind.SECRETS
+                        found.append((path, *read_trusted(folder, path, before, private=private)))
+        except FileNotFoundError:
+            found = []
+        except NotTrusted as error:
+            raise ObjectRefused(f'{kind.singular} "{name}" is not taken: {error}') from error
+        if not found:
+            raise ObjectMissing(kind, name, f"there is no {place / name}.yaml")
+        if len(found) > 1:
+            raise ObjectRefused(f'{kind.singular} "{name}" is defined by {found[0][0]} and {found[1][0]}: keep one')
+        ((path, data, fingerprint),) = found
+        if data is None and known:
+            return known
+        return _Read(path, fingerprint, KeptObject(fingerprint.version, parsed(kind, namespace, path, data or b"")))
+
+    def _remember(self, path: Path, read: _Read) -> None:
+        self._cache[path] = read
+        self._cache.move_to_end(path)
+        while len(self._cache) > 1 and sum(one.fingerprint.size for one in self._cache.values()) > _LARGEST_CACHE:
+            self._cache.popitem(last=False)
+
+
+def place_of(kind: ObjectKind, namespace: str, name: str) -> tuple[str, str, str]:
+    """Name the two folders and the file, without its suffix; raises ObjectRefused for what is no name."""
+    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+        raise ObjectRefused(f"{kind.singular} {name[:80]!r} is not looked for: that is no name of an object")
+    if not kind.namespaced:
+        return CLUSTER, str(kind), name
+    if len(namespace) > _LONGEST_NAMESPACE or not _NAMESPACE.fullmatch(namespace):
+        raise ObjectRefused(f'{kind.singular} "{name}" is not looked for: {namespace[:80]!r} is no namespace')
+    return namespace, str(kind), name
+
+
+def parsed(kind: ObjectKind, namespace: str, path: Path, data: bytes) -> dict[str, Any]:
+    """Read a file's bytes as an object; raises ObjectRefused, whose words hold nothing of the content."""
+    which = f'{kind.singular} "{path.stem}" is not taken: {path}'
+    try:
+        return admit(kind, namespace, path.stem, read_document(data, expected(kind)))
+    except NotAdmitted as error:
+        raise ObjectRefused(f"{which}: {error}") from None
+    except ManifestUnreadable as error:  # its message may quote what stands at the fault
+        at = _PLACE.search(str(error))
+        where = f" at {at[0]}" if at else ""
+        raise ObjectRefused(f"{which}: {error.reason}{where}: {expected(kind)} is expected") from None
