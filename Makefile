@@ -44,6 +44,10 @@ screenshot:  ## take the pictures of the Temporal UI in docs/ (root, Chromium)
 parts:  ## fetch containerd, runc, CNI plugins, nft and busybox where the machine lacks them
 	@$(OURS) -m deploy.parts.fetch
 
+stubs:  ## generate the gRPC stubs from upstream's .proto files
+	@$(SETUP) --dev --without-parts
+	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. proto/*/v1/*.proto
+
 LOCK := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 
@@ -53,4 +57,4 @@ lock:  ## pin the newest packages that pyproject.toml allows, with hashes and wi
 	@$(LOCK) --extra build --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
 	@$(LOCK) --output-file requirements-temporal.txt requirements-temporal.in
 
-.PHONY: help up down test lint bench record screenshot parts lock
+.PHONY: help up down test lint bench record screenshot parts stubs lock

@@ -1,0 +1,1 @@
+"""The Container Storage Interface, one folder a version."""
