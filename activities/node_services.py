@@ -6,6 +6,7 @@ from pathlib import Path
 
 from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
+from activities.csi.drivers import CsiDrivers
 from activities.going_pods import GoingPods
 from activities.image_pulls import ImagePulls
 from activities.node_capacity import memory_capacity
@@ -46,6 +47,7 @@ class NodeServices:
     locks: PodLocks = field(default_factory=PodLocks)
     going: GoingPods = field(default_factory=GoingPods)
     probes: ProbeLoops = field(default_factory=ProbeLoops)
+    csi: CsiDrivers = field(default_factory=CsiDrivers)
 
     @property
     def endpoint(self) -> str:

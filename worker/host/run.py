@@ -20,6 +20,7 @@ from proto.temporal.names import node_task_queue
 from worker.config import NodeConfig
 from worker.freed_memory import giving_back_freed_memory
 from worker.host.departures import Departures
+from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_numbers import PodNumbers
 from worker.host.services import node_services
@@ -74,7 +75,8 @@ async def work(config: NodeConfig, client: Client, service: Service, telemetry: 
     with PodCache(config.root_dir) as cache:
         snapshots = Departures(services.going, cache, PodNumbers(cache, telemetry.metrics))
         worker = pod_worker(config, client, services, snapshots)
-        async with worker, giving_back_freed_memory(config.sync_frequency):
+        drivers = watching_plugins(config.root_dir, services.csi)
+        async with drivers, worker, giving_back_freed_memory(config.sync_frequency):
             known = [one.workflow_id for one in cache.snapshots()]
             freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)

@@ -1,0 +1,68 @@
+"""What a plugin of the node says of itself over its registration socket, and what it is told (pluginregistration v1).
+
+Imported when a socket is first found. Deadlines are the kubelet's (pluginmanager operation_generator.go).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from activities.clients.csi_driver import OPTIONS, unix_target
+from activities.errors import shorten
+from proto.pluginregistration.v1 import api_pb2 as registration
+from proto.pluginregistration.v1 import api_pb2_grpc
+
+_CONNECT_SECONDS: Final = 10.0
+_INFO_SECONDS: Final = 1.0
+_NOTIFY_SECONDS: Final = 5.0
+
+
+class PluginUnreachable(Exception):
+    """The plugin behind a socket does not answer, or not in time."""
+
+
+class Plugin:
+    """A connection to a plugin's registration service."""
+
+    def __init__(self, socket: Path, channel: grpc.aio.Channel) -> None:
+        self._socket = socket
+        self._plugin: Any = api_pb2_grpc.RegistrationStub(channel)
+
+    async def info(self) -> registration.PluginInfo:
+        """Ask what it is."""
+        answer: registration.PluginInfo = await self._ask(
+            self._plugin.GetInfo, registration.InfoRequest(), _INFO_SECONDS
+        )
+        return answer
+
+    async def notify(self, error: str = "") -> None:
+        """Tell it that it is registered, or why it is not."""
+        status = registration.RegistrationStatus(plugin_registered=not error, error=error)
+        await self._ask(self._plugin.NotifyRegistrationStatus, status, _NOTIFY_SECONDS)
+
+    async def _ask(self, method: Any, request: Any, seconds: float) -> Any:
+        try:
+            return await method(request, timeout=seconds)
+        except grpc.aio.AioRpcError as error:
+            said = shorten(error.details() or error.code().name)
+            raise PluginUnreachable(f"the plugin at {self._socket} did not answer: {said}") from error
+
+
+@asynccontextmanager
+async def plugin_at(socket: Path) -> AsyncIterator[Plugin]:
+    """Connect to the plugin behind a socket; raises PluginUnreachable when nobody listens there."""
+    channel = grpc.aio.insecure_channel(unix_target(str(socket)), options=OPTIONS)
+    try:
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await channel.channel_ready()
+        except TimeoutError:
+            raise PluginUnreachable(f"nobody answers at {socket}") from None
+        yield Plugin(socket, channel)
+    finally:
+        await asyncio.shield(channel.close(None))

@@ -1,0 +1,195 @@
+"""A small real CSI driver: its volumes are folders, which it bind-mounts to where the node asks for them.
+
+Run as a process of its own, `python -m tests.csi.driver FOLDER REGISTRY`: it serves its node service in FOLDER and registers
+in REGISTRY, as a driver's registrar does. A volume of the kind Block is a loop device over a file. What it shall do at
+which call is told by `tests.csi.orders`.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+from google.protobuf.json_format import MessageToDict
+
+from activities import mounts
+from proto.csi.v1 import csi_pb2 as csi
+from proto.csi.v1 import csi_pb2_grpc
+from proto.pluginregistration.v1 import api_pb2 as registration
+from proto.pluginregistration.v1 import api_pb2_grpc as registration_grpc
+from tests.csi.orders import DriverFolder, Setup
+
+
+class Registrar(registration_grpc.RegistrationServicer):  # type: ignore[misc]  # generated without types
+    """What the node is told of the driver, and what it tells."""
+
+    def __init__(self, folder: DriverFolder, setup: Setup) -> None:
+        self._folder, self._setup = folder, setup
+
+    async def GetInfo(self, _: Any, context: Any) -> registration.PluginInfo:  # noqa: N802, ARG002 - gRPC's names
+        """Say what it is."""
+        return registration.PluginInfo(
+            type=self._setup.kind,
+            name=self._setup.name,
+            endpoint=str(self._folder.path / "csi.sock"),
+            supported_versions=self._setup.versions,
+        )
+
+    async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - gRPC's names
+        """Write down what became of it."""
+        status = {"registered": request.plugin_registered, "error": request.error}
+        self._folder.write_call("NotifyRegistrationStatus", status)
+        return registration.RegistrationStatusResponse()
+
+
+class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated without types
+    """The driver's node service."""
+
+    def __init__(self, folder: DriverFolder, setup: Setup) -> None:
+        self._folder, self._setup = folder, setup
+
+    async def NodeGetInfo(self, request: Any, context: Any) -> csi.NodeGetInfoResponse:  # noqa: N802 - gRPC's name
+        """Say how it calls this node."""
+        await self._obey("NodeGetInfo", request, context)
+        return csi.NodeGetInfoResponse(node_id="node-of-the-test", max_volumes_per_node=7)
+
+    async def NodeGetCapabilities(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
+        """Say what it can do."""
+        await self._obey("NodeGetCapabilities", request, context)
+        kinds = self._setup.capabilities
+        able = [csi.NodeServiceCapability(rpc=csi.NodeServiceCapability.RPC(type=one)) for one in kinds]
+        return csi.NodeGetCapabilitiesResponse(capabilities=able)
+
+    async def NodeStageVolume(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
+        """Bring a volume to its place on the node."""
+        die = await self._obey("NodeStageVolume", request, context)
+        if not request.volume_capability.HasField("block"):
+            await asyncio.to_thread(_show, self._volume(request), Path(request.staging_target_path), False)
+        _die_if(die)
+        return csi.NodeStageVolumeResponse()
+
+    async def NodeUnstageVolume(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
+        """Take it from there."""
+        die = await self._obey("NodeUnstageVolume", request, context)
+        await self._hide(Path(request.staging_target_path), context)
+        await asyncio.to_thread(_detach, self._folder.volume(request.volume_id))
+        _die_if(die)
+        return csi.NodeUnstageVolumeResponse()
+
+    async def NodePublishVolume(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
+        """Bring a volume into a pod."""
+        die = await self._obey("NodePublishVolume", request, context)
+        target = Path(request.target_path)
+        if request.volume_capability.HasField("block"):
+            await asyncio.to_thread(_show_device, self._volume(request), target)
+        else:
+            staged = Path(request.staging_target_path) if request.staging_target_path else self._volume(request)
+            if request.staging_target_path and not mounts.is_mount_point(staged):
+                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the volume is not staged")
+            await asyncio.to_thread(_show, staged, target, request.readonly)
+        _die_if(die)
+        return csi.NodePublishVolumeResponse()
+
+    async def NodeUnpublishVolume(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
+        """Take it out of the pod."""
+        die = await self._obey("NodeUnpublishVolume", request, context)
+        target = Path(request.target_path)
+        await self._hide(target, context)
+        await asyncio.to_thread(_remove, target)
+        _die_if(die)
+        return csi.NodeUnpublishVolumeResponse()
+
+    def _volume(self, request: Any) -> Path:
+        volume = self._folder.volume(request.volume_id)
+        if not volume.exists():
+            volume.mkdir(parents=True)
+        return volume
+
+    async def _hide(self, target: Path, context: Any) -> None:
+        try:
+            await asyncio.to_thread(mounts.unmount, target)
+        except OSError as error:
+            await context.abort(grpc.StatusCode.INTERNAL, f"unmount failed: {error.strerror}")
+
+    async def _obey(self, call: str, request: Any, context: Any) -> bool:
+        asked = MessageToDict(request)
+        self._folder.write_call(call, asked)
+        order = self._folder.order_for(call)
+        while order.until and not Path(order.until).exists():  # noqa: ASYNC110, ASYNC240 - the order comes from another process
+            await asyncio.sleep(0.02)
+        if order.code:
+            await context.abort(grpc.StatusCode[order.code], order.details)
+        return order.die
+
+
+def _die_if(die: bool) -> None:
+    if die:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _remove(target: Path) -> None:
+    if target.is_dir():
+        target.rmdir()
+    else:
+        target.unlink(missing_ok=True)
+
+
+def _show(source: Path, target: Path, read_only: bool) -> None:
+    target.mkdir(mode=0o750, parents=True, exist_ok=True)
+    if not mounts.is_mount_point(target):
+        mounts.bind(source, target, read_only=read_only)
+
+
+def _show_device(volume: Path, target: Path) -> None:
+    """Show a loop device over a file of the volume as the target."""
+    backing = volume / "disk"
+    if not backing.exists():
+        backing.write_bytes(bytes(1 << 20))
+    attached = _loop_devices(backing)
+    device = attached[0] if attached else _said("losetup", "--find", "--show", str(backing)).strip()
+    target.touch()
+    if not mounts.is_mount_point(target):
+        mounts.bind(Path(device), target)
+
+
+def _detach(volume: Path) -> None:
+    for device in _loop_devices(volume / "disk"):
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def _loop_devices(backing: Path) -> list[str]:
+    listed = _said("losetup", "--associated", str(backing), "--noheadings", "--output", "NAME")
+    return listed.split() if backing.exists() else []
+
+
+def _said(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+async def serve(folder: DriverFolder, registry: Path) -> None:
+    """Serve until told to end; the socket in the registry goes with us, unless we are killed."""
+    setup = folder.read_setup()
+    node, registrar = grpc.aio.server(), grpc.aio.server()
+    csi_pb2_grpc.add_NodeServicer_to_server(Node(folder, setup), node)
+    registration_grpc.add_RegistrationServicer_to_server(Registrar(folder, setup), registrar)
+    socket = registry / f"{setup.name}-reg.sock"
+    for server, path in ((node, folder.path / "csi.sock"), (registrar, socket)):
+        path.unlink(missing_ok=True)
+        server.add_insecure_port(f"unix://{path}")
+        await server.start()
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    await ended.wait()
+    socket.unlink(missing_ok=True)
+    await registrar.stop(None)
+    await node.stop(None)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve(DriverFolder(Path(sys.argv[1])), Path(sys.argv[2])))

@@ -1,0 +1,68 @@
+"""The CSI driver of `tests.csi.driver` as a process that a test starts, kills and asks."""
+
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from activities import mounts
+from tests.csi.orders import DriverFolder, Setup
+
+ROOT: Final = Path(__file__).parents[2]
+PATIENCE: Final = 20.0
+
+
+@dataclass
+class DriverProcess:
+    """A driver in a folder, which registers in another; a context manager that leaves no mount of its volumes behind."""
+
+    path: Path
+    registry: Path
+    setup: Setup = field(default_factory=Setup)
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def __post_init__(self) -> None:
+        self.folder = DriverFolder(self.path)
+        self.folder.setup(self.setup)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        for point in mounts.mounts_below(self.path):
+            mounts.unmount(Path(point))
+
+    def start(self, *, registered: bool = True) -> None:
+        """Start it, and wait until it has been told that it is registered."""
+        before = self.folder.count("NotifyRegistrationStatus")
+        self.registry.mkdir(parents=True, exist_ok=True)
+        with (self.path / "driver.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.csi.driver", str(self.path), str(self.registry)],
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + PATIENCE
+        while registered and self.folder.count("NotifyRegistrationStatus") == before:
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise TimeoutError(f"the driver has not registered: {(self.path / 'driver.log').read_text()}")
+            time.sleep(0.01)  # another process: there is no event to await
+
+    def stop(self, sign: signal.Signals = signal.SIGTERM) -> None:
+        """Stop it, kindly or not."""
+        if self.process is not None:
+            self.process.send_signal(sign)
+            self.process.wait(timeout=PATIENCE)
+            self.process = None
+
+    def died(self) -> None:
+        """Wait until it has ended by itself."""
+        assert self.process is not None
+        self.process.wait(timeout=PATIENCE)
+        self.process = None

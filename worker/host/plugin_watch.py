@@ -1,0 +1,154 @@
+"""Keep the registered CSI drivers as the sockets in `plugins_registry` say.
+
+Begun by the worker, which is the process that mounts. A socket that appears is registered, one that is made anew (a
+driver that was restarted) again, one that goes is forgotten; what is there when the worker starts is read first
+(pluginwatcher/plugin_watcher.go, reconciler.go). Every plugin has a task of its own: one that hangs holds up no other.
+"""
+
+import asyncio
+import contextlib
+import os
+import stat
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from activities.csi.drivers import CsiDrivers, Driver
+from worker.poller.inotify import FolderWatch
+
+FOLDER: Final = "plugins_registry"
+_MODE: Final = 0o750
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 122.0
+"""Seconds until a plugin that could not be registered is tried again (goroutinemap exponentialbackoff)."""
+_RELIST_SECONDS: Final = 60.0
+_RETRY_SECONDS: Final = 10.0
+
+Identity = tuple[int, int, int]
+
+_log: Final = structlog.get_logger(__name__)
+
+
+def sockets_below(folder: Path) -> tuple[dict[Path, Identity], set[Path]]:
+    """Find the sockets in a folder and below, with what tells a new one from the old, and the folders to watch."""
+    found: dict[Path, Identity] = {}
+    folders = {folder}
+    for entry in _entries(folder):
+        path = Path(entry.path)
+        with contextlib.suppress(OSError):
+            if entry.is_dir(follow_symlinks=False):
+                below, more = sockets_below(path)
+                found |= below
+                folders |= more
+            elif not entry.name.startswith(".") and stat.S_ISSOCK((at := path.stat()).st_mode):
+                found[path] = (at.st_dev, at.st_ino, at.st_ctime_ns)
+    return found, folders
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        yield from sorted(entries, key=lambda one: one.name)
+
+
+class PluginWatch:
+    """The registrations under way and done, by socket."""
+
+    def __init__(self, root_dir: Path, drivers: CsiDrivers) -> None:
+        self._folder = root_dir / FOLDER
+        self._drivers = drivers
+        self._known: dict[Path, tuple[Identity, asyncio.Task[None]]] = {}
+        self._ended: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Follow the folder until cancelled. Raises OSError when it can't be followed; what is registered stays."""
+        while True:
+            with ExitStack() as stack:
+                folders = await asyncio.to_thread(self._make_and_list)
+                watches = [stack.enter_context(FolderWatch(self._folder))]
+                with contextlib.suppress(FileNotFoundError):  # one that has just gone is not among those found now
+                    watches += [stack.enter_context(FolderWatch(one)) for one in folders - {self._folder}]
+                found, now = await asyncio.to_thread(sockets_below, self._folder)
+                self._reconcile(found)
+                if now == folders:
+                    await _first(watches)
+
+    async def close(self) -> None:
+        """Forget every driver."""
+        self._reconcile({})
+        await asyncio.gather(*self._ended, return_exceptions=True)
+
+    def _make_and_list(self) -> set[Path]:
+        self._folder.mkdir(mode=_MODE, parents=True, exist_ok=True)
+        return sockets_below(self._folder)[1]
+
+    def _reconcile(self, found: dict[Path, Identity]) -> None:
+        for socket, (identity, task) in list(self._known.items()):
+            if found.get(socket) != identity:
+                del self._known[socket]
+                self._ended.add(task)
+                task.add_done_callback(self._ended.discard)
+                task.cancel()
+        for socket, identity in found.items():
+            if socket not in self._known:
+                self._known[socket] = (identity, asyncio.create_task(self._keep(socket)))
+
+    async def _keep(self, socket: Path) -> None:
+        """Register what is behind a socket, and forget it when its task is cancelled: the socket is gone or new."""
+        driver = await self._registered(socket)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._drivers.remove(driver)
+            _log.info("CSI driver is gone", driver=driver.name, socket=str(socket))
+
+    async def _registered(self, socket: Path) -> Driver:
+        from activities.clients.plugin_registration import PluginUnreachable  # noqa: PLC0415 - 3 MB, for whom has drivers
+        from activities.csi.registration import PluginRefused, register  # noqa: PLC0415 - the same
+
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                driver = await register(socket, self._drivers)
+            except (PluginRefused, PluginUnreachable) as error:
+                _log.warning("plugin not registered", socket=str(socket), error=str(error), again_in=pause)
+            else:
+                number = ".".join(map(str, driver.version))
+                _log.info("CSI driver registered", driver=driver.name, endpoint=driver.endpoint, version=number)
+                return driver
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+async def _first(watches: list[FolderWatch]) -> None:
+    """Wait until one of the folders changes, or for the next look without being told."""
+    waits = [asyncio.ensure_future(one.wait()) for one in watches]
+    try:
+        await asyncio.wait(waits, timeout=_RELIST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waits:
+            one.cancel()
+
+
+@asynccontextmanager
+async def watching_plugins(root_dir: Path, drivers: CsiDrivers) -> AsyncIterator[None]:
+    """Register drivers while the block runs; a folder that can't be watched costs the drivers, not the pods."""
+    watch = PluginWatch(root_dir, drivers)
+    task = asyncio.create_task(_for_ever(watch))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await watch.close()
+
+
+async def _for_ever(watch: PluginWatch) -> None:
+    while True:
+        try:
+            await watch.run()
+        except OSError as error:
+            _log.warning("no CSI driver can register", error=str(error), again_in=_RETRY_SECONDS)
+        await asyncio.sleep(_RETRY_SECONDS)
