@@ -10,9 +10,11 @@ from typing import Final
 from activities.network import hosts_file, on_host_network
 from activities.node_services import NodeServices
 from activities.termination_messages import message_mount
+from activities.volume_mounts import is_mounted_over, volume_mounts
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.requests import StartContainer
 
+HOSTS_PATH: Final = "/etc/hosts"
 _HOSTS_MODE: Final = 0o644
 _MESSAGE_MODE: Final = 0o666
 """The container may run as anybody."""
@@ -24,14 +26,15 @@ def container_mounts(services: NodeServices, request: StartContainer, attempt: i
     container = request.container
     name = str(container["name"])
     paths.container_logs(name).mkdir(parents=True, exist_ok=True)
-    mounts = []
+    mounts: list[cri.Mount] = []
+    mounts += volume_mounts(container, request.volumes)
     shares_network = on_host_network(request.sandbox_spec)
     node_hosts = services.settings.node_hosts.read_text(errors="replace") if shares_network else ""
     content = hosts_file(request.sandbox_spec, request.ips, node_hosts)
-    if content is not None:
+    if content is not None and not is_mounted_over(container, HOSTS_PATH):
         paths.directory.mkdir(mode=0o750, parents=True, exist_ok=True)  # made long ago, but somebody may tidy up
         _write(paths.etc_hosts, content, _HOSTS_MODE)
-        mounts.append(cri.Mount(container_path="/etc/hosts", host_path=str(paths.etc_hosts)))
+        mounts.append(cri.Mount(container_path=HOSTS_PATH, host_path=str(paths.etc_hosts)))
     if message_path := container.get("terminationMessagePath"):
         paths.container(name).mkdir(mode=0o750, parents=True, exist_ok=True)
         message = paths.termination_message(name, attempt)

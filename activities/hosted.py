@@ -17,13 +17,15 @@ from activities.probes.container_probes import ProbeActivities
 from activities.resize import ResizeActivities
 from activities.runtime_facts import RuntimeFactsActivities
 from activities.sandbox import SandboxActivities
+from activities.volumes.pod_volumes import VolumeActivities
 
 
 def activities(services: NodeServices) -> list[Callable[..., Any]]:
     """List the activities of this node, bound to its services."""
-    directories, sandbox, images, containers, resize = (
+    directories, sandbox, volumes, images, containers, resize = (
         DirectoryActivities(services),
         SandboxActivities(services),
+        VolumeActivities(services),
         ImageActivities(services),
         ContainerActivities(services),
         ResizeActivities(services),
@@ -35,6 +37,8 @@ def activities(services: NodeServices) -> list[Callable[..., Any]]:
         sandbox.run_pod_sandbox,
         sandbox.stop_pod_sandbox,
         sandbox.remove_pod_sandbox,
+        volumes.mount_volumes,
+        volumes.unmount_volumes,
         images.read_images,
         images.pull_image,
         containers.start_container,

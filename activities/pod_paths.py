@@ -22,6 +22,11 @@ def plain_name(value: str, what: str) -> str:
     return value
 
 
+def plugin_folder(plugin: str) -> str:
+    """Name the folder of a volume plugin (k8s.io/utils strings EscapeQualifiedName)."""
+    return plugin.replace("/", "~")
+
+
 @dataclass(frozen=True, slots=True)
 class PodPaths:
     """A pod's directories and files."""
@@ -45,6 +50,14 @@ class PodPaths:
     def etc_hosts(self) -> Path:
         """The managed hosts file that every container of the pod mounts."""
         return self.directory / "etc-hosts"
+
+    def volumes(self, plugin: str) -> Path:
+        """Hold the volumes of one plugin, whose name has a slash (`kubernetes.io/empty-dir`)."""
+        return self.directory / "volumes" / plugin_folder(plugin)
+
+    def plugin_state(self, plugin: str) -> Path:
+        """Hold what a plugin keeps of this pod beside its volumes."""
+        return self.directory / "plugins" / plugin_folder(plugin)
 
     def container_logs(self, container: str) -> Path:
         """Hold a container's `<attempt>.log` files."""

@@ -5,15 +5,15 @@ every deadline inside an activity is shorter than the limit here. Only what Kube
 retried by Temporal (the runtime is away); every other failure comes back as a fact that `decide/` judges.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
 from temporalio.common import RetryPolicy
 
-from proto.temporal import names, requests, resize
-from proto.temporal.pod import ProbeKind
+from proto.temporal import names, requests, resize, volumes
+from proto.temporal.pod import PodJson, ProbeKind
 from proto.temporal.resources import RuntimeResources
 from workflows.decide.actions import Action
 
@@ -29,6 +29,9 @@ PROBING: Final = RetryPolicy(
     initial_interval=timedelta(milliseconds=50), backoff_coefficient=2, maximum_interval=timedelta(seconds=5)
 )
 """A new worker goes on at once where the one before it was killed (design §4.7)."""
+
+FEW: Final = 3
+"""So many volumes are named in a summary."""
 
 BEAT: Final = timedelta(seconds=30)
 """How long a silent activity counts as alive.
@@ -62,6 +65,12 @@ def tries(asked: requests.RunHook) -> str:
     return f" (at most {asked.retry.max_attempts} tries)" if asked.retry else ""
 
 
+def counted(asked: Sequence[PodJson]) -> str:
+    """Name the volumes, while they are few."""
+    known = [str(one["name"]) for one in asked]
+    return f"{len(known)} volumes" if len(known) > FEW else f"volume{'s' * (len(known) > 1)} {', '.join(known)}"
+
+
 CALLS: Final[dict[type, Call]] = {
     requests.MakePodDirectories: Call(
         names.MAKE_POD_DIRECTORIES, None, timedelta(minutes=1), lambda _: "make directories", heartbeat=None
@@ -83,6 +92,15 @@ CALLS: Final[dict[type, Call]] = {
     ),
     requests.RemovePodSandbox: Call(
         names.REMOVE_POD_SANDBOX, None, timedelta(minutes=5), lambda asked: f"remove sandbox {asked.sandbox_id[:12]}"
+    ),
+    volumes.MountVolumes: Call(
+        names.MOUNT_VOLUMES,
+        volumes.MountedVolumes,
+        timedelta(minutes=5),
+        lambda asked: f"mount {counted(asked.volumes)}",
+    ),
+    volumes.UnmountVolumes: Call(
+        names.UNMOUNT_VOLUMES, None, timedelta(minutes=10), lambda asked: f"unmount {counted(asked.volumes)}"
     ),
     requests.ReadImages: Call(
         names.READ_IMAGES,

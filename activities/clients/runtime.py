@@ -68,6 +68,12 @@ class RuntimeClient:
         status: cri.RuntimeStatus = answer.status
         return status
 
+    async def runtime_handlers(self) -> Sequence[cri.RuntimeHandler]:
+        """Ask which handlers it has, and what each of them can do."""
+        answer = await self._ask(self._runtime.Status, cri.StatusRequest())
+        handlers: Sequence[cri.RuntimeHandler] = answer.runtime_handlers
+        return handlers
+
     async def run_pod_sandbox(self, config: cri.PodSandboxConfig, runtime_handler: str = "") -> str:
         """Make and start a sandbox, network included; answers its id."""
         request = cri.RunPodSandboxRequest(config=config, runtime_handler=runtime_handler)

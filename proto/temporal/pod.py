@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from proto.temporal.mounted import VolumesFacts
 from proto.temporal.resources import Allocatable, PendingResize, Resize, RuntimeResources
 from proto.temporal.wishes import Deletion, Eviction, GivenCondition, Shortening
 
@@ -227,6 +228,10 @@ class Observed:
     containers: dict[str, ContainerFacts] = field(default_factory=dict)
     dead_containers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Earlier instances that the runtime still keeps, by container name, oldest first."""
+    volumes: VolumesFacts | None = None
+    """None: not known to be mounted."""
+    volumes_undone: bool = False
+    """Nothing of them is mounted any more, and what they kept for the pod's life is gone."""
     images: dict[str, ImageFacts] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
     """By action key."""

@@ -7,6 +7,7 @@ facts, not judgements: what they mean is for `workflows/decide/`.
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import ContainerState, Hook, PodJson, PodKey, ProbeFact, ProbeKind
 
 
@@ -129,6 +130,8 @@ class StartContainer:
     """Of one that is expected to end: how long the start looks whether it has, so that its answer tells the end, too."""
     target_id: str = ""
     """Of an ephemeral container: the running container whose processes it is to see; empty: only its own."""
+    volumes: tuple[MountedVolume, ...] = ()
+    """Those of the pod that it mounts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from proto.kubernetes.container_hash import container_hash
+from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import ContainerState, Hook, PodJson
 from proto.temporal.requests import (
     HookEnded,
@@ -36,6 +37,7 @@ from proto.temporal.requests import (
 )
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import CgroupFigures, RuntimeResources
+from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from workflows.decide.actions import Action
 from workflows.decide.allocation import figures, grown
 from workflows.decide.fold import Answer
@@ -66,6 +68,7 @@ class RuntimeModel:
     sandboxes: dict[str, RuntimeSandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: bool = False
+    mounted: bool = False
     images: set[str] = field(default_factory=set)
     """Those that are on the node."""
     succeeded: set[tuple[str, str]] = field(default_factory=set)
@@ -126,6 +129,7 @@ class RuntimeModel:
                 self.directories = True
             case RemovePodDirectories():
                 assert not self.sandboxes, "directories go last"
+                assert not self.mounted, "nothing is removed below a mount"
                 assert not self.containers, "directories go last"
                 self.directories = False
             case PullImage(image=image):
@@ -154,6 +158,13 @@ class RuntimeModel:
                     raise Lasting
             case RemoveContainer(container_id=container_id):
                 self.containers.pop(container_id, None)
+            case MountVolumes(volumes=volumes):
+                assert all(volumes), "only a pod that has volumes mounts any"
+                self.mounted = True
+                return MountedVolumes(tuple(MountedVolume(one["name"]) for one in volumes))
+            case UnmountVolumes():
+                assert not self.live(), "nothing is unmounted while something runs"
+                self.mounted = False
             case UpdatePodSandboxResources(growing=growing):
                 given = figures(action.sandbox_spec)
                 self.cgroup = grown(self.cgroup, given) if growing and self.cgroup else given
@@ -206,6 +217,9 @@ class RuntimeModel:
         before = self.init[: self.init.index(name)] if name in self.init else self.init
         if name in self.ephemeral:
             before = ()
+        if action.container.get("volumeMounts"):
+            assert self.mounted, "a container starts when its volumes are mounted"
+            assert action.volumes, "a container is told of its volumes"
         if action.target_id and not self.runs(action.target_id):
             raise Refused("the target container is not running")
         for earlier in before:

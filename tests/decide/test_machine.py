@@ -51,6 +51,7 @@ class PodMachine(OperatedPod, RuleBasedStateMachine):
         own_hooks=st.sampled_from([(), (), ("preStart",), ("postStop",), ("preStart", "postStop")]),
         gated=st.booleans(),
         restarts=st.booleans(),
+        volumes=st.booleans(),
     )
     def listed(
         self,
@@ -69,6 +70,7 @@ class PodMachine(OperatedPod, RuleBasedStateMachine):
         own_hooks: tuple[str, ...],
         gated: bool,
         restarts: bool,
+        volumes: bool,
     ) -> None:
         """A source lists the pod."""
         first = [f"{kind}{number}" for number, kind in enumerate(init)]
@@ -91,6 +93,9 @@ class PodMachine(OperatedPod, RuleBasedStateMachine):
             one["resources"] = {"requests": {"memory": "64Mi"}, "limits": {"memory": "128Mi"}}
         for one in (*lasting, *source["spec"]["containers"]) if restarts and policy != "Never" else ():
             one["resizePolicy"] = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+        if volumes:
+            source["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}]
+            source["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
         source["spec"]["readinessGates"] = [{"conditionType": GATE}] * gated
         self.is_listed(source, tuple(name.removeprefix("+") for name in first), behaviour)
         if present:
@@ -240,6 +245,7 @@ class PodMachine(OperatedPod, RuleBasedStateMachine):
         assert self.wake is None, "with no news a pod at rest looks at nothing again"
         if self.observed.lifecycle is Lifecycle.SYNC:
             assert self.runtime.ready()
+            assert self.runtime.mounted == bool(self.spec.volumes)
             self.everyone_is_probed()
             self.everyone_has_its_share()
             self.nothing_is_outdated()

@@ -21,6 +21,7 @@ def test_steps() -> None:
     """The order of a pod's life."""
     assert [step.name for step in ORDER] == [
         "directories",
+        "volumes",
         "images",
         "sandbox record",
         "sandbox",

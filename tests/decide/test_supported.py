@@ -9,8 +9,9 @@ import pytest
 from kubernetes.client import models
 from pydantic import BaseModel
 
-from workflows.decide import supported
-from workflows.decide.supported import POD, Field, Fields, Kind, Support
+from workflows.decide import supported, supported_volumes
+from workflows.decide.field_kinds import Field, Fields, Kind, Support
+from workflows.decide.supported import POD
 from workflows.decide.validation.structure import read_structure
 
 TABLES = [
@@ -34,7 +35,12 @@ TABLES = [
     pytest.param(supported.GRPC_ACTION, models.V1GRPCAction, id="GRPCAction"),
     pytest.param(supported.READINESS_GATE, models.V1PodReadinessGate, id="PodReadinessGate"),
     pytest.param(supported.TOLERATION, models.V1Toleration, id="Toleration"),
+    pytest.param(supported_volumes.VOLUME, models.V1Volume, id="Volume"),
+    pytest.param(supported_volumes.VOLUME_MOUNT, models.V1VolumeMount, id="VolumeMount"),
+    pytest.param(supported_volumes.EMPTY_DIR, models.V1EmptyDirVolumeSource, id="EmptyDirVolumeSource"),
+    pytest.param(supported_volumes.HOST_PATH, models.V1HostPathVolumeSource, id="HostPathVolumeSource"),
 ]
+AMOUNTS = {"sizeLimit"}  # the models call them strings
 QUANTITIES = {"limits", "requests", "overhead"}  # the models call them mappings of strings
 WIDE = {  # Go's int64; the models know no widths
     "activeDeadlineSeconds",
@@ -60,6 +66,8 @@ def kind_of(name: str, annotation: Any) -> Kind:
         return Kind.QUANTITY_MAP if name in QUANTITIES else Kind.STRING_MAP
     if issubclass(annotation, BaseModel):
         return Kind.OBJECT
+    if name in AMOUNTS:
+        return Kind.QUANTITY
     number = Kind.INT64 if name in WIDE else Kind.INT32
     return {str: Kind.STRING, bool: Kind.BOOLEAN, int: number, datetime: Kind.TIME}[annotation]
 
@@ -99,6 +107,7 @@ def some_value(kind: Kind) -> Any:
         Kind.STRINGS: ["x"],
         Kind.INT32S: [7],
         Kind.STRING_MAP: {"x": "x"},
+        Kind.QUANTITY: "1Mi",
         Kind.QUANTITY_MAP: {"cpu": "1"},
         Kind.OBJECT: {"x": 1},
         Kind.OBJECTS: [{"x": 1}],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proto.temporal import names, requests
+from proto.temporal import names, requests, volumes
 from proto.temporal.pod import Hook, PodJson
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
@@ -110,6 +110,20 @@ def recorded() -> Recorder:
             requests.PodSandbox("s1", 1, adopted=True),
             ["sandbox attempt 1 found"],
             id="adopted",
+        ),
+        pytest.param(
+            names.MOUNT_VOLUMES,
+            volumes.MountVolumes(POD, ({"name": "a"}, {"name": "b"}, {"name": "c"}), {}),
+            volumes.MountedVolumes(found=("c",)),
+            ["volumes a, b mounted in 1.00 s", "volume c found mounted"],
+            id="mounted-and-found",
+        ),
+        pytest.param(
+            names.UNMOUNT_VOLUMES,
+            volumes.UnmountVolumes(POD, ({"name": "a"},)),
+            None,
+            ["volume a unmounted (1.00 s)"],
+            id="unmounted",
         ),
         pytest.param(
             names.PULL_IMAGE,

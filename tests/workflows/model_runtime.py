@@ -18,6 +18,7 @@ from temporalio.exceptions import ApplicationError
 from proto.kubernetes.container_hash import container_hash
 from proto.kubernetes.resources import NodeResources, container_resources
 from proto.temporal import names
+from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
     AwaitPredecessor,
@@ -45,6 +46,7 @@ from proto.temporal.requests import (
 )
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
+from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 
 
 @dataclass
@@ -54,6 +56,8 @@ class ModelRuntime:
     sandboxes: dict[str, RuntimeSandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
+    mounted: set[str] = field(default_factory=set)
+    """The uids of pods whose volumes are mounted."""
     images: set[str] = field(default_factory=set)
     """Those that are on the node."""
     exits_at_once: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -80,6 +84,8 @@ class ModelRuntime:
             self.run_pod_sandbox,
             self.stop_pod_sandbox,
             self.remove_pod_sandbox,
+            self.mount_volumes,
+            self.unmount_volumes,
             self.read_images,
             self.pull_image,
             self.start_container,
@@ -131,6 +137,7 @@ class ModelRuntime:
         """Forget them; refused while the runtime still holds something."""
         await self._called(names.REMOVE_POD_DIRECTORIES, request)
         assert not self.sandboxes, "directories go last"
+        assert request.pod.uid not in self.mounted, "nothing is removed below a mount"
         self.directories.discard(request.pod.uid)
 
     @activity.defn(name=names.AWAIT_PREDECESSOR)
@@ -168,6 +175,20 @@ class ModelRuntime:
         for container_id in inside:
             del self.containers[container_id]
 
+    @activity.defn(name=names.MOUNT_VOLUMES)
+    async def mount_volumes(self, request: MountVolumes) -> MountedVolumes:
+        """Mount them."""
+        await self._called(names.MOUNT_VOLUMES, request)
+        self.mounted.add(request.pod.uid)
+        return MountedVolumes(tuple(MountedVolume(one["name"], f"/volumes/{one['name']}") for one in request.volumes))
+
+    @activity.defn(name=names.UNMOUNT_VOLUMES)
+    async def unmount_volumes(self, request: UnmountVolumes) -> None:
+        """Unmount them; refused while something runs."""
+        await self._called(names.UNMOUNT_VOLUMES, request)
+        assert not self.live(), "nothing is unmounted while something runs"
+        self.mounted.discard(request.pod.uid)
+
     @activity.defn(name=names.READ_IMAGES)
     async def read_images(self, request: ReadImages) -> ImagesPresent:
         """Say which are there."""
@@ -187,6 +208,7 @@ class ModelRuntime:
         await self._called(names.START_CONTAINER, request)
         name = request.container["name"]
         assert self.sandboxes[request.sandbox_id].ready, "containers start in a ready sandbox"
+        assert request.pod.uid in self.mounted or not request.container.get("volumeMounts"), "mounts come first"
         assert name not in self.live(), "one live instance a container"
         now = datetime.now(UTC)
         made = RuntimeContainer(

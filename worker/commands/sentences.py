@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from proto.temporal import names, requests, resize, signals
+from proto.temporal import names, requests, resize, signals, volumes
 from proto.temporal.pod import PodOutcome, PodStart
 from proto.temporal.resources import RuntimeResources
-from worker.commands import container_sentences, edit_sentences, resize_sentences
+from worker.commands import container_sentences, edit_sentences, resize_sentences, volume_sentences
 from worker.commands.told import Done, Told, seconds
 from worker.commands.verdicts import said_verdict
 
@@ -207,6 +207,12 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
         requests.ImagesPresent,
         lambda asked: f"looking for {', '.join(asked.images)}",
         _images_read,
+    ),
+    names.MOUNT_VOLUMES: ActivityRow(
+        volumes.MountVolumes, volumes.MountedVolumes, volume_sentences.mounting, volume_sentences.mounted
+    ),
+    names.UNMOUNT_VOLUMES: ActivityRow(
+        volumes.UnmountVolumes, None, volume_sentences.unmounting, volume_sentences.unmounted
     ),
     names.PULL_IMAGE: ActivityRow(
         requests.PullImage, requests.PulledImage, lambda asked: f"image {asked.image} ({asked.policy})", _image

@@ -27,6 +27,7 @@ from proto.temporal.requests import (
     StopPodSandbox,
 )
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.volumes import MountVolumes, UnmountVolumes
 
 Action = (
     MakePodDirectories
@@ -46,6 +47,8 @@ Action = (
     | ReadPodRuntime
     | UpdatePodSandboxResources
     | UpdateContainerResources
+    | MountVolumes
+    | UnmountVolumes
 )
 
 
@@ -55,6 +58,10 @@ LONGEST_IMAGE: Final = 800
 
 RESOURCES_KEY: Final = "resources"
 """What resizing a pod's cgroup is about, and before a slash its containers."""
+
+
+VOLUMES_KEY: Final = "volumes"
+"""What mounting and unmounting are about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +126,14 @@ def key(action: Action) -> str:  # noqa: C901, PLR0912 - a table, one row a kind
             return RESOURCES_KEY
         case UpdateContainerResources(name=name):
             return f"{RESOURCES_KEY}/{name}"
+        case MountVolumes() | UnmountVolumes():
+            return VOLUMES_KEY
 
 
 def holds_reread(action: Action) -> bool:
     """Say whether a re-read of the runtime waits for it: it changes what that would see, or reads at once itself."""
     waits_long = (PullImage, MakePodDirectories, AwaitPredecessor, ProbeContainer, RunHook)
-    unseen = (UpdatePodSandboxResources, UpdateContainerResources)
+    unseen = (UpdatePodSandboxResources, UpdateContainerResources, MountVolumes, UnmountVolumes)
     return not isinstance(action, (ReadPodRuntime, *waits_long, *unseen))
 
 

@@ -19,6 +19,7 @@ from workflows.decide.hooks import is_starting
 from workflows.decide.init_containers import init_failed, is_init, is_sidecar
 from workflows.decide.instances import UNKNOWN_EXIT, UNKNOWN_MESSAGE, UNKNOWN_REASON
 from workflows.decide.messages import shown
+from workflows.decide.mounts import mount_statuses
 from workflows.decide.readiness import is_ready, is_started
 from workflows.decide.restart_all import RESTARTING, sources
 from workflows.decide.shown_resources import shown_resources
@@ -52,6 +53,7 @@ def container_status(situation: Situation, container: V1Container) -> V1Containe
         stop_signal=stop_signal(situation, facts),
         allocated_resources=container.resources.requests if facts.container_id and container.resources else None,
         resources=shown_resources(situation, container, facts),
+        volume_mounts=mount_statuses(situation, container),
     )
 
 

@@ -21,6 +21,7 @@ from workflows.decide.allocation import must_grow
 from workflows.decide.backoff import starts_at
 from workflows.decide.grace import stop_request
 from workflows.decide.init_containers import ends_by_itself, init_failed, is_init, is_sidecar, policy_of, was_passed
+from workflows.decide.mounts import are_mounted, mounted_for
 from workflows.decide.readiness import is_started
 from workflows.decide.restart import comes_back, init_starts_again
 from workflows.decide.restart_all import restart_all, sources
@@ -114,6 +115,7 @@ def start(situation: Situation, container: V1Container) -> StartContainer:
         ips=sandbox.ips if sandbox else (),
         end_within=END_WITHIN if ends_by_itself(situation, container.name) else timedelta(),
         target_id=target_id(situation, container.name),
+        volumes=mounted_for(situation, container),
     )
 
 
@@ -181,13 +183,15 @@ def start_ephemeral(situation: Situation) -> list[Action | Wake]:
 
 
 def start_when_due(situation: Situation, container: V1Container, *, starting: bool) -> Iterator[Action | Wake]:
-    """Start one container, or say when; nothing while its image or target is awaited or another one is starting."""
+    """Start one container, or say when; nothing while its image, volumes or target are awaited or another one is starting."""
     facts = situation.facts(container.name)
     at = starts_at(facts)
     if at and at > situation.now:
         summary = f"CrashLoopBackOff: restart {next_attempt(facts)} of {container.name} at {at:%H:%M:%S}"
         yield Wake(at, summary, container_key(container.name))
-    elif situation.image(container).pulled and not starting and not lacks_target(situation, container.name):
+    elif starting or not situation.image(container).pulled or not are_mounted(situation):
+        return
+    elif not lacks_target(situation, container.name):
         yield from own_hooks.before_start(situation, start(situation, container))
 
 

@@ -37,6 +37,8 @@ def default_pod(pod: PodJson) -> PodJson:
     for kind in ("containers", "initContainers"):
         if kind in spec:
             spec[kind] = [default_container(one, host_network=host_network) for one in spec[kind]]
+    if "volumes" in spec:
+        spec["volumes"] = [default_volume(one) for one in spec["volumes"]]
     _where_unset(spec, "restartPolicy", "Always")
     _where_unset(spec, "dnsPolicy", "ClusterFirst")
     _where_unset(spec, "schedulerName", "default-scheduler")
@@ -44,6 +46,11 @@ def default_pod(pod: PodJson) -> PodJson:
     spec.setdefault("securityContext", {})
     spec.setdefault("enableServiceLinks", True)
     return pod | {"spec": spec}
+
+
+def default_volume(volume: dict[str, Any]) -> dict[str, Any]:
+    """Take a volume of no type for an emptyDir (SetDefaults_Volume)."""
+    return volume if volume.keys() - {"name"} else {**volume, "emptyDir": {}}
 
 
 def pull_policy_of(image: str) -> str:

@@ -22,6 +22,7 @@ from workflows.decide.forecast import AfterEnd, if_all_goes_well, if_it_ended
 from workflows.decide.grace import SHORTEST, grace_of
 from workflows.decide.images import image_action_key, is_unread, pulls_at
 from workflows.decide.init_containers import init_failed
+from workflows.decide.mounts import unmounted
 from workflows.decide.pod_actions import answers
 from workflows.decide.situation import Situation, image_asked
 from workflows.decide.skips import waiting_backoffs
@@ -176,12 +177,8 @@ def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
         return ""
     if container_key(container.name) in situation.busy or standing(situation, container) is not Standing.WANTED:
         return ""
-    if not situation.sandbox_id:
-        return "the sandbox, which " + ("is being made" if being_made(situation) else "is not ready")
-    if not situation.observed.directories:
-        return "the pod's directories"
-    if must_grow(situation):
-        return "the pod's cgroup, which is to be raised first"
+    if place := lacks_place(situation):
+        return place
     line = [one.name for one in next_in_line(situation)]
     if container.name not in line and container.name not in situation.ephemeral_names:
         return f"init container {line[-1]}"
@@ -193,6 +190,17 @@ def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
     if lack := lacks_target(situation, container.name):
         return f"the container that it is to look into: {lack.message}"
     return others_first(situation, container, say)
+
+
+def lacks_place(situation: Situation) -> str:
+    """Say what of the pod is to be there before any container can start in it."""
+    if not situation.sandbox_id:
+        return "the sandbox, which " + ("is being made" if being_made(situation) else "is not ready")
+    if not situation.observed.directories:
+        return "the pod's directories"
+    if must_grow(situation):
+        return "the pod's cgroup, which is to be raised first"
+    return f"the pod's volumes: {', '.join(names)}" if (names := list(unmounted(situation))) else ""
 
 
 def others_first(situation: Situation, container: V1Container, say: Say) -> str:

@@ -38,6 +38,7 @@ from proto.temporal.requests import (
 )
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
+from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from workflows.decide import allocation, backoff
 from workflows.decide.actions import Action, image_key, is_endless, key
 from workflows.decide.instances import container_stopped, forget_image, hook_ended, instance_started
@@ -45,8 +46,19 @@ from workflows.decide.reread import runtime_read
 from workflows.decide.resize import cgroup_updated, container_updated
 from workflows.decide.restart_all import removed
 from workflows.decide.situation import Situation, image_asked
+from workflows.decide.volumes import volumes_mounted, volumes_unmounted
 
-Answer = PodSandbox | ImagesPresent | PulledImage | RuntimeContainer | HookEnded | PodRuntime | RuntimeResources | None
+Answer = (
+    PodSandbox
+    | ImagesPresent
+    | PulledImage
+    | MountedVolumes
+    | RuntimeContainer
+    | HookEnded
+    | PodRuntime
+    | RuntimeResources
+    | None
+)
 
 
 def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa: C901, PLR0912 - a table, one row a kind
@@ -61,6 +73,10 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
             observed.started_at = situation.now  # until now it was not active, and no deadline counts that
         case ReadImages(), ImagesPresent(image_refs=image_refs):
             images_read(situation, action, image_refs)
+        case MountVolumes(), MountedVolumes() as mounted:
+            volumes_mounted(situation, action, mounted)
+        case UnmountVolumes(), _:
+            volumes_unmounted(situation)
         case PullImage(image=image, policy=policy), PulledImage(image_ref=image_ref):
             observed.images[image_key(image, policy)] = ImageFacts(image_ref=image_ref, pulled=True)
         case RunPodSandbox(), PodSandbox() as made:

@@ -13,6 +13,7 @@ from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
 
+from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
     AwaitPredecessor,
@@ -38,6 +39,7 @@ from proto.temporal.requests import (
 )
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
+from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from workflows.decide import lifecycle
 from workflows.decide.actions import Action, key
 from workflows.decide.backoff import starts_at
@@ -128,6 +130,10 @@ def foretell(ahead: Situation, action: Action) -> Foretold | None:  # noqa: C901
         case AwaitPredecessor() | MakePodDirectories() | StopPodSandbox():
             return Foretold(None)
         case RemoveContainer() | RemovePodSandbox() | RemovePodDirectories() | UpdatePodSandboxResources():
+            return Foretold(None)
+        case MountVolumes(volumes=volumes):
+            return Foretold(MountedVolumes(tuple(MountedVolume(one["name"]) for one in volumes)))
+        case UnmountVolumes():
             return Foretold(None)
         case UpdateContainerResources():
             return Foretold(RuntimeResources())

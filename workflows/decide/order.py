@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from workflows.decide.actions import RESOURCES_KEY, Action, Wake
+from workflows.decide.actions import RESOURCES_KEY, VOLUMES_KEY, Action, Wake
 from workflows.decide.containers import start_containers, tidy
 from workflows.decide.images import pull_images
 from workflows.decide.probes import probe_containers
@@ -17,6 +17,7 @@ from workflows.decide.resize import resize_pod
 from workflows.decide.sandbox import make_directories, run_sandbox
 from workflows.decide.situation import Situation
 from workflows.decide.termination import remove_directories, remove_sandboxes, stop_containers, stop_sandbox
+from workflows.decide.volumes import mount_volumes, unmount_volumes
 
 Decision = Callable[[Situation], Iterator[Action | Wake]]
 
@@ -38,6 +39,7 @@ class Step:
 
 ORDER: Final = (
     Step("directories", make_directories, remove_directories, ("directories",)),
+    Step("volumes", mount_volumes, unmount_volumes, (VOLUMES_KEY,)),
     Step("images", pull_images, nothing, ("images", "image/")),
     Step("sandbox record", nothing, remove_sandboxes, ("remove-sandbox/",)),
     Step("sandbox", run_sandbox, stop_sandbox, ("sandbox",)),

@@ -18,6 +18,7 @@ from workflows.decide import hook_terms
 from workflows.decide.actions import Action, Wake, key
 from workflows.decide.grace import grace_of
 from workflows.decide.hooks import LEFT_AFTER_HOOK, run_hook
+from workflows.decide.mounts import mounted_for
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import hook_container_slice, own_part, sandbox_slice
 
@@ -108,6 +109,7 @@ def with_helper(situation: Situation, hook: RunHook, image_ref: str) -> RunHook:
     """Add what the container of an exec is made of; no other handler needs one."""
     if "exec" not in hook.handler:
         return hook
+    (own,) = (one for one in situation.everyone if one.name == hook.name)
     sandbox, said = situation.observed.sandbox, hook_terms.terms(situation.source, hook.name, hook.hook)
     image = said.image if said else ""
     container = hook_container_slice(situation.source, hook.name) | {"command": hook.handler["exec"]["command"]}
@@ -120,6 +122,7 @@ def with_helper(situation: Situation, hook: RunHook, image_ref: str) -> RunHook:
         sandbox_spec=sandbox_slice(situation.source),
         sandbox_attempt=sandbox.attempt if sandbox else 0,
         ips=sandbox.ips if sandbox else (),
+        volumes=mounted_for(situation, own),
     )
     return replace(hook, helper=helper)
 

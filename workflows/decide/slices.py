@@ -22,6 +22,9 @@ CONTAINER: Final = ("name", "ports", "resources", "restartPolicy")
 """What the sandbox must know of every container: host ports, and the sums that make the pod's cgroup."""
 
 
+VOLUME_SECURITY: Final = ("fsGroup", "fsGroupChangePolicy")
+
+
 PROBED: Final = ("name", "ports", "livenessProbe", "readinessProbe", "startupProbe")
 """What probing a container needs of it; a command that refers to variables needs env, too."""
 
@@ -48,6 +51,15 @@ def sandbox_slice(pod: PodJson) -> PodJson:
         if spec.get(kind):
             cut[kind] = [_cut(one, CONTAINER) for one in spec[kind]]
     return {"metadata": _cut(pod["metadata"], METADATA), "spec": cut}
+
+
+def volumes_slice(pod: PodJson) -> PodJson:
+    """Cut what mounting a pod's volumes needs besides them: whose files they are to be, and how much memory it may use."""
+    spec = pod["spec"]
+    cut: PodJson = {}
+    if security := _cut(spec.get("securityContext") or {}, VOLUME_SECURITY):
+        cut["securityContext"] = security
+    return {"metadata": _cut(pod["metadata"], ("name", "namespace", "uid")), "spec": cut}
 
 
 def container_slice(pod: PodJson, name: str) -> PodJson:

@@ -14,6 +14,7 @@ from kubernetes.client.models.v1_pod_status import V1PodStatus
 from proto.kubernetes.qos import qos_class
 from proto.temporal.pod import Lifecycle
 from proto.temporal.requests import RunPodSandbox, StartContainer
+from workflows.decide.actions import VOLUMES_KEY
 from workflows.decide.conditions import GATES_NOT_READY, READY, conditions
 from workflows.decide.container_status import (
     CONTAINER_CREATING,
@@ -102,7 +103,7 @@ def first_reason(situation: Situation, statuses: list[V1ContainerStatus]) -> tup
         return observed.eviction.reason, observed.eviction.message + held_up(situation)
     if observed.waiting_for:
         return "PredecessorPresent", observed.waiting_for
-    for name in ("sandbox", "directories"):
+    for name in ("sandbox", VOLUMES_KEY, "directories"):
         if failure := observed.failures.get(name):
             return failure.reason, failure.message
     waits = [one.state.waiting for one in statuses if one.state and one.state.waiting]

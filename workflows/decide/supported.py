@@ -6,75 +6,10 @@ that ask for nothing special. To support one more field, change its line and giv
 holds the names and kinds against kubernetes.client's models, whose schema is one release newer (1.37) than the rules.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
-
-class Kind(StrEnum):
-    """What JSON a field takes; the value is how a message names it."""
-
-    STRING = "a string"
-    BOOLEAN = "a boolean"
-    INT32 = "a 32-bit integer"
-    INT64 = "a 64-bit integer"
-    INT_OR_STRING = "a 32-bit integer or a string"
-    TIME = "a time"
-    STRINGS = "a list of strings"
-    INT32S = "a list of 32-bit integers"
-    STRING_MAP = "a mapping of strings"
-    QUANTITY_MAP = "a mapping of quantities"
-    OBJECT = "an object"
-    OBJECTS = "a list of objects"
-
-
-class Support(StrEnum):
-    """Whether this version acts on a field."""
-
-    RUNS = "runs"
-    SOME_VALUES = "some values"
-    NOT_YET = "not yet"
-
-
-Fields = Mapping[str, "Field"]
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field: its kind, what lies inside, and which values are acted upon."""
-
-    kind: Kind
-    support: Support
-    inside: Fields | None = None
-    only: tuple[Any, ...] = ()
-    """The values taken, of a field with `SOME_VALUES`."""
-    never: tuple[str, ...] = ()
-    """Values (of a mapping: its keys) that Kubernetes knows and this version does not act upon; `*` stands for any."""
-
-
-def runs(kind: Kind, inside: Fields | None = None, never: tuple[str, ...] = ()) -> Field:
-    """Take the field as Kubernetes does, but for `never`."""
-    return Field(kind, Support.RUNS, inside, never=never)
-
-
-def only(kind: Kind, *values: Any) -> Field:
-    """Take these values, each of which is what Kubernetes does anyway."""
-    return Field(kind, Support.SOME_VALUES, only=values)
-
-
-def only_empty(kind: Kind) -> Field:
-    """Take an empty list, mapping or string, which asks for nothing."""
-    return only(kind, [], {}, "")
-
-
-def not_yet(kind: Kind) -> Field:
-    """Refuse the field, whatever it says."""
-    return Field(kind, Support.NOT_YET)
-
-
-ON: Final = True
-OFF: Final = False
+from workflows.decide.field_kinds import OFF, ON, Fields, Kind, not_yet, only, only_empty, runs
+from workflows.decide.supported_volumes import VOLUME, VOLUME_MOUNT
 
 METADATA: Final[Fields] = {
     "name": runs(Kind.STRING),
@@ -200,7 +135,7 @@ CONTAINER: Final[Fields] = {
     "resizePolicy": runs(Kind.OBJECTS, RESIZE_POLICY),
     "restartPolicy": runs(Kind.STRING),
     "restartPolicyRules": runs(Kind.OBJECTS, RESTART_RULE),
-    "volumeMounts": only_empty(Kind.OBJECTS),
+    "volumeMounts": runs(Kind.OBJECTS, VOLUME_MOUNT),
     "volumeDevices": only_empty(Kind.OBJECTS),
     "livenessProbe": runs(Kind.OBJECT, PROBE),
     "readinessProbe": runs(Kind.OBJECT, PROBE),
@@ -231,7 +166,7 @@ SPEC: Final[Fields] = {
     "containers": runs(Kind.OBJECTS, CONTAINER),
     "initContainers": runs(Kind.OBJECTS, CONTAINER),
     "ephemeralContainers": runs(Kind.OBJECTS, EPHEMERAL_CONTAINER),
-    "volumes": only_empty(Kind.OBJECTS),
+    "volumes": runs(Kind.OBJECTS, VOLUME),
     "restartPolicy": runs(Kind.STRING),
     "terminationGracePeriodSeconds": runs(Kind.INT64),
     "activeDeadlineSeconds": runs(Kind.INT64),

@@ -15,6 +15,7 @@ from workflows.decide.supported import POD
 from workflows.decide.validation.containers import validate_container, validate_unique_name
 from workflows.decide.validation.field_errors import forbidden, not_found
 from workflows.decide.validation.structure import read_structure
+from workflows.decide.validation.volumes import validate_volume_mounts
 
 PATH: Final = "spec.ephemeralContainers"
 _OF_RESTARTS: Final = ("restartPolicy", "restartPolicyRules")
@@ -58,6 +59,7 @@ def _rules(pod: PodJson, container: PodJson, path: str) -> Iterator[str]:
     taken = {*others, *(str(one["name"]) for one in spec.get("ephemeralContainers", ()))}
     yield from validate_container({name: container[name] for name in container if name not in _OF_RESTARTS}, path)
     yield from validate_unique_name(container, path, taken)
+    yield from validate_volume_mounts(container, {str(one["name"]) for one in spec.get("volumes", ())}, path)
     target = container.get("targetContainerName", "")
     if target and target not in others:
         yield not_found(f"{path}.targetContainerName", target)

@@ -15,6 +15,7 @@ from workflows.decide.validation.ephemeral import refuse_ephemeral_containers
 from workflows.decide.validation.field_errors import invalid, not_supported, required, too_long
 from workflows.decide.validation.hook_annotations import validate_hook_annotations
 from workflows.decide.validation.resize_policy import validate_resize_policies
+from workflows.decide.validation.volumes import validate_volumes
 
 _MOST_ANNOTATION_BYTES: Final = 256 * 1024
 _LONGEST_GRACE: Final = 2**31 - 1  # seconds; more does not fit the runtime's timers
@@ -64,6 +65,7 @@ def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
     yield from validate_init_containers(init, containers, "spec.initContainers", grace=grace, os=os)
     yield from refuse_ephemeral_containers(spec.get("ephemeralContainers", ()))
     yield from validate_resize_policies(spec)
+    yield from validate_volumes(spec)
     if spec.get("hostNetwork"):
         yield from _host_network(containers)
     yield from _choices(spec)

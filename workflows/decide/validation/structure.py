@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from proto.kubernetes.quantity import QuantityError, canonical_quantity
 from proto.temporal.pod import PodJson
-from workflows.decide.supported import Field, Fields, Kind, Support
+from workflows.decide.field_kinds import Field, Fields, Kind, Support
 from workflows.decide.validation.field_errors import Key, invalid, key_path, quoted
 
 _BITS: Final = {Kind.INT32: 31, Kind.INT64: 63, Kind.INT_OR_STRING: 31}
@@ -81,7 +81,7 @@ def _mapping(walk: _Walk, document: Mapping[str, Any], fields: Fields) -> dict[s
 def _field(walk: _Walk, value: Any, known: Field) -> Any:
     """Read a field's value; what is refused comes back as absent."""
     if known.support is Support.NOT_YET:
-        walk.not_yet.append(f"{walk.here()}: not supported yet")
+        walk.not_yet.append(f"{walk.here()}: not supported{f': {known.instead}' if known.instead else ' yet'}")
         return _ABSENT
     if known.support is Support.SOME_VALUES:
         return _one_of(walk, value, known)
@@ -123,6 +123,8 @@ def _value(walk: _Walk, value: Any, known: Field) -> Any:
             return _items(walk, value, Field(Kind.INT32, Support.RUNS))
         case ((Kind.STRING_MAP | Kind.QUANTITY_MAP), dict()):
             return _free_mapping(walk, value, known.kind)
+        case Kind.QUANTITY, _:
+            return _quantity(walk, value)
         case ((Kind.STRING | Kind.INT_OR_STRING), str()):
             return _text(walk, value)
         case kind, _ if _is_scalar_of(kind, value):

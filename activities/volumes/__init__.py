@@ -1,0 +1,1 @@
+"""Volumes: what mounts and unmounts them, one file a type."""

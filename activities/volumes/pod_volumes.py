@@ -1,0 +1,113 @@
+"""MountVolumes and UnmountVolumes: all volumes of a pod side by side, each by its type.
+
+A volume that can't be mounted holds up its own pod only, and the others of that pod are mounted nevertheless: the next try
+finds them. What is undone is undone for each volume, whether or not it was ever mounted.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.directories import make_directories
+from activities.errors import CriError, failed
+from activities.file_trees import StillMounted
+from activities.going_pods import GivenUpError
+from activities.heartbeat import heartbeating
+from activities.node_services import NodeServices
+from activities.volumes.table import VOLUME_TYPES
+from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
+from proto.temporal import names
+from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
+
+FAILED_MOUNT: Final = "FailedMount"
+FAILED_UNMOUNT: Final = "FailedUnmount"
+_EXPECTED: Final = (VolumeFailed, StillMounted, OSError, CriError, ApplicationError)
+
+
+class VolumeActivities:
+    """A pod's volumes, from their mounting to their end."""
+
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
+
+    @activity.defn(name=names.MOUNT_VOLUMES)
+    async def mount_volumes(self, request: MountVolumes) -> MountedVolumes:
+        """Mount every volume of a pod, those that are mounted are found. Raises FailedMount, which tells of each that is not.
+
+        This also when the pod begins to go while one of them hangs.
+        """
+        pod, services = request.pod, self._services
+        async with heartbeating(f"mount the volumes of {pod}"), services.locks.hold(f"{pod.uid}//volumes"):
+            await make_directories(services, pod, ())
+            try:
+                return await services.going.unless_it_goes(pod.uid, self._mount_all(request))
+            except GivenUpError as given_up:
+                raise failed(FAILED_MOUNT, f"the volumes of {pod} were not mounted: {given_up}") from None
+
+    @activity.defn(name=names.UNMOUNT_VOLUMES)
+    async def unmount_volumes(self, request: UnmountVolumes) -> None:
+        """Unmount every volume of a pod; what is gone is unmounted. Raises FailedUnmount, which tells of each that is not."""
+        pod = request.pod
+        async with heartbeating(f"unmount the volumes of {pod}"), self._services.locks.hold(f"{pod.uid}//volumes"):
+            found = pod_volumes(self._services, request)
+            ends = await asyncio.gather(
+                *(VOLUME_TYPES[kind].unmount(one) for kind, one in found), return_exceptions=True
+            )
+            said = faults("UnmountVolume.TearDown", [one for _, one in found], ends)
+            if said:
+                raise failed(FAILED_UNMOUNT, said)
+
+    async def _mount_all(self, request: MountVolumes) -> MountedVolumes:
+        found = pod_volumes(self._services, request)
+        ends = await asyncio.gather(*(VOLUME_TYPES[kind].mount(one) for kind, one in found), return_exceptions=True)
+        if said := faults("MountVolume.SetUp", [one for _, one in found], ends):
+            raise failed(FAILED_MOUNT, said)
+        mounted = [one for one in ends if isinstance(one, Mounted)]
+        recursive = request.asks_recursive_read_only and await self._can_be_read_only_with_all_below()
+        return MountedVolumes(
+            tuple(replace(one.volume, recursive_read_only=recursive) for one in mounted),
+            tuple(one.volume.name for one in mounted if one.found),
+            {name: version for one in mounted for name, version in one.objects.items()},
+        )
+
+    async def _can_be_read_only_with_all_below(self) -> bool:
+        """Ask the runtime whether it can mount so (pkg/kubelet/kubelet.go runtimeHandlerSupportsRecursiveReadOnlyMounts)."""
+        wanted = self._services.settings.runtime_handler
+        handlers = await self._services.runtime.runtime_handlers()
+        return any(one.name == wanted and one.features.recursive_read_only_mounts for one in handlers)
+
+
+def pod_volumes(services: NodeServices, request: MountVolumes | UnmountVolumes) -> list[tuple[str, PodVolume]]:
+    """List a pod's volumes, each with the name of its type."""
+    found = []
+    for volume in request.volumes:
+        kind = type_of(volume)
+        source = volume.get(kind) or {}
+        found.append((kind, PodVolume(request.pod, str(volume["name"]), source, request.pod_spec, services)))
+    return found
+
+
+def type_of(volume: Mapping[str, Any]) -> str:
+    """Say a volume's type, of which there is one (validation). Raises FailedMount for one that nobody mounts here."""
+    kinds = [field for field in volume if field != "name"]
+    if not kinds or kinds[0] not in VOLUME_TYPES:
+        raise failed(FAILED_MOUNT, f'volume "{volume["name"]}": no volume plugin matched')
+    return kinds[0]
+
+
+def faults(doing: str, volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
+    """Tell of each volume that failed, in the kubelet's words; a defect of ours is raised as it is."""
+    said = []
+    for volume, end in zip(volumes, ends, strict=True):
+        match end:
+            case ApplicationError(message=message):
+                said.append(f'{doing} failed for volume "{volume.name}" : {message}')
+            case BaseException() if isinstance(end, _EXPECTED):
+                said.append(f'{doing} failed for volume "{volume.name}" : {end}')
+            case BaseException():
+                raise end
+    return "; ".join(said)

@@ -1,0 +1,16 @@
+"""Every type of volume that this version mounts: the name of its field in the spec, and what does it.
+
+One more type is one file beside this one and one line here; its fields are taken in `workflows/decide/supported_volumes.py`
+and judged in `workflows/decide/validation/volumes.py`.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from activities.volumes import empty_dir, host_path
+from activities.volumes.volume_type import VolumeType
+
+VOLUME_TYPES: Final[Mapping[str, VolumeType]] = {
+    "emptyDir": empty_dir.TYPE,
+    "hostPath": host_path.TYPE,
+}

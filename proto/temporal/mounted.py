@@ -1,0 +1,30 @@
+"""A volume that is mounted, as it is remembered of a pod and told to the starts of its containers."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class MountedVolume:
+    """A volume that containers may mount."""
+
+    name: str
+    path: str = ""
+    """Where its files lie on the node; of a block device: the device."""
+    read_only: bool = False
+    """Whatever a container's mount says."""
+    device: bool = False
+    """It is a block device, not a directory."""
+    selinux_relabel: bool = False
+    recursive_read_only: bool = False
+    """The runtime can make a mount of it read-only with all that is mounted below."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumesFacts:
+    """What is known of a pod's volumes, all of which are mounted."""
+
+    sandbox_attempt: int = 0
+    """For which sandbox they were last mounted."""
+    volumes: tuple[MountedVolume, ...] = ()
+    objects: dict[str, str] = field(default_factory=dict)
+    """The versions of the objects that they show, by `<plural>/<name>`."""

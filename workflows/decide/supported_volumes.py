@@ -1,0 +1,62 @@
+"""What of a pod's volumes and of the mounts of a container this version runs; a part of the tables in `supported`.
+
+One line a type of volume: a type is run when `activities/volumes/table.py` has it.
+"""
+
+from typing import Final
+
+from workflows.decide.field_kinds import Fields, Kind, not_yet, only_empty, refused, runs
+
+EMPTY_DIR: Final[Fields] = {
+    "medium": only_empty(Kind.STRING),
+    "sizeLimit": not_yet(Kind.QUANTITY),
+    "mode": not_yet(Kind.INT32),
+}
+HOST_PATH: Final[Fields] = {"path": runs(Kind.STRING), "type": runs(Kind.STRING)}
+
+VOLUME: Final[Fields] = {
+    "name": runs(Kind.STRING),
+    "emptyDir": runs(Kind.OBJECT, EMPTY_DIR),
+    "hostPath": runs(Kind.OBJECT, HOST_PATH),
+    "configMap": not_yet(Kind.OBJECT),
+    "secret": not_yet(Kind.OBJECT),
+    "downwardAPI": not_yet(Kind.OBJECT),
+    "projected": not_yet(Kind.OBJECT),
+    "persistentVolumeClaim": not_yet(Kind.OBJECT),
+    "csi": not_yet(Kind.OBJECT),
+    "ephemeral": not_yet(Kind.OBJECT),
+    "image": not_yet(Kind.OBJECT),
+    "nfs": not_yet(Kind.OBJECT),
+    "iscsi": not_yet(Kind.OBJECT),
+    "fc": not_yet(Kind.OBJECT),
+    "gitRepo": refused(
+        Kind.OBJECT, "Kubernetes has switched it off; let an init container clone into an emptyDir instead"
+    ),
+    "awsElasticBlockStore": not_yet(Kind.OBJECT),
+    "azureDisk": not_yet(Kind.OBJECT),
+    "azureFile": not_yet(Kind.OBJECT),
+    "cephfs": not_yet(Kind.OBJECT),
+    "cinder": not_yet(Kind.OBJECT),
+    "flexVolume": not_yet(Kind.OBJECT),
+    "flocker": not_yet(Kind.OBJECT),
+    "gcePersistentDisk": not_yet(Kind.OBJECT),
+    "glusterfs": not_yet(Kind.OBJECT),
+    "photonPersistentDisk": not_yet(Kind.OBJECT),
+    "portworxVolume": not_yet(Kind.OBJECT),
+    "quobyte": not_yet(Kind.OBJECT),
+    "rbd": not_yet(Kind.OBJECT),
+    "scaleIO": not_yet(Kind.OBJECT),
+    "storageos": not_yet(Kind.OBJECT),
+    "vsphereVolume": not_yet(Kind.OBJECT),
+}
+
+VOLUME_MOUNT: Final[Fields] = {
+    "name": runs(Kind.STRING),
+    "mountPath": runs(Kind.STRING),
+    "readOnly": runs(Kind.BOOLEAN),
+    "recursiveReadOnly": runs(Kind.STRING),
+    "mountPropagation": runs(Kind.STRING),
+    "subPath": only_empty(Kind.STRING),
+    "subPathExpr": only_empty(Kind.STRING),
+    "bindMountOptions": not_yet(Kind.STRINGS),
+}
