@@ -4,6 +4,7 @@ Asked by StartContainer, in a thread. A second start of the same attempt writes 
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ from activities.network import hosts_file, on_host_network
 from activities.node_services import NodeServices
 from activities.termination_messages import message_mount
 from activities.volume_mounts import is_mounted_over, volume_mounts
+from activities.volumes.subpaths import mount_sub_paths
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.requests import StartContainer
 
@@ -20,14 +22,18 @@ _MESSAGE_MODE: Final = 0o666
 """The container may run as anybody."""
 
 
-def container_mounts(services: NodeServices, request: StartContainer, attempt: int) -> list[cri.Mount]:
-    """Write a container's files and answer the mounts that show them. Raises OSError."""
+def container_mounts(
+    services: NodeServices, request: StartContainer, attempt: int, environment: Mapping[str, str]
+) -> list[cri.Mount]:
+    """Write a container's files and answer the mounts that show them. Raises OSError, SubPathFailed, UnmountableVolume."""
     paths = services.paths(request.pod)
     container = request.container
     name = str(container["name"])
     paths.container_logs(name).mkdir(parents=True, exist_ok=True)
     mounts: list[cri.Mount] = []
-    mounts += volume_mounts(container, request.volumes)
+    mounts += volume_mounts(
+        container, request.volumes, mount_sub_paths(paths.directory, container, request.volumes, environment)
+    )
     shares_network = on_host_network(request.sandbox_spec)
     node_hosts = services.settings.node_hosts.read_text(errors="replace") if shares_network else ""
     content = hosts_file(request.sandbox_spec, request.ips, node_hosts)

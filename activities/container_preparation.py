@@ -30,6 +30,7 @@ def _configure(
 ) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
     settings, pod = services.settings, request.sandbox_spec
     container: Mapping[str, Any] = request.container
+    environment = resolve_environment(container.get("env") or ())
     config = container_config(
         ContainerInputs(
             key=request.pod,
@@ -38,8 +39,8 @@ def _configure(
             attempt=attempt,
             image_ref=request.image_ref,
             resources=container_resources(pod, container, settings.resources),
-            environment=resolve_environment(container.get("env") or ()),
-            mounts=container_mounts(services, request, attempt),
+            environment=environment,
+            mounts=container_mounts(services, request, attempt, environment),
             cgroup_v2=services.cgroups.v2,
             seccomp_default=settings.seccomp_default,
             target_id=request.target_id,

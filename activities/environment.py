@@ -26,6 +26,11 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replacement, text)
 
 
+def names_in(text: str) -> tuple[str, ...]:
+    """List the names that a text refers to, in their order."""
+    return tuple(match[1] for match in _REFERENCE.finditer(text) if match[1] is not None)
+
+
 def resolve_environment(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Give each variable its value, in the order of declaration; of a name declared twice the last one counts.
 

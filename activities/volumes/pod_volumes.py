@@ -18,9 +18,11 @@ from activities.file_trees import StillMounted
 from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
+from activities.volumes.subpaths import unmount_sub_paths
 from activities.volumes.table import VOLUME_TYPES
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal import names
+from proto.temporal.pod import PodKey
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 
 FAILED_MOUNT: Final = "FailedMount"
@@ -53,6 +55,7 @@ class VolumeActivities:
         """Unmount every volume of a pod; what is gone is unmounted. Raises FailedUnmount, which tells of each that is not."""
         pod = request.pod
         async with heartbeating(f"unmount the volumes of {pod}"), self._services.locks.hold(f"{pod.uid}//volumes"):
+            await self._unmount_sub_paths(pod)
             found = pod_volumes(self._services, request)
             ends = await asyncio.gather(
                 *(VOLUME_TYPES[kind].unmount(one) for kind, one in found), return_exceptions=True
@@ -60,6 +63,13 @@ class VolumeActivities:
             said = faults("UnmountVolume.TearDown", [one for _, one in found], ends)
             if said:
                 raise failed(FAILED_UNMOUNT, said)
+
+    async def _unmount_sub_paths(self, pod: PodKey) -> None:
+        """Undo what containers were shown of a volume, before the volumes themselves."""
+        try:
+            await asyncio.to_thread(unmount_sub_paths, self._services.paths(pod).directory)
+        except OSError as error:
+            raise failed(FAILED_UNMOUNT, f"error cleaning subPath mounts: {error}") from error
 
     async def _mount_all(self, request: MountVolumes) -> MountedVolumes:
         found = pod_volumes(self._services, request)

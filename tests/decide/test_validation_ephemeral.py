@@ -71,6 +71,16 @@ def test_what_is_taken(container: dict[str, Any]) -> None:
         pytest.param(debug(name="web"), [f'{E0}.name: Duplicate value: "web"'], id="name-of-a-container"),
         pytest.param(debug(name="init"), [f'{E0}.name: Duplicate value: "init"'], id="name-of-an-init-container"),
         pytest.param(
+            debug(volumeMounts=[{"name": "data", "mountPath": "/a", "subPath": "x"}]),
+            [f'{E0}.volumeMounts[0].name: Not found: "data"', f"{E0}.volumeMounts[0].subPath: {FORBIDDEN}"],
+            id="subPath",
+        ),
+        pytest.param(
+            debug(volumeMounts=[{"name": "data", "mountPath": "/a", "subPathExpr": "x"}]),
+            [f'{E0}.volumeMounts[0].name: Not found: "data"', f"{E0}.volumeMounts[0].subPathExpr: {FORBIDDEN}"],
+            id="subPathExpr",
+        ),
+        pytest.param(
             debug(targetContainerName="bogus"),
             [f'{E0}.targetContainerName: Not found: "bogus"'],
             id="target-that-is-not-there",

@@ -114,6 +114,34 @@ def test_volumes(volumes: list[dict[str, Any]], faults: list[str]) -> None:
             id="both-ways-unprivileged",
         ),
         pytest.param([{"name": "data", "mountPath": "/a", "mountPropagation": "HostToContainer"}], [], id="inward"),
+        pytest.param([{"name": "data", "mountPath": "/a", "subPath": "baz"}], [], id="subPath"),
+        pytest.param(
+            [{"name": "data", "mountPath": "/a", "subPath": "b..az/..c"}], [], id="subPath-with-dots-in-names"
+        ),
+        pytest.param([{"name": "data", "mountPath": "/a", "subPathExpr": "$(POD)/x"}], [], id="subPathExpr"),
+        pytest.param(
+            [{"name": "data", "mountPath": "/a", "subPath": "baz/../x"}],
+            [".subPath: Invalid value: \"baz/../x\": must not contain '..'"],
+            id="subPath-upward",
+        ),
+        pytest.param(
+            [{"name": "data", "mountPath": "/a", "subPath": "/baz"}],
+            ['.subPath: Invalid value: "/baz": must be a relative path'],
+            id="subPath-absolute",
+        ),
+        pytest.param(
+            [{"name": "data", "mountPath": "/a", "subPathExpr": "../x"}],
+            [".subPathExpr: Invalid value: \"../x\": must not contain '..'"],
+            id="subPathExpr-upward",
+        ),
+        pytest.param(
+            [{"name": "data", "mountPath": "/a", "subPath": "a", "subPathExpr": "/b"}],
+            [
+                '[0].subPathExpr: Invalid value: "/b": subPathExpr and subPath are mutually exclusive',
+                '.subPathExpr: Invalid value: "/b": must be a relative path',
+            ],
+            id="subPath-and-subPathExpr",
+        ),
         pytest.param(
             [{"name": "data", "mountPath": "/a", "readOnly": True, "recursiveReadOnly": "Enabled"}], [], id="recursive"
         ),

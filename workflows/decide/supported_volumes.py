@@ -56,7 +56,7 @@ VOLUME_MOUNT: Final[Fields] = {
     "readOnly": runs(Kind.BOOLEAN),
     "recursiveReadOnly": runs(Kind.STRING),
     "mountPropagation": runs(Kind.STRING),
-    "subPath": only_empty(Kind.STRING),
-    "subPathExpr": only_empty(Kind.STRING),
+    "subPath": runs(Kind.STRING),
+    "subPathExpr": runs(Kind.STRING),
     "bindMountOptions": not_yet(Kind.STRINGS),
 }

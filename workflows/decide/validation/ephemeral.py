@@ -70,6 +70,10 @@ def _not_allowed(given: Mapping[str, Any], path: str) -> Iterator[str]:
     for field in _FORBIDDEN:
         if given.get(field):
             yield forbidden(f"{path}.{field}", "cannot be set for an Ephemeral Container")
+    for index, mount in enumerate(given.get("volumeMounts", ())):
+        for field in ("subPath", "subPathExpr"):  # their mounts would stay until the pod goes
+            if mount.get(field):
+                yield forbidden(f"{path}.volumeMounts[{index}].{field}", "cannot be set for an Ephemeral Container")
 
 
 def refuse_ephemeral_containers(containers: Sequence[Mapping[str, Any]]) -> Iterator[str]:

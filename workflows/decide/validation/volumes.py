@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from proto.kubernetes.quantity import parse_quantity
 from workflows.decide.validation import names
+from workflows.decide.validation.descending_paths import sub_path
 from workflows.decide.validation.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required
 
 Source = Mapping[str, Any]
@@ -96,6 +97,7 @@ def validate_volume_mounts(container: Source, volumes: set[str], path: str) -> I
             yield invalid(f"{here}.mountPath", mount_path, "must be unique")
         taken.add(mount_path)
         yield from _beside_devices(mount, devices, here)
+        yield from sub_path(mount, f"{path}.volumeMounts", here)
         yield from _propagation(mount, container, f"{path}.volumeMounts.mountPropagation")
         yield from _recursion(mount, f"{path}.volumeMounts.recursiveReadOnly")
 

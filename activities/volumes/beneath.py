@@ -1,0 +1,125 @@
+"""Open a path inside a volume without ever leaving it, whatever a container does to the volume meanwhile.
+
+Used by `subpaths`. A container may at any moment put a symbolic link in a directory's place, so no path of more than one
+part is given to the kernel: each part is opened relative to its parent's descriptor and never followed, and a link that
+is met is read and walked by the same rules, with `..` leading back to a descriptor that is already held. What is open is
+therefore what was checked. The kubelet resolves the path first and then opens the result without following (subpath_linux.go
+doSafeOpen, doSafeMakeDir); openat2(2) with RESOLVE_BENEATH would be one call, but refuses absolute links that lead
+into the volume, which the kubelet takes, and is not in every kernel: one way that is right everywhere costs 20 µs.
+"""
+
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+_PATH: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY: Final = _PATH | os.O_DIRECTORY
+_MADE: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LINKS: Final = 40
+"""As many links in a path as the kernel follows."""
+
+
+class LeavesVolume(OSError):
+    """A link in the path leads out of the volume."""
+
+
+class NotMade(OSError):
+    """A directory of the path could not be made."""
+
+
+@contextmanager
+def opened_beneath(base: Path, path: str) -> Iterator[int]:
+    """Open a path below `base`, whose missing directories are made with the mode of `base`; the descriptor is an O_PATH one.
+
+    `base` is trusted and followed. Raises LeavesVolume, NotMade or OSError.
+    """
+    walk = _Walk(base)
+    try:
+        walk.go(path)
+        yield walk.opened[-1]
+    finally:
+        walk.close()
+
+
+class _Walk:
+    """Where a walk stands: the descriptors from the volume's own directory down."""
+
+    def __init__(self, base: Path) -> None:
+        self.opened = [os.open(base, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
+        self._real = str(Path(f"/proc/self/fd/{self.opened[0]}").readlink())
+        self._mode = stat.S_IMODE(os.fstat(self.opened[0]).st_mode)
+        self._links = 0
+
+    def close(self) -> None:
+        """Close whatever is open."""
+        while self.opened:
+            os.close(self.opened.pop())
+
+    def go(self, path: str) -> None:
+        """Walk down a path; what a link's own text names is not made."""
+        pending = deque((part, True) for part in _parts(path))
+        while pending:
+            part, may_make = pending.popleft()
+            if part == "..":
+                self._up(path)
+                continue
+            try:
+                found = self._open(part)
+            except FileNotFoundError:
+                if not may_make:
+                    raise
+                self._make(part)
+                continue
+            if stat.S_ISLNK(os.fstat(found).st_mode):
+                pending.extendleft((one, False) for one in reversed(self._link(found, path)))
+            else:
+                self.opened.append(found)
+
+    def _open(self, part: str) -> int:
+        """Open one part; as a directory first, which is what lets an automounter mount there."""
+        try:
+            return os.open(part, _DIRECTORY, dir_fd=self.opened[-1])
+        except NotADirectoryError:
+            return os.open(part, _PATH, dir_fd=self.opened[-1])
+
+    def _make(self, part: str) -> None:
+        """Make a directory and go into it, exact in mode whatever the umask says."""
+        try:
+            os.mkdir(part, self._mode, dir_fd=self.opened[-1])
+            self.opened.append(os.open(part, _MADE, dir_fd=self.opened[-1]))
+            os.fchmod(self.opened[-1], self._mode)
+        except OSError as error:
+            raise NotMade(error.errno, error.strerror, part) from error
+
+    def _link(self, link: int, path: str) -> list[str]:
+        """Read a link's parts, going back to the top for an absolute one, and close it."""
+        try:
+            text = os.readlink("", dir_fd=link)
+        finally:
+            os.close(link)
+        self._links += 1
+        if self._links > _LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        if not text.startswith("/"):
+            return _parts(text)
+        top = _parts(self._real)
+        parts = _parts(text)
+        if parts[: len(top)] != top:
+            raise LeavesVolume(errno.EXDEV, f"a link leads to {text}, out of the volume", path)
+        while len(self.opened) > 1:
+            os.close(self.opened.pop())
+        return parts[len(top) :]
+
+    def _up(self, path: str) -> None:
+        if len(self.opened) == 1:
+            raise LeavesVolume(errno.EXDEV, "it leads above the volume", path)
+        os.close(self.opened.pop())
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]

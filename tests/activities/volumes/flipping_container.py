@@ -1,0 +1,31 @@
+"""A container that swaps a folder of its volume for a link to the host, over and over: run as a program beside the test.
+
+`python -m tests.activities.volumes.flipping_container <folder> <link> <times>`: both exist, and change places at once
+(renameat2 with RENAME_EXCHANGE), so that there is no moment at which nothing is there. It goes on until it was done so
+many times and its standard input is closed.
+"""
+
+import ctypes
+import os
+import select
+import sys
+from typing import Final
+
+_AT_FDCWD: Final = -100
+_RENAME_EXCHANGE: Final = 2
+_BETWEEN_LOOKS: Final = 100
+
+
+def main(folder: str, link: str, times: str) -> None:
+    """Swap as often as asked; raises OSError where the kernel or file system can't."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    done = 0
+    while done < int(times) or not select.select([sys.stdin], [], [], 0)[0]:
+        for _ in range(_BETWEEN_LOOKS):
+            if libc.renameat2(_AT_FDCWD, os.fsencode(folder), _AT_FDCWD, os.fsencode(link), _RENAME_EXCHANGE) != 0:
+                raise OSError(ctypes.get_errno(), "renameat2")
+        done += _BETWEEN_LOOKS
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,73 @@
+"""Can a container that swaps folders for links while subPaths are mounted ever have a path of the host mounted or made?"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from activities import mounts
+from activities.volumes.subpaths import SubPath, SubPathFailed, mount_sub_path, unmount_sub_paths
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
+
+FLIPS = 10_000
+TRIES = 500
+
+
+@pytest.fixture
+def pod(tmp_path: Path) -> Iterator[Path]:
+    """Give a pod with a volume, and a folder of the host that looks the same."""
+    for owner in ("host", "pod/volume/dir"):
+        (tmp_path / owner / "child").mkdir(parents=True)
+        (tmp_path / owner / "file").write_text(owner)
+    (tmp_path / "host").chmod(0o700)
+    (tmp_path / "pod" / "volume").chmod(0o777)
+    yield tmp_path / "pod"
+    for point in mounts.mounts_below(tmp_path):
+        mounts.unmount(Path(point), detach=True)
+
+
+@contextmanager
+def flipping(folder: Path, link: Path) -> Iterator[None]:
+    """Let a container swap a folder and a link while the test goes on."""
+    command = [sys.executable, "-m", "tests.activities.volumes.flipping_container", str(folder), str(link), str(FLIPS)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as container:
+        try:
+            yield
+        finally:
+            container.communicate()
+    assert container.returncode == 0
+
+
+def seen(host: Path) -> dict[str, tuple[int, int, int]]:
+    """Say what there is on the host: path -> device, inode, mode."""
+    told = ((str(one), one.stat()) for one in (host, *host.rglob("*")))
+    return {name: (one.st_dev, one.st_ino, one.st_mode) for name, one in told}
+
+
+@pytest.mark.parametrize("absolute", [True, False], ids=["absolute-link", "relative-link"])
+@pytest.mark.parametrize("path", ["dir", "dir/child", "dir/file", "dir/new", "dir/new/deep"])
+def test_the_host_is_never_mounted_and_nothing_is_made_there(pod: Path, path: str, absolute: bool) -> None:
+    """Every mount that succeeds shows the volume; every other try is refused."""
+    host, folder, link = pod.parent / "host", pod / "volume" / "dir", pod / "volume" / "link"
+    link.symlink_to(host if absolute else "../../host")
+    before = seen(host)
+    files = {(device, inode) for device, inode, _ in before.values()}
+    mounted = 0
+    with flipping(folder, link):
+        for _ in range(TRIES):
+            try:
+                place = mount_sub_path(SubPath(pod, "web", 0, "data", pod / "volume", path))
+            except SubPathFailed:
+                continue
+            told = place.stat()
+            assert (told.st_dev, told.st_ino) not in files, f"the host's {path} was mounted"
+            mounted += 1
+            unmount_sub_paths(pod)
+    assert mounted, "no try met the folder in its place"
+    assert seen(host) == before
+    assert mounts.mounts_below(pod.parent) == []
