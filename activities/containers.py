@@ -16,6 +16,7 @@ from typing import Final
 from temporalio import activity
 
 from activities.container_config import CONTAINER_HASH, container_labels
+from activities.container_logs.links import link_log, unlink_log
 from activities.container_preparation import prepare
 from activities.early_ends import end_or_status
 from activities.environment import UnresolvedVariable
@@ -119,6 +120,7 @@ class ContainerActivities:
                 if error.remedy is not Remedy.GONE:
                     doing = f"remove container {request.name} of {request.pod}"
                     raise translated(error, self._services.endpoint, "FailedRemoveContainer", doing) from error
+            await unlink_log(self._services.links, request.pod, request.name, request.container_id)
 
     async def _find_and_start(self, request: StartContainer, name: str) -> RuntimeContainer:
         for _ in range(_INTERRUPTIONS):
@@ -129,6 +131,7 @@ class ContainerActivities:
             if not _interrupted(status):
                 break
             await self._remove_interrupted(request, found.container_id)
+        await link_log(self._services.links, request.pod, status)
         status = await end_or_status(self._services.runtime, status, request.end_within)
         answer = await runtime_container(status, request.sandbox_id)
         return replace(answer, adopted=found.adopted)

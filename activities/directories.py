@@ -10,6 +10,7 @@ from typing import Final
 from temporalio import activity
 
 from activities.cgroups import pids_below
+from activities.container_logs.links import unlink_logs
 from activities.errors import failed
 from activities.file_trees import StillMounted, remove_tree
 from activities.heartbeat import heartbeating
@@ -47,6 +48,7 @@ class DirectoryActivities:
         async with heartbeating(f"remove the directories of {request.pod}"):
             try:
                 await self._remove_cgroup(request.pod)
+                await unlink_logs(self._services.links, paths)
                 await asyncio.to_thread(remove_tree, paths.logs)
                 await asyncio.to_thread(remove_tree, paths.directory)
             except StillMounted as error:

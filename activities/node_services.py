@@ -6,6 +6,7 @@ from pathlib import Path
 
 from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
+from activities.container_logs.links import ContainerLinks
 from activities.csi.drivers import CsiDrivers
 from activities.going_pods import GoingPods
 from activities.image_pulls import ImagePulls
@@ -24,6 +25,8 @@ class ActivitySettings:
 
     root_dir: Path = Path("/var/lib/kubelet")
     pod_logs_dir: Path = Path("/var/log/pods")
+    legacy_container_logs_dir: Path | None = None
+    """Where each container's log has a link; None: nowhere."""
     cluster_dns: tuple[str, ...] = ()
     cluster_domain: str = ""
     resolv_conf: Path | None = Path("/etc/resolv.conf")
@@ -53,6 +56,11 @@ class NodeServices:
     def endpoint(self) -> str:
         """The runtime's address, for messages."""
         return self.runtime.endpoint
+
+    @property
+    def links(self) -> ContainerLinks:
+        """The links to the containers' logs."""
+        return ContainerLinks(self.settings.legacy_container_logs_dir, self.settings.pod_logs_dir)
 
     def paths(self, pod: PodKey) -> PodPaths:
         """Say where a pod's files lie."""

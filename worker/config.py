@@ -17,6 +17,7 @@ from typing import Any, Final
 from worker.settings.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
 from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration, load_kubelet_configuration
 from worker.settings.kubelet_validation import validate
+from worker.settings.log_rotation import DEFAULT_CONTAINER_LOGS, ContainerLogs, container_logs
 from worker.settings.reserved import NOTHING_RESERVED, Reserved, reserved, reserved_warnings
 from worker.settings.tempolet_configuration import TempoletConfiguration, load_tempolet_configuration
 
@@ -98,6 +99,7 @@ class NodeConfig:
     file_check_frequency: timedelta = timedelta(seconds=20)
     sync_frequency: timedelta = timedelta(minutes=1)
     pod_logs_dir: Path = Path("/var/log/pods")
+    container_logs: ContainerLogs = DEFAULT_CONTAINER_LOGS
     cgroup_root: str = ""
     pod_pids_limit: int = -1
     reserved: Reserved = NOTHING_RESERVED
@@ -168,6 +170,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         file_check_frequency=kubelet["fileCheckFrequency"],
         sync_frequency=kubelet["syncFrequency"],
         pod_logs_dir=Path(kubelet["podLogsDir"]),
+        container_logs=container_logs(kubelet),
         cgroup_root=kubelet["cgroupRoot"] or "",
         pod_pids_limit=kubelet["podPidsLimit"],
         reserved=reserved(kubelet),

@@ -145,6 +145,10 @@ class RuntimeClient:
         status: cri.ContainerStatus = answer.status
         return status
 
+    async def reopen_container_log(self, container_id: str) -> None:
+        """Have a running container's log written to a file of its name that is opened anew."""
+        await self._ask(self._runtime.ReopenContainerLog, cri.ReopenContainerLogRequest(container_id=container_id))
+
     async def container_stats(self, container_id: str) -> cri.ContainerStats:
         """Read what a container uses now."""
         answer = await self._ask(self._runtime.ContainerStats, cri.ContainerStatsRequest(container_id=container_id))

@@ -103,6 +103,7 @@ class TempoletNode:
             "apiVersion": "tempolet.dev/v1alpha1",
             "kind": "TempoletConfiguration",
             "temporal": {"address": self.temporal.address, "namespace": NAMESPACE},
+            "logs": {"legacyContainerLogsDir": str(self.directory / "containers")},
             **self.own_keys,
         }
         (self.directory / "kubelet.json").write_text(json.dumps(kubelet))

@@ -39,12 +39,21 @@ def test_keys_are_obeyed(tmp_path: Path) -> None:
     config = load(
         tmp_path,
         HEAD + "temporal: {namespace: edge, retention: 72h, payloadKeyFile: /k}\n"
-        "codec: {address: '127.0.0.1:8088'}\nruntime: {startLimit: 3}\nmetrics: {bindAddress: '[::1]:9090'}\n",
+        "codec: {address: '127.0.0.1:8088'}\nruntime: {startLimit: 3}\nmetrics: {bindAddress: '[::1]:9090'}\n"
+        "logs: {legacyContainerLogsDir: /l}\n",
     )
     assert config.tempolet.temporal.namespace == "edge"
     assert config.tempolet.temporal.retention == timedelta(hours=72)
+    assert config.tempolet.logs.legacy_container_logs_dir == Path("/l")
     assert (config.payload_key_file, config.start_limit) == (Path("/k"), 3)
     assert (config.tempolet.codec.address, config.tempolet.metrics.bind_address) == ("127.0.0.1:8088", "[::1]:9090")
+
+
+def test_container_logs_have_links_where_log_agents_look(tmp_path: Path) -> None:
+    """Unless the file says that there are none."""
+    assert load(tmp_path, HEAD).tempolet.logs.legacy_container_logs_dir == Path("/var/log/containers")
+    none = load(tmp_path, HEAD + "logs: {legacyContainerLogsDir: ''}\n")
+    assert none.tempolet.logs.legacy_container_logs_dir is None
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 from typer._click import exceptions as click  # the click that typer carries: its usage errors are told in our words
 
-from worker.commands import standalone
+from worker.commands import logs_options, standalone
 from worker.commands.exits import CommandFailed, Exit
-from worker.config import Flags, NodeConfig, load_node_config
+from worker.commands.node_options import NodeName, OwnConfig, RootDir, node
 
 app = typer.Typer(
     name="tempolet",
@@ -28,10 +28,8 @@ app = typer.Typer(
 )
 
 standalone.add_to(app)
+logs_options.add_to(app)
 
-RootDir = Annotated[Path | None, typer.Option("--root-dir", help="Folder of the node's state [/var/lib/kubelet].")]
-OwnConfig = Annotated[Path | None, typer.Option("--tempolet-config", help="TempoletConfiguration file.")]
-NodeName = Annotated[str | None, typer.Option("--hostname-override", help="The node's name.")]
 GracePeriod = Annotated[
     int | None,
     typer.Option("--grace-period", min=0, max=2**31 - 1, help="Seconds from now [the pod's own grace]."),
@@ -52,22 +50,6 @@ def run_app(words: Sequence[str]) -> int:
     except typer.Abort as error:
         raise KeyboardInterrupt from error
     return code if isinstance(code, int) else Exit.DONE
-
-
-def node(root_dir: Path | None, own_config: Path | None, name: str | None) -> NodeConfig:
-    """Configure the node that a reading command is about: the named one, or the one that `tempolet up` started."""
-    flags = standalone_node() if root_dir is None and own_config is None else Flags()
-    given: dict[str, Any] = {"root_dir": root_dir, "tempolet_config": own_config, "hostname_override": name}
-    return load_node_config(replace(flags, **{key: value for key, value in given.items() if value is not None}))
-
-
-def standalone_node() -> Flags:
-    """Give the flags of the node that `tempolet up` started; none where it started none."""
-    from worker.standalone.node_config import node_flags
-    from worker.standalone.settings import Settings, recorded
-
-    settings = recorded(Settings().run_dir)
-    return node_flags(settings) if settings is not None else Flags()
 
 
 def one_of(value: str, allowed: Sequence[str], option: str) -> str:

@@ -20,6 +20,7 @@ from proto.temporal.names import node_task_queue
 from worker.config import NodeConfig
 from worker.freed_memory import giving_back_freed_memory
 from worker.host.departures import Departures
+from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_numbers import PodNumbers
@@ -76,7 +77,9 @@ async def work(config: NodeConfig, client: Client, service: Service, telemetry: 
         snapshots = Departures(services.going, cache, PodNumbers(cache, telemetry.metrics))
         worker = pod_worker(config, client, services, snapshots)
         drivers = watching_plugins(config.root_dir, services.csi)
-        async with drivers, worker, giving_back_freed_memory(config.sync_frequency):
+        rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
+        every = config.sync_frequency
+        async with drivers, worker, giving_back_freed_memory(every), keeping_logs_small(rotator):
             known = [one.workflow_id for one in cache.snapshots()]
             freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)

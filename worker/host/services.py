@@ -34,6 +34,7 @@ def activity_settings(config: NodeConfig) -> ActivitySettings:
     return ActivitySettings(
         root_dir=config.root_dir,
         pod_logs_dir=config.pod_logs_dir,
+        legacy_container_logs_dir=config.tempolet.logs.legacy_container_logs_dir,
         cluster_dns=config.dns.cluster_dns,
         cluster_domain=config.dns.cluster_domain,
         resolv_conf=Path(config.dns.resolv_conf) if config.dns.resolv_conf else None,

@@ -34,6 +34,7 @@ from worker.poller.refusal_book import RefusalBook
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.janitor import Janitor, remover
 from worker.poller.runtime.known_pods import KnownPods
+from worker.poller.runtime.relist import only_remembered
 from worker.poller.runtime.watch import RuntimeWatch, Surroundings
 from worker.poller.sources import ManifestSource
 from worker.poller.static_pod import Refused, StaticPod
@@ -207,8 +208,9 @@ class Poller:
             else:
                 if pods is not None:
                     known = self._known
-                    wanted = {uid for uid in pods if self._lister.may_want(uid, path_of(known, uid))}
-                    await self._janitor.look(pods.values(), open_uids, wanted)
+                    found = {**pods, **only_remembered(pods, await asyncio.to_thread(known.all))}
+                    wanted = {uid for uid in found if self._lister.may_want(uid, path_of(known, uid))}
+                    await self._janitor.look(found.values(), open_uids, wanted)
             give_back_freed_memory()
             await asyncio.sleep(pause.total_seconds())
 

@@ -28,6 +28,10 @@ ACTED_ON: Final = frozenset(
         "syncFrequency",
         "containerRuntimeEndpoint",
         "podLogsDir",
+        "containerLogMaxSize",
+        "containerLogMaxFiles",
+        "containerLogMaxWorkers",
+        "containerLogMonitorInterval",
         "cgroupRoot",
         "cgroupDriver",
         "failCgroupV1",
@@ -206,6 +210,7 @@ _ZERO_MEANS_DEFAULT: Final = frozenset(
         "cgroupDriver",
         "containerRuntimeEndpoint",
         "podLogsDir",
+        "containerLogMaxSize",
         "nodeLeaseDurationSeconds",
     }
 )

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from worker.settings.feature_gates import FeatureGates
 from worker.settings.go_duration import say_duration
 from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
+from worker.settings.log_rotation import container_logs_breaches
 from worker.settings.reserved import reserved_breaches
 
 Breaches = Iterator[str]
@@ -119,6 +120,7 @@ def _is_address(text: str) -> bool:
 
 RULES: Final[tuple[Callable[[KubeletConfiguration], Breaches], ...]] = (
     reserved_breaches,
+    container_logs_breaches,
     _numbers,
     _pulls,
     _cgroups,

@@ -78,6 +78,14 @@ class MetricsKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class LogKeys:
+    """What log agents find."""
+
+    legacy_container_logs_dir: Path | None = Path("/var/log/containers")
+    """Where each container's log has a link by its pod, name and id; empty: nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
 class TempoletConfiguration:
     """All of our own keys, by the names that the file writes in camelCase."""
 
@@ -86,6 +94,7 @@ class TempoletConfiguration:
     runtime: RuntimeKeys = RuntimeKeys()
     objects: ObjectsKeys = ObjectsKeys()
     metrics: MetricsKeys = MetricsKeys()
+    logs: LogKeys = LogKeys()
 
 
 def load_tempolet_configuration(file: Path | None) -> TempoletConfiguration:
@@ -149,7 +158,7 @@ def _value(kind: Any, value: Any, path: str) -> Any:
     if kind is timedelta:
         return parse_duration(value)
     if kind == Path | None:
-        return Path(value)
+        return Path(value) if value else None
     return tuple(value) if isinstance(value, list) else value
 
 

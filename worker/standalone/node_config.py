@@ -64,7 +64,8 @@ def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
         "tokenFile": str(settings.token_file),
         "allowedOrigins": [settings.temporal.ui, settings.temporal.ui.replace(LOOPBACK, "localhost")],
     }
-    return {**ours, "codec": codec}
+    logs = {"legacyContainerLogsDir": str(settings.logs / "containers")}
+    return {**ours, "codec": codec, "logs": logs}
 
 
 def node_process(settings: Settings, role: str) -> Supervised:

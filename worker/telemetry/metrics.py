@@ -48,6 +48,7 @@ class Metrics:
         self._gauge("kubelet_node_name", "The node's name; always 1.", "node").labels(node).set(1)
         self._make_runtime()
         self._make_pods()
+        self._make_logs()
         self._make_pleg()
         self._make_hints()
 
@@ -71,6 +72,11 @@ class Metrics:
             "kubelet_pod_start_duration_seconds", "From the pod first seen to its first running.", _POD_START_BUCKETS
         )
         self._refused_manifests = self._gauge("tempolet_refused_manifests", "Manifest files that are refused now.")
+
+    def _make_logs(self) -> None:
+        self._log_rotations = self._counter(
+            "tempolet_container_log_rotations_total", "Container logs that were full, by outcome.", "outcome"
+        )
 
     def _make_pleg(self) -> None:
         self._relist_seconds = self._histogram("kubelet_pleg_relist_duration_seconds", "How long a relist took.")
@@ -108,6 +114,10 @@ class Metrics:
     def manifests_refused(self, count: int) -> None:
         """Set how many manifest files are refused."""
         self._refused_manifests.set(count)
+
+    def log_rotated(self, *, failed: bool) -> None:
+        """Count a container's log that was rotated, or that could not be."""
+        self._log_rotations.labels("failed" if failed else "rotated").inc()
 
     def relisted(self, seconds: float) -> None:
         """Count one complete list of the runtime and how long it took."""

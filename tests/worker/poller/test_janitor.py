@@ -11,9 +11,10 @@ from activities.clients.start_limit import StartLimit
 from activities.container_config import POD_GRACE
 from proto.temporal.pod import PodKey
 from tests.worker.poller.fake_runtime import FakeRuntime, container, sandbox
+from tests.worker.poller.snapshots import snapshot
 from worker.poller.pod_workflows import TemporalAway
 from worker.poller.runtime.janitor import Janitor
-from worker.poller.runtime.relist import our_pods
+from worker.poller.runtime.relist import only_remembered, our_pods
 
 
 class Records:
@@ -68,6 +69,19 @@ async def test_what_was_seen_twice_is_stopped_then_removed(household: Household)
     assert household.runtime.stopped == ["c1 within 30", "s1"]
     assert (household.runtime.sandboxes, household.runtime.containers) == ({}, {})
     assert [one.uid for one in household.cleaned] == ["u1"], "its snapshot would hold up a successor for ever"
+
+
+async def test_a_pod_of_which_only_folders_are_left(household: Household) -> None:
+    """The runtime's root was lost, or the last step of its workflow: logs and volumes go, too."""
+    known = {uid: snapshot(uid) for uid in ("u1", "u2")}
+    pods = our_pods("n", list(household.runtime.sandboxes.values()), [])
+    left = only_remembered(pods, known)
+    assert list(left) == ["u2"], "the runtime still has the other one"
+    await household.janitor.look(left.values(), (), ())
+    assert household.cleaned == []
+    await household.janitor.look(left.values(), (), ())
+    await asyncio.gather(*[one for one in asyncio.all_tasks() if one.get_name().startswith("remove ")])
+    assert household.cleaned == [PodKey("default", "web", "u2")]
 
 
 async def test_its_own_grace_is_granted(household: Household) -> None:

@@ -6,7 +6,9 @@ database was lost. It is removed when it was seen so twice, a minute apart, and 
 start or an end just under way looks the same for a moment. One that a manifest lists is adopted instead, for `pods` starts
 its workflow, which finds the objects by their labels.
 
-The pod's folders, its logs and its cgroup go with it: its snapshot would else hold up a successor of its name for ever.
+The pod's folders, its logs and its cgroup go with it: its snapshot would else hold up a successor of its name for ever. A pod
+of which only those are left goes in the same way (the kubelet's container_gc removes such log folders by their names alone; here
+podLogsDir may be another node's as well, so the snapshot must say that the pod was ours).
 """
 
 import asyncio

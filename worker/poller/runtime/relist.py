@@ -52,6 +52,15 @@ def our_pods(
     }
 
 
+def only_remembered(pods: Mapping[str, RuntimePod], snapshots: Mapping[str, PodSnapshot]) -> dict[str, RuntimePod]:
+    """Give the pods of which the runtime has nothing and this node still has folders: logs, volumes, a snapshot."""
+    return {
+        uid: RuntimePod(workflow_id=snapshot.workflow_id, uid=uid, sandboxes=(), containers=())
+        for uid, snapshot in snapshots.items()
+        if uid not in pods
+    }
+
+
 def workflow_id_of(node: str, labels: Mapping[str, str]) -> str:
     """Say which workflow a sandbox or container belongs to, by its labels."""
     return str(PodWorkflowId(node, labels[POD_NAMESPACE], labels[POD_NAME], labels[POD_UID]))

@@ -1,0 +1,131 @@
+"""Are logs rotated, linked, read and followed on real containerd, and is a host's file safe from all of it?"""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proto.pod_snapshot import PodSnapshot
+from tests.node.operating import tempolet
+from tests.node.tempolet_node import ROOT, TempoletNode, pod_manifest
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+TALK = "i=0; while true; do i=$((i+1)); echo line $i; usleep 5000; done"
+KEYS = {
+    "containerLogMaxSize": "4Ki",
+    "containerLogMaxFiles": 3,
+    "containerLogMonitorInterval": "3s",
+    "featureGates": {"KubeletCrashLoopBackOffMax": True},
+    "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
+}
+
+
+@pytest.fixture(scope="module")
+def node(
+    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
+) -> Iterator[TempoletNode]:
+    """Run one node whose logs are rotated soon."""
+    with TempoletNode(tmp_path_factory.mktemp("logs"), containerd, temporal, keys=KEYS) as made:
+        yield made
+
+
+def folder(node: TempoletNode, pod: PodSnapshot) -> Path:
+    """Say where a pod's container `main` writes."""
+    return node.logs / f"{pod.namespace}_{pod.name}_{pod.uid}" / "main"
+
+
+def logs(node: TempoletNode, pod: PodSnapshot, *words: str) -> tuple[int, str]:
+    """Type `tempolet logs`."""
+    return tempolet(
+        node, "logs", f"{pod.namespace}/{pod.name}", "--config", str(node.directory / "kubelet.json"), *words
+    )
+
+
+def numbers(text: bytes) -> list[int]:
+    """Read which lines a file of TALK holds."""
+    return [int(line.rsplit(b" ", 1)[1]) for line in text.splitlines()]
+
+
+def test_a_log_is_rotated_and_followed(node: TempoletNode) -> None:
+    """The log, the one before and a compressed one stay; who follows misses no line; the link goes on telling."""
+    node.apply(pod_manifest("talks", TALK))
+    pod = node.until_running("talks")
+    place = folder(node, pod)
+    follow = [sys.executable, "-m", "worker.cli", "logs", f"default/{pod.name}", "-f", "--root-dir", str(node.root_dir)]
+    follow += ["--config", str(node.directory / "kubelet.json")]
+    with subprocess.Popen(follow, stdout=subprocess.PIPE, cwd=ROOT, env=dict(os.environ)) as following:
+        packed = node.until(lambda: list(place.glob("0.log.*.gz")), "a log rotated twice")[0]
+        node.until(lambda: packed not in place.glob("0.log.*"), "the oldest gone")
+        (link,) = (node.directory / "containers").glob(f"{pod.name}_default_main-*.log")
+        assert (link.readlink(), link.exists()) == (place / "0.log", True)
+        node.remove("talks")
+        seen = numbers(following.communicate(timeout=30)[0])
+    assert seen == list(range(seen[0], seen[0] + len(seen)))
+    assert len(seen) > 500
+    node.until(lambda: node.pod("talks") is None, "gone")
+    assert not place.exists()
+    assert not link.is_symlink()
+
+
+def test_no_line_is_lost_between_the_files(node: TempoletNode) -> None:
+    """The newest files join without a gap."""
+    node.apply(pod_manifest("counts", TALK))
+    place = folder(node, node.until_running("counts"))
+    node.until(lambda: list(place.glob("0.log.*.gz")), "a log rotated twice")
+    older, newer, newest = sorted(place.glob("0.log*"), key=lambda one: (one.name == "0.log", one.name))
+    texts = [gzip.decompress(older.read_bytes()), newer.read_bytes(), newest.read_bytes().rpartition(b"\n")[0]]
+    seen = numbers(b"\n".join(text.strip(b"\n") for text in texts))
+    assert seen == list(range(seen[0], seen[0] + len(seen)))
+    node.remove("counts")
+    node.until(lambda: node.pod("counts") is None, "gone")
+
+
+def test_the_runs_of_a_crashing_container(node: TempoletNode) -> None:
+    """The present one and the one before; the tail of it, with its times; the link is the newest one's and the one's before."""
+    node.apply(pod_manifest("crashes", "echo begin; echo the end; test -e /gone || exit 1"))
+    pod = node.until_pod("crashes", lambda one: one.restarts >= 2 and "waiting" in json.dumps(one.status))
+    code, said = logs(node, pod, "--previous", "--tail", "1", "--timestamps")
+    assert code == 0
+    assert said.endswith("Z the end\n")
+    assert logs(node, pod, "-c", "nobody")[0] == 3
+    node.remove("crashes")
+    node.until(lambda: node.pod("crashes") is None, "gone")
+    assert list((node.directory / "containers").glob("crashes-*")) == []
+
+
+def test_a_log_replaced_by_a_link_to_a_host_file(node: TempoletNode, tmp_path: Path) -> None:
+    """It is not followed by rotation or reader, told once, and gone with the pod; the file is as it was."""
+    host = tmp_path / "shadow"
+    host.write_text("root:secret\n" * 1000)
+    node.apply(pod_manifest("attacks", "sleep 3600"))
+    pod = node.until_running("attacks")
+    log = folder(node, pod) / "0.log"
+    log.unlink()
+    log.symlink_to(host)
+    node.until(lambda: "a container's log could not be rotated" in node.log("worker"), "told")
+    code, said = logs(node, pod)
+    assert code == 1
+    assert "is a link, so it is left alone" in said
+    assert [one.name for one in log.parent.iterdir()] == ["0.log"]
+    node.remove("attacks")
+    node.until(lambda: node.pod("attacks") is None, "gone")
+    assert not log.is_symlink()
+    assert host.read_text() == "root:secret\n" * 1000
+
+
+def test_a_log_that_somebody_removed_is_begun_anew(node: TempoletNode) -> None:
+    """By the runtime, at the next look."""
+    node.apply(pod_manifest("tidied", "while true; do echo here; usleep 100000; done"))
+    pod = node.until_running("tidied")
+    log = folder(node, pod) / "0.log"
+    log.unlink()
+    node.until(lambda: log.exists() and log.stat().st_size, "begun anew")
+    assert logs(node, pod, "--tail", "1") == (0, "here\n")
+    node.remove("tidied")
+    node.until(lambda: node.pod("tidied") is None, "gone")

@@ -1,0 +1,56 @@
+"""How container logs are rotated: the four keys containerLog… of KubeletConfiguration.
+
+Asked by `config` and `kubelet_validation`; the bounds are the kubelet's (apis/config/validation/validation.go and
+logs/container_log_manager.go). A negative size switches rotation off.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from proto.kubernetes.quantity import QuantityError, parse_quantity
+from worker.settings.go_duration import say_duration
+from worker.settings.kubelet_configuration import KubeletConfiguration
+
+_SHORTEST: Final = timedelta(seconds=3)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerLogs:
+    """When a container's log is rotated and what stays of it."""
+
+    max_size: int = 10 * 1024 * 1024
+    """Bytes; negative: never."""
+    max_files: int = 5
+    max_workers: int = 1
+    """At so many at a time."""
+    monitor_interval: timedelta = timedelta(seconds=10)
+
+
+DEFAULT_CONTAINER_LOGS: Final = ContainerLogs()
+
+
+def container_logs(kubelet: KubeletConfiguration) -> ContainerLogs:
+    """Read the four keys, which have been checked."""
+    return ContainerLogs(
+        parse_quantity(kubelet["containerLogMaxSize"]).value,
+        kubelet["containerLogMaxFiles"],
+        kubelet["containerLogMaxWorkers"],
+        kubelet["containerLogMonitorInterval"],
+    )
+
+
+def container_logs_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
+    """Name what is out of bounds."""
+    size = kubelet["containerLogMaxSize"]
+    try:
+        parse_quantity(size)
+    except QuantityError as error:
+        yield f"containerLogMaxSize: {size!r}: {error}"
+    if kubelet["containerLogMaxFiles"] <= 1:
+        yield f"containerLogMaxFiles: {kubelet['containerLogMaxFiles']}, but it must be above 1"
+    if kubelet["containerLogMaxWorkers"] < 1:
+        yield f"containerLogMaxWorkers: {kubelet['containerLogMaxWorkers']}, but it must be 1 or more"
+    if (interval := kubelet["containerLogMonitorInterval"]) < _SHORTEST:
+        yield f"containerLogMonitorInterval: {say_duration(interval)}, but it must be 3s or longer"
