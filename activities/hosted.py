@@ -10,6 +10,7 @@ from typing import Any
 from activities.containers import ContainerActivities
 from activities.directories import DirectoryActivities
 from activities.hooks import HookActivities
+from activities.image_collection import ImageCollectionActivities
 from activities.images import ImageActivities
 from activities.node_services import NodeServices
 from activities.predecessor import PredecessorActivities
@@ -22,11 +23,12 @@ from activities.volumes.pod_volumes import VolumeActivities
 
 def activities(services: NodeServices) -> list[Callable[..., Any]]:
     """List the activities of this node, bound to its services."""
-    directories, sandbox, volumes, images, containers, resize = (
+    directories, sandbox, volumes, images, collection, containers, resize = (
         DirectoryActivities(services),
         SandboxActivities(services),
         VolumeActivities(services),
         ImageActivities(services),
+        ImageCollectionActivities(services),
         ContainerActivities(services),
         ResizeActivities(services),
     )
@@ -41,6 +43,9 @@ def activities(services: NodeServices) -> list[Callable[..., Any]]:
         volumes.unmount_volumes,
         images.read_images,
         images.pull_image,
+        collection.watch_images,
+        collection.remove_image,
+        collection.prepull_image,
         containers.start_container,
         HookActivities(services).run_hook,
         containers.stop_container,

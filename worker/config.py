@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from proto.temporal.node import ImagePolicy
 from worker.settings.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
 from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration, load_kubelet_configuration
 from worker.settings.kubelet_validation import validate
@@ -112,6 +113,7 @@ class NodeConfig:
     healthz_port: int = 10248
     """0: no healthz endpoint."""
     pulls: ImagePulls = ImagePulls()
+    image_policy: ImagePolicy = field(default_factory=ImagePolicy)
     dns: Dns = Dns()
     logging: Logging = Logging()
     tracing: Tracing | None = None
@@ -181,6 +183,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         healthz_bind_address=kubelet["healthzBindAddress"],
         healthz_port=kubelet["healthzPort"],
         pulls=_pulls(kubelet),
+        image_policy=_image_policy(kubelet, own),
         dns=Dns(tuple(kubelet["clusterDNS"] or ()), kubelet["clusterDomain"] or "", kubelet["resolvConf"] or ""),
         logging=Logging(kubelet["logging.format"], kubelet["logging.verbosity"]),
         tracing=_tracing(kubelet),
@@ -237,6 +240,16 @@ def _pulls(kubelet: KubeletConfiguration) -> ImagePulls:
     else:
         parallel = kubelet["maxParallelImagePulls"]
     return ImagePulls(parallel, kubelet["registryPullQPS"], kubelet["registryBurst"])
+
+
+def _image_policy(kubelet: KubeletConfiguration, own: TempoletConfiguration) -> ImagePolicy:
+    return ImagePolicy(
+        kubelet["imageGCHighThresholdPercent"],
+        kubelet["imageGCLowThresholdPercent"],
+        kubelet["imageMinimumGCAge"],
+        kubelet["imageMaximumGCAge"] or None,
+        own.images.look_every,
+    )
 
 
 def _tracing(kubelet: KubeletConfiguration) -> Tracing | None:

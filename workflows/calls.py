@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from temporalio.common import RetryPolicy
 
-from proto.temporal import names, requests, resize, volumes
+from proto.temporal import names, node, requests, resize, volumes
 from proto.temporal.pod import PodJson, ProbeKind
 from proto.temporal.resources import RuntimeResources
 from workflows.decide.actions import Action
@@ -170,6 +170,28 @@ CALLS: Final[dict[type, Call]] = {
         lambda asked: f"resize {asked.name}",
     ),
 }
+
+
+NODE_CALLS: Final[dict[type, Call]] = {
+    node.WatchImages: Call(
+        names.WATCH_IMAGES,
+        node.ImageUse,
+        timedelta(days=365),
+        lambda asked: f"watch the images' disk: room is made from {asked.policy.high_threshold_percent} % on",
+        heartbeat=timedelta(minutes=2),  # it lasts as long as nothing is to be done
+        retry=PROBING,
+    ),
+    node.RemoveImage: Call(
+        names.REMOVE_IMAGE,
+        node.RemovedImage,
+        timedelta(minutes=5),
+        lambda asked: f"remove {asked.name}: {asked.reason}",
+    ),
+    node.PrepullImage: Call(
+        names.PREPULL_IMAGE, requests.PulledImage, timedelta(hours=24), lambda asked: f"prepull {asked.image}"
+    ),
+}
+"""The node's own workflow's."""
 
 
 def retry_policy(action: Action) -> RetryPolicy:

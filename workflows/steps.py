@@ -4,16 +4,18 @@ Called by PodWorkflow for every action of a plan. Nothing is judged here: a fail
 type, Kubernetes' own word) and its message, and `decide.fold` writes both down.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, FailureError
 from temporalio.exceptions import TimeoutError as ActivityTimedOut
 
-from workflows.calls import CALLS, ONCE, Call, retry_policy, time_limit
+from workflows.calls import CALLS, NODE_CALLS, ONCE, Call, retry_policy, time_limit
 from workflows.decide.actions import Action, key
 from workflows.decide.fold import Answer
+from workflows.decide.node import NodeAction, NodeAnswer, node_key
 
 SUMMARY_LIMIT: Final = 200
 """Temporal takes 400 bytes of summary."""
@@ -32,22 +34,36 @@ async def carry_out(action: Action) -> Answer | Failed:
     call = CALLS[type(action)]
     if call.at_once and (read := await read_at_once(call, action)) is not None:
         return read
+    answer: Answer | Failed = await execute(
+        replace(call, retry=retry_policy(action)), action, key(action), time_limit(action)
+    )
+    return answer
+
+
+async def carry_out_node(action: NodeAction) -> NodeAnswer | Failed:
+    """Carry out an action of a node's workflow; raises only when the workflow itself gave it up."""
+    call = NODE_CALLS[type(action)]
+    answer: NodeAnswer | Failed = await execute(call, action, node_key(action), call.within)
+    return answer
+
+
+async def execute(call: Call, action: Any, activity_id: str, within: timedelta) -> Any:
+    """Call an activity; answers what it answers, or why it failed."""
     try:
-        answer: Answer = await workflow.execute_activity(
+        return await workflow.execute_activity(
             call.name,
             action,
             result_type=call.result,
-            activity_id=key(action),
-            start_to_close_timeout=time_limit(action),
+            activity_id=activity_id,
+            start_to_close_timeout=within,
             heartbeat_timeout=call.heartbeat,
-            retry_policy=retry_policy(action),
+            retry_policy=call.retry,
             summary=call.summary(action)[:SUMMARY_LIMIT],
         )
     except ActivityError as error:
         if isinstance(error.cause, CancelledError):
             raise error.cause from None
         return failure(error)
-    return answer
 
 
 async def read_at_once(call: Call, action: Action) -> Answer:

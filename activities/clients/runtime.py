@@ -197,6 +197,23 @@ class RuntimeClient:
         found: cri.Image | None = answer.image if answer.HasField("image") else None
         return found
 
+    async def list_images(self) -> Sequence[cri.Image]:
+        """List all images on the node."""
+        answer = await self._ask(self._images.ListImages, cri.ListImagesRequest())
+        images: Sequence[cri.Image] = answer.images
+        return images
+
+    async def image_fs_info(self) -> Sequence[cri.FilesystemUsage]:
+        """Say on which file systems the images lie."""
+        answer = await self._ask(self._images.ImageFsInfo, cri.ImageFsInfoRequest())
+        systems: Sequence[cri.FilesystemUsage] = answer.image_filesystems
+        return systems
+
+    async def remove_image(self, image_id: str) -> None:
+        """Remove an image with all its names; idempotent by CRI's word."""
+        request = cri.RemoveImageRequest(image=cri.ImageSpec(image=image_id))
+        await self._ask(self._images.RemoveImage, request, REQUEST_SECONDS)
+
     async def pull_image(self, image: str) -> str:
         """Pull an image; answers the reference to create containers with."""
         request = cri.PullImageRequest(image=cri.ImageSpec(image=image))

@@ -10,16 +10,19 @@ NAMESPACE: Final = "tempolet"
 RETENTION_DAYS: Final = 30
 
 POD_WORKFLOW: Final = "PodWorkflow"
+NODE_WORKFLOW: Final = "NodeWorkflow"
 
 # signals (past tense: something was seen)
 POD_LISTED: Final = "PodListed"
 DELETION_REQUESTED: Final = "DeletionRequested"
 RUNTIME_CHANGED: Final = "RuntimeChanged"
 PROBE_VERDICT: Final = "ProbeVerdict"
+NODE_CONFIGURED: Final = "NodeConfigured"
 
 # queries
 POD_STATUS: Final = "PodStatus"
 EXPLAIN: Final = "Explain"
+NODE_STATUS: Final = "NodeStatus"
 
 # updates (imperative: an operator wants it, and is answered)
 SKIP_BACKOFF: Final = "SkipBackoff"
@@ -48,6 +51,9 @@ REMOVE_CONTAINER: Final = "RemoveContainer"
 READ_POD_RUNTIME: Final = "ReadPodRuntime"
 UPDATE_POD_SANDBOX_RESOURCES: Final = "UpdatePodSandboxResources"
 UPDATE_CONTAINER_RESOURCES: Final = "UpdateContainerResources"
+WATCH_IMAGES: Final = "WatchImages"
+REMOVE_IMAGE: Final = "RemoveImage"
+PREPULL_IMAGE: Final = "PrepullImage"
 
 # search attributes: (name, kind)
 SEARCH_ATTRIBUTES: Final[tuple[tuple[str, str], ...]] = (
@@ -64,6 +70,11 @@ SEARCH_ATTRIBUTES: Final[tuple[tuple[str, str], ...]] = (
 
 def node_task_queue(node: str) -> str:
     """Name the one task queue of a node."""
+    return f"node/{node}"
+
+
+def node_workflow_id(node: str) -> str:
+    """Name the one workflow that is about the node itself."""
     return f"node/{node}"
 
 

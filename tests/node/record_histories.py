@@ -15,17 +15,19 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from proto.temporal.names import NAMESPACE
-from tests.node import recorded_pods, recorded_wishes
+from proto.temporal.names import NAMESPACE, POD_WORKFLOW, node_workflow_id
+from tests.node import recorded_node, recorded_pods, recorded_wishes
 from tests.node.tempolet_node import TempoletNode
 from worker.codec import Seal
 from worker.decoded_history import decode_history
 from worker.keys import KeyFile
 from worker.standalone.containerd import Containerd
+from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
 from worker.standalone.temporal_server import TemporalServer
-from workflows.versions import CURRENT
+from workflows.versions import CURRENT, CURRENT_NODE
 
 HISTORIES = Path(__file__).parents[1] / "replay" / "histories"
+NODE_HISTORIES = HISTORIES.with_name("node_histories")
 PLACE = Path("/tmp/tempolet-record")  # a name that says nothing of the machine: it stands in every recorded start
 
 
@@ -93,12 +95,34 @@ def test_record(
         asyncio.run(write(node, name))
 
 
+def test_record_node(slot: int, node_dir: Path, temporal: TemporalServer, tmp_path: Path) -> None:
+    """Lead a node's own workflow through a prepull, one that fails, another policy, a removal and a disk too full."""
+    places = ContainerdPlaces(node_dir / "record", node_dir / "record-run")
+    network = PodNetwork(f"tplrec{slot}", f"10.218.{slot}.0/24")
+    with Containerd(places, network, cgroup=f"/tempolet-rec-{slot}") as daemon:
+        for archive in sorted((daemon.parts_dir / "images").glob("*.tar")):
+            daemon.import_image(archive)
+        with TempoletNode(tmp_path, daemon, temporal, name="recorded") as node:
+            recorded_node.images(node)
+            asyncio.run(write_node(node))
+
+
+async def write_node(node: TempoletNode) -> None:
+    """Write the history of this node's own workflow so far."""
+    client: Client = await node.client()
+    history = await client.get_workflow_handle(node_workflow_id(node.name)).fetch_history()
+    opened = decode_history(history, Seal(KeyFile(node.temporal_settings().key_file)), NAMESPACE)
+    NODE_HISTORIES.mkdir(exist_ok=True)
+    content = {"workflowId": node_workflow_id(node.name), **json.loads(opened.to_json())}
+    (NODE_HISTORIES / f"v{CURRENT_NODE}-images.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+
 async def write(node: TempoletNode, life: str) -> None:
     """Write every run of every pod of this node that is not yet written."""
     client: Client = await node.client()
     seal = Seal(KeyFile(node.temporal_settings().key_file))
     HISTORIES.mkdir(exist_ok=True)
-    runs = [one async for one in client.list_workflows("PodNode = 'recorded'")]
+    runs = [one async for one in client.list_workflows(f"PodNode = 'recorded' AND WorkflowType = '{POD_WORKFLOW}'")]
     mine = []
     for one in sorted(runs, key=lambda run: run.start_time):
         try:

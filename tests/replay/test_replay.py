@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from worker.commands.replay import read_history, replay
-from workflows.versions import BEHAVIOURS
+from workflows.versions import BEHAVIOURS, NODE_BEHAVIOURS
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
+NODE_HISTORIES = sorted((Path(__file__).parent / "node_histories").glob("*.json"))
 OWED = {
     "plain",
     "three-init-containers",
@@ -28,6 +29,18 @@ async def test_a_recorded_life_replays(path: Path) -> None:
     """Every command comes again, in its order."""
     verdict = await replay(path.stem, read_history(path))
     assert not verdict.failure
+
+
+@pytest.mark.parametrize("path", NODE_HISTORIES, ids=lambda path: path.stem)
+async def test_the_recorded_life_of_a_node_replays(path: Path) -> None:
+    """So does the workflow about the node's images."""
+    verdict = await replay(path.stem, read_history(path))
+    assert not verdict.failure
+
+
+def test_every_behaviour_of_the_nodes_workflow_has_its_life() -> None:
+    """It counts on its own."""
+    assert {int(path.stem[1:].partition("-")[0]) for path in NODE_HISTORIES} == set(NODE_BEHAVIOURS)
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)

@@ -165,6 +165,12 @@ def test_a_default_is_no_warning(tmp_path: Path, text: str) -> None:
         pytest.param("logging: {format: xml}", "logging.format: 'xml'", id="a-log-format"),
         pytest.param("registryPullQPS: -1", "registryPullQPS: -1, but it must not be negative", id="negative-qps"),
         pytest.param("maxParallelImagePulls: 0", "maxParallelImagePulls: 0", id="no-pulls-at-all"),
+        pytest.param("imageGCHighThresholdPercent: 101", "101, but it is 0 to 100", id="more-than-full"),
+        pytest.param("imageGCLowThresholdPercent: 85", "85, but it must be less than", id="thresholds-that-meet"),
+        pytest.param(
+            "imageMinimumGCAge: -1s", "imageMinimumGCAge: -1s, but it must not be negative", id="negative-age"
+        ),
+        pytest.param("imageMaximumGCAge: 2m", "must be greater than imageMinimumGCAge", id="ages-that-meet"),
         pytest.param(
             "maxParallelImagePulls: 2\nserializeImagePulls: true",
             "maxParallelImagePulls: 2, which needs serializeImagePulls: false",

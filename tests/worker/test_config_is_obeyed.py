@@ -48,9 +48,9 @@ def test_every_field_is_read_somewhere(kind: type) -> None:
 def test_every_key_of_our_own_is_read_somewhere() -> None:
     """`NodeConfig` gives some of them by a property of its own."""
     read = set(attributes_read())
-    by_property = {"payload_key_file", "token_file", "start_limit", "folder"}
-    assert by_property - {"token_file", "folder"} <= read
-    assert {"codec_token_file", "objects_dir"} <= read
+    by_property = {"payload_key_file", "token_file", "start_limit", "folder", "look_every"}
+    assert by_property - {"token_file", "folder", "look_every"} <= read
+    assert {"codec_token_file", "objects_dir", "image_policy"} <= read
     keys = set(own_keys(own.TempoletConfiguration))
     assert keys - read - by_property == set()
 

@@ -79,3 +79,25 @@ def test_a_wrong_file_is_refused_by_file_and_key(tmp_path: Path, text: str, mess
         load(tmp_path, text)
     assert str(tmp_path / "tempolet.yaml") in str(refused.value)
     assert message in str(refused.value)
+
+
+def test_images_to_have_in_advance(tmp_path: Path) -> None:
+    """A list of names, each of which must be one; and how often images are looked at, for which no kubelet has a key."""
+    config = load(tmp_path, HEAD + "images: {prepull: ['busybox:1.37', 'registry.k8s.io/pause'], lookEvery: 1m}\n")
+    assert config.tempolet.images.prepull == ("busybox:1.37", "registry.k8s.io/pause")
+    assert config.image_policy.look_every == timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("images: {prepull: ['ok:1', 'No:1']}", r"images\.prepull\[1\]"),
+        ('images: {prepull: ["a\\0b"]}', r"images\.prepull\[0\]"),
+        (f"images: {{prepull: ['{'a' * 60}.{'b' * 900}/c']}}", r"images\.prepull\[0\]"),
+        ("images: {lookEvery: 10ms}", r"images\.lookEvery: less than a second"),
+    ],
+)
+def test_images_that_cannot_be_had_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    """By the place in the list."""
+    with pytest.raises(ConfigurationRefused, match=words):
+        load(tmp_path, HEAD + text + "\n")

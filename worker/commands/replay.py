@@ -22,6 +22,7 @@ from worker.config import NodeConfig
 from worker.decoded_history import decode_history, is_sealed
 from worker.host.run import sandbox_runner
 from worker.keys import KeyFile
+from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
 
 
@@ -60,7 +61,7 @@ async def _run(config: NodeConfig, files: Sequence[Path]) -> Exit:
 async def replay(name: str, history: WorkflowHistory) -> Verdict:
     """Replay one opened history against this code's workflows."""
     replayer = Replayer(
-        workflows=[PodWorkflow], workflow_runner=sandbox_runner(), data_converter=plain_data_converter()
+        workflows=[NodeWorkflow, PodWorkflow], workflow_runner=sandbox_runner(), data_converter=plain_data_converter()
     )
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
     failure = result.replay_failure

@@ -16,7 +16,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from activities.hosted import activities
 from activities.node_services import NodeServices
 from activities.unexpected import UnexpectedErrors
-from proto.temporal.names import node_task_queue
+from proto.temporal.names import node_task_queue, node_workflow_id
 from worker.config import NodeConfig
 from worker.freed_memory import giving_back_freed_memory
 from worker.host.departures import Departures
@@ -30,6 +30,7 @@ from worker.node_client import node_client, place_of
 from worker.node_lock import hold_node_lock, hold_node_name
 from worker.service import Service
 from worker.telemetry.process import Telemetry, open_telemetry
+from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
 from workflows.versions import CURRENT
 
@@ -80,7 +81,7 @@ async def work(config: NodeConfig, client: Client, service: Service, telemetry: 
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency
         async with drivers, worker, giving_back_freed_memory(every), keeping_logs_small(rotator):
-            known = [one.workflow_id for one in cache.snapshots()]
+            known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)
             service.ready(f"working for node {config.node_name}")
@@ -94,7 +95,7 @@ def pod_worker(config: NodeConfig, client: Client, services: NodeServices, snaps
         client,
         task_queue=node_task_queue(config.node_name),
         build_id=BUILD,
-        workflows=[PodWorkflow],
+        workflows=[NodeWorkflow, PodWorkflow],
         activities=activities(services),
         workflow_runner=UnsandboxedWorkflowRunner(),  # with our rooms passed through, the sandbox guards nothing here
         interceptors=[publishing(snapshots.publish), UnexpectedErrors()],

@@ -25,8 +25,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal import names
 from proto.temporal.names import PodWorkflowId
+from proto.temporal.node import NodeConfigured, NodeStart
 from proto.temporal.pod import PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from workflows.versions import CURRENT_NODE
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)
 """What a workflow task in flight costs after a kill -9 of the worker (design §4.7)."""
@@ -93,6 +95,27 @@ class PodWorkflows:
                 search_attributes=_search_attributes(workflow_id),
                 static_summary=f"{name} on {self._node}",
                 static_details=f"Listed by `{start.path}`, pod UID `{workflow_id.uid}`",
+                rpc_timeout=CALL_LIMIT,
+            )
+
+    async def configure_node(self, configured: NodeConfigured) -> None:
+        """Start the node's own workflow, or tell the open one how the node is configured now."""
+        async with self._call("start the node's workflow"):
+            await self._client.start_workflow(
+                names.NODE_WORKFLOW,
+                NodeStart(self._node, CURRENT_NODE),
+                id=names.node_workflow_id(self._node),
+                task_queue=names.node_task_queue(self._node),
+                task_timeout=TASK_TIMEOUT,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                start_signal=names.NODE_CONFIGURED,
+                start_signal_args=[configured],
+                search_attributes=TypedSearchAttributes(
+                    [SearchAttributePair(SearchAttributeKey.for_keyword("PodNode"), self._node)]
+                ),
+                static_summary=f"node {self._node}",
+                static_details="The images on its disk: what is removed and why, what is pulled before a pod asks",
                 rpc_timeout=CALL_LIMIT,
             )
 

@@ -21,6 +21,7 @@ from temporalio.client import Client
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from proto.node_runtime import NodeRuntime
+from proto.temporal.node import NodeConfigured
 from proto.temporal.pod import NodeSettings
 from worker.config import NodeConfig
 from worker.freed_memory import give_back_freed_memory
@@ -150,6 +151,7 @@ class Poller:
             "relist": self._watch.relist(),
             "resync": self._resync(),
             "runtime": self._runtime_health.watch(),
+            "node": self._configure_node(),
         }
 
     async def _list_manifests(self) -> None:
@@ -193,6 +195,15 @@ class Poller:
             self._watch.restarted(pod.workflow_id for pod in found)
             self._restart_told = True
         return {pod.id.uid for pod in found}
+
+    async def _configure_node(self) -> None:
+        """Tell the node's own workflow how the node is configured, once Temporal takes it."""
+        configured = NodeConfigured(self._config.image_policy, self._config.tempolet.images.prepull)
+        while True:
+            try:
+                return await self._workflows.configure_node(configured)
+            except (TemporalAway, CallRefused):
+                await asyncio.sleep(RETRY_VISIBILITY.total_seconds())
 
     async def _resync(self) -> None:
         """Compare everything with everything: at the start, and once a minute (syncFrequency)."""

@@ -53,6 +53,24 @@ def _pulls(kubelet: KubeletConfiguration) -> Breaches:
         yield f"maxParallelImagePulls: {parallel}, which needs serializeImagePulls: false"
 
 
+def _image_collection(kubelet: KubeletConfiguration) -> Breaches:
+    high, low = kubelet["imageGCHighThresholdPercent"], kubelet["imageGCLowThresholdPercent"]
+    for key, value in (("imageGCHighThresholdPercent", high), ("imageGCLowThresholdPercent", low)):
+        if not 0 <= value <= 100:
+            yield f"{key}: {value}, but it is 0 to 100"
+    if low >= high:
+        yield f"imageGCLowThresholdPercent: {low}, but it must be less than imageGCHighThresholdPercent, which is {high}"
+    minimum, maximum = kubelet["imageMinimumGCAge"], kubelet["imageMaximumGCAge"]
+    for key, age in (("imageMinimumGCAge", minimum), ("imageMaximumGCAge", maximum)):
+        if age < timedelta():
+            yield f"{key}: {say_duration(age)}, but it must not be negative"
+    if timedelta() < maximum <= minimum:
+        yield (
+            f"imageMaximumGCAge: {say_duration(maximum)}, but it must be greater than imageMinimumGCAge, "
+            f"which is {say_duration(minimum)}"
+        )
+
+
 def _cgroups(kubelet: KubeletConfiguration) -> Breaches:
     driver = kubelet["cgroupDriver"]
     if driver == "systemd":
@@ -123,6 +141,7 @@ RULES: Final[tuple[Callable[[KubeletConfiguration], Breaches], ...]] = (
     container_logs_breaches,
     _numbers,
     _pulls,
+    _image_collection,
     _cgroups,
     _pod_logs,
     _addresses,

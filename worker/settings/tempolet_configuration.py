@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NewType, get_type_hints
 
+from activities.image_names import InvalidImageName, with_default_tag
 from proto.temporal.names import RETENTION_DAYS
 from worker.settings.go_duration import parse_duration
 from worker.settings.kubelet_configuration import ConfigurationRefused
@@ -20,6 +21,10 @@ from worker.settings.yaml_document import DocumentRefused, read_document
 API_VERSION: Final = "tempolet.dev/v1alpha1"
 KIND: Final = "TempoletConfiguration"
 _ADDRESS: Final = re.compile(r"\[[0-9a-fA-F:.]+\]:\d{1,5}|[^:\s]+:\d{1,5}|", re.ASCII)
+
+
+LONGEST_IMAGE: Final = 800
+"""Bytes of a name in the prepull list, which becomes part of an activity's id."""
 
 
 Address = NewType("Address", str)
@@ -86,6 +91,16 @@ class LogKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageKeys:
+    """The images that the node has whatever pods there are."""
+
+    prepull: tuple[str, ...] = ()
+    """Pulled in the background when the node starts, one after the other."""
+    look_every: timedelta = timedelta(minutes=5)
+    """How often it is looked whether images must go; the kubelet's own interval, for which it has no key."""
+
+
+@dataclass(frozen=True, slots=True)
 class TempoletConfiguration:
     """All of our own keys, by the names that the file writes in camelCase."""
 
@@ -95,6 +110,7 @@ class TempoletConfiguration:
     objects: ObjectsKeys = ObjectsKeys()
     metrics: MetricsKeys = MetricsKeys()
     logs: LogKeys = LogKeys()
+    images: ImageKeys = ImageKeys()
 
 
 def load_tempolet_configuration(file: Path | None) -> TempoletConfiguration:
@@ -114,9 +130,23 @@ def load_tempolet_configuration(file: Path | None) -> TempoletConfiguration:
                 + ("; a KubeletConfiguration goes to --config" if key == "kind" else "")
             )
     try:
-        return tempolet_configuration(document.content)
+        return _checked(tempolet_configuration(document.content))
     except WrongValue as error:
         raise ConfigurationRefused(f"{file}: {error}") from error
+
+
+def _checked(configuration: TempoletConfiguration) -> TempoletConfiguration:
+    """Keep the rules that a key's type does not say; raises WrongValue naming the key."""
+    for index, image in enumerate(configuration.images.prepull):
+        try:
+            with_default_tag(image)
+        except InvalidImageName as error:
+            raise WrongValue(f"images.prepull[{index}]: {error}") from error
+        if len(image.encode()) > LONGEST_IMAGE:
+            raise WrongValue(f"images.prepull[{index}]: {len(image.encode())} bytes; {LONGEST_IMAGE} are the most")
+    if configuration.images.look_every < timedelta(seconds=1):
+        raise WrongValue("images.lookEvery: less than a second; 5m is the kubelet's own interval")
+    return configuration
 
 
 def tempolet_configuration(content: Mapping[str, Any]) -> TempoletConfiguration:

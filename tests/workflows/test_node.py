@@ -1,0 +1,176 @@
+"""Does NodeWorkflow keep a node's images, add nothing while all is well, and go on for ever?"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from temporalio import activity
+from temporalio.client import Client, WorkflowHandle
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
+
+from proto.temporal import names
+from proto.temporal.node import (
+    DiskUse,
+    ImageAge,
+    ImagePolicy,
+    ImageUse,
+    NodeConfigured,
+    NodeImage,
+    NodeStart,
+    NodeStatus,
+    PrepullImage,
+    RemovedImage,
+    RemoveImage,
+    WatchImages,
+)
+from proto.temporal.requests import PulledImage
+from worker.host.run import sandbox_runner
+from workflows import node as node_module
+from workflows.node import NodeWorkflow
+from workflows.versions import CURRENT_NODE
+
+POLICY = ImagePolicy(look_every=timedelta(milliseconds=100))
+
+
+@dataclass
+class Images:
+    """A disk of 100 bytes in memory: each image takes its size."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    watches: list[WatchImages] = field(default_factory=list)
+    refuse: set[str] = field(default_factory=set)
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    @activity.defn(name=names.WATCH_IMAGES)
+    async def watch_images(self, request: WatchImages) -> ImageUse:
+        """Tell when the disk is too full and somebody can go."""
+        self.watches.append(request)
+        async with self.changed:
+            self.changed.notify_all()
+            await self.changed.wait_for(lambda: sum(self.sizes.values()) >= request.policy.high_threshold_percent)
+        now = datetime.now(UTC)
+        age = now - timedelta(hours=1)
+        images = tuple(NodeImage(one, (f"{one}:1",), size, ImageAge(one, age)) for one, size in self.sizes.items())
+        return ImageUse(now, DiskUse(100, 100 - sum(self.sizes.values())), images)
+
+    @activity.defn(name=names.REMOVE_IMAGE)
+    async def remove_image(self, request: RemoveImage) -> RemovedImage:
+        """Remove one, or refuse once."""
+        if request.image_id in self.refuse:
+            self.refuse.remove(request.image_id)
+            raise ApplicationError("busy", type="ImageGCFailed", non_retryable=True)
+        async with self.changed:
+            del self.sizes[request.image_id]
+            self.changed.notify_all()
+        return RemovedImage()
+
+    @activity.defn(name=names.PREPULL_IMAGE)
+    async def prepull_image(self, request: PrepullImage) -> PulledImage:
+        """Pull one."""
+        async with self.changed:
+            self.sizes[request.image] = 1
+            self.changed.notify_all()
+        return PulledImage(request.image, size_bytes=1)
+
+    async def until(self, holds: Any) -> None:
+        """Wait until the images are as asked."""
+        async with asyncio.timeout(20), self.changed:
+            await self.changed.wait_for(holds)
+
+    async def put(self, **sizes: int) -> None:
+        """Let images appear."""
+        async with self.changed:
+            self.sizes |= sizes
+            self.changed.notify_all()
+
+
+@dataclass
+class Host:
+    """What a test drives."""
+
+    client: Client
+    name: str
+    images: Images
+
+    async def configure(self, *prepull: str, policy: ImagePolicy = POLICY) -> WorkflowHandle[Any, Any]:
+        """Start or tell the node's workflow as the poller does."""
+        return await self.client.start_workflow(
+            names.NODE_WORKFLOW,
+            NodeStart(self.name, CURRENT_NODE),
+            id=names.node_workflow_id(self.name),
+            task_queue=names.node_task_queue(self.name),
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            start_signal=names.NODE_CONFIGURED,
+            start_signal_args=[NodeConfigured(policy, prepull)],
+        )
+
+
+@pytest.fixture
+async def host(client: Client) -> AsyncIterator[Host]:
+    """Run a worker for a node's workflow."""
+    made = Host(client, f"n{uuid.uuid4().hex[:8]}", Images())
+    images = made.images
+    async with Worker(
+        client,
+        task_queue=names.node_task_queue(made.name),
+        workflows=[NodeWorkflow],
+        activities=[images.watch_images, images.remove_image, images.prepull_image],
+        workflow_runner=sandbox_runner(),
+    ):
+        yield made
+        await client.get_workflow_handle(names.node_workflow_id(made.name)).terminate()
+
+
+async def status(handle: WorkflowHandle[Any, Any]) -> NodeStatus:
+    """Ask where things stand."""
+    answer: NodeStatus = await handle.query(names.NODE_STATUS, result_type=NodeStatus)
+    return answer
+
+
+async def test_room_is_made_and_the_reason_stands_in_the_history(host: Host) -> None:
+    """One that cannot be removed just now goes in a later round; nothing is under way then but the watch."""
+    handle = await host.configure("wanted:1")
+    await host.images.until(lambda: "wanted:1" in host.images.sizes)
+    host.images.refuse.add("a")
+    await host.images.put(a=30, b=30, c=30)
+    await host.images.until(lambda: sum(host.images.sizes.values()) <= 80 and not host.images.refuse)
+    await host.images.until(lambda: len(host.images.watches) >= 3)
+    words = [one.words for one in (await status(handle)).news]
+    assert any(one.startswith("wanted:1 prepulled") for one in words)
+    assert any("removed: the disk is 91 % full" in one for one in words)
+    assert any("not removed: ImageGCFailed: busy" in one for one in words)
+    card = (await handle.describe()).raw_description
+    assert card.pending_activities[0].activity_type.name == names.WATCH_IMAGES
+
+
+async def test_a_restart_adds_nothing_but_what_it_says(host: Host) -> None:
+    """The watch goes on under the same policy; under another it is begun anew."""
+    handle = await host.configure()
+    await host.images.until(lambda: len(host.images.watches) == 1)
+    await host.configure()
+    other = ImagePolicy(high_threshold_percent=90, look_every=POLICY.look_every)
+    await host.configure(policy=other)
+    await host.images.until(lambda: len(host.images.watches) == 2)
+    assert host.images.watches[1].policy == other
+    assert not (await status(handle)).news
+
+
+async def test_a_long_run_is_continued_with_all_that_is_known(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second run watches on, and knows what the first has done."""
+    monkeypatch.setattr(node_module, "SIGNALS_A_RUN", 2)
+    handle = await host.configure("a:1")
+    await host.images.until(lambda: "a:1" in host.images.sizes)
+    await host.configure("b:1")
+    await host.images.until(lambda: "b:1" in host.images.sizes)
+    newest = host.client.get_workflow_handle(handle.id)
+    async with asyncio.timeout(20):
+        while (await newest.describe()).run_id == handle.first_execution_run_id:
+            await host.images.until(lambda: len(host.images.watches) >= 2)
+    words = [one.words for one in (await status(newest)).news]
+    assert [one.partition(" ")[0] for one in words] == ["a:1", "b:1"]

@@ -1,0 +1,142 @@
+"""NodeWorkflow: what all pods of a node share and nobody else keeps in mind: the images on its disk.
+
+One workflow a node, id `node/<node>`, for as long as there is the node. Its loop is PodWorkflow's: begin what is due, show
+where things stand, wait. What is due is decided in `decide/node.py`. While nothing has to be done, one long activity looks at
+the images and this adds nothing to the history.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import CancelledError
+
+from proto.temporal import names
+from proto.temporal.node import NodeConfigured, NodeObserved, NodeStart, NodeStatus
+from workflows.decide.actions import Wake
+from workflows.decide.node import (
+    WATCH,
+    NodeAction,
+    NodeAnswer,
+    NodeSituation,
+    carried,
+    configured,
+    fold_node,
+    fold_node_failure,
+    node_actions,
+    node_key,
+    outdated,
+)
+from workflows.node_card import node_card
+from workflows.steps import Failed, carry_out_node
+from workflows.versions import NODE_BEHAVIOURS, require_known
+
+SIGNALS_A_RUN = 2000
+
+Arrival = NodeConfigured | tuple[NodeAction, NodeAnswer | Failed]
+
+
+@workflow.defn(name=names.NODE_WORKFLOW)
+class NodeWorkflow:
+    """A node's images."""
+
+    @workflow.init
+    def __init__(self, start: NodeStart) -> None:
+        self.start = start
+        self.observed = start.observed or NodeObserved()
+        self.arrived: deque[Arrival] = deque()
+        self.under_way: dict[str, asyncio.Task[None]] = {}
+        self.bugs: list[Exception] = []
+
+    @workflow.run
+    async def run(self, start: NodeStart) -> None:
+        """Keep the node's images, for ever."""
+        require_known(start.behaviour, NODE_BEHAVIOURS)
+        while True:
+            wake = self.begin_what_is_due()
+            workflow.set_current_details(node_card(self.observed, frozenset(self.under_way)))
+            await self.next_event(wake)
+            self.continue_as_new_if_long()
+
+    def situation(self) -> NodeSituation:
+        """Gather what a decision may look at."""
+        return NodeSituation(self.observed, workflow.now(), frozenset(self.under_way))
+
+    def begin_what_is_due(self) -> Wake | None:
+        """Begin what is decided; answers when to look again."""
+        wakes = []
+        for answer in () if self.is_long() else node_actions(self.situation()):
+            if isinstance(answer, Wake):
+                wakes.append(answer)
+            else:
+                self.under_way[node_key(answer)] = asyncio.create_task(self.carry_out(answer))
+        return min(wakes, key=lambda one: one.at, default=None)
+
+    async def carry_out(self, action: NodeAction) -> None:
+        """Carry an action out and file what came back."""
+        try:
+            self.arrived.append((action, await carry_out_node(action)))
+        except (asyncio.CancelledError, CancelledError):
+            return
+        except Exception as bug:  # noqa: BLE001 - raised in the loop, where it fails the workflow task and is seen
+            self.bugs.append(bug)
+
+    async def next_event(self, wake: Wake | None) -> None:
+        """Wait for an answer, a signal or the wake, and write down what came."""
+        timeout = max(wake.at - workflow.now(), timedelta(milliseconds=1)) if wake else None
+        try:
+            await workflow.wait_condition(
+                lambda: bool(self.arrived or self.bugs), timeout=timeout, timeout_summary=wake.summary if wake else None
+            )
+        except TimeoutError:
+            return
+        except asyncio.CancelledError:
+            workflow.logger.warning(
+                "a cancel of the node's workflow is ignored: terminate it, and the poller's next start begins it anew"
+            )
+        if self.bugs:
+            raise self.bugs[0]
+        while self.arrived:
+            self.write_down(self.arrived.popleft())
+
+    def write_down(self, arrival: Arrival) -> None:
+        """Bring one arrival into what is known."""
+        match arrival:
+            case NodeConfigured():
+                configured(self.situation(), arrival)
+                self.give_up(outdated(self.situation()))
+            case (action, Failed(reason, message)):
+                self.under_way.pop(node_key(action), None)
+                fold_node_failure(self.situation(), action, reason, message)
+            case (action, answer):
+                self.under_way.pop(node_key(action), None)
+                fold_node(self.situation(), action, answer)
+
+    def give_up(self, keys: Iterable[str]) -> None:
+        """Cancel what is under way by these keys."""
+        for key in keys:
+            self.under_way.pop(key).cancel()
+
+    def is_long(self) -> bool:
+        """Say whether this run's history has grown enough."""
+        return workflow.info().is_continue_as_new_suggested() or self.observed.signals >= SIGNALS_A_RUN
+
+    def continue_as_new_if_long(self) -> None:
+        """Begin a new run once nothing is under way but the watch, which the new run asks for again."""
+        ending = [key for key in self.under_way if not key.startswith(f"{WATCH}/")]
+        if self.is_long() and not self.arrived and not ending:
+            self.give_up(list(self.under_way))
+            workflow.continue_as_new(NodeStart(self.start.node, self.start.behaviour, carried(self.observed)))
+
+    @workflow.signal(name=names.NODE_CONFIGURED, description="the node has started with this configuration")
+    def node_configured(self, signal: NodeConfigured) -> None:
+        """File it."""
+        self.arrived.append(signal)
+
+    @workflow.query(name=names.NODE_STATUS, description="the images' disk, what was removed and why, what is prepulled")
+    def node_status(self) -> NodeStatus:
+        """Answer from what is known."""
+        known = self.observed
+        return NodeStatus(known.disk, len(known.ages), known.too_full, known.to_prepull, known.news)

@@ -1,0 +1,26 @@
+"""The card that the Temporal UI shows of a node: its images' disk, what is under way, what was done and why."""
+
+from proto.temporal.node import NodeObserved
+from workflows.card import code, moment
+from workflows.decide.image_collection import size_in_words
+
+
+def node_card(observed: NodeObserved, busy: frozenset[str]) -> str:
+    """Write it."""
+    parts = []
+    if (disk := observed.disk) and observed.seen_at:
+        of = f"{disk.used_percent} % of {size_in_words(disk.capacity_bytes)}"
+        parts.append(f"**images**: {len(observed.ages)}, their disk {of} full, as seen at {moment(observed.seen_at)}")
+    if observed.too_full:
+        parts.append(f"**FreeDiskSpaceFailed**: {code(observed.too_full)}")
+    if observed.to_prepull:
+        parts.append("to prepull: " + ", ".join(code(image) for image in observed.to_prepull))
+    parts += [
+        f"{code(image)} not prepulled: {failure.reason}: {code(failure.message)}"
+        for image, failure in observed.prepull_failures.items()
+    ]
+    if busy:
+        parts.append("under way: " + ", ".join(code(key) for key in sorted(busy)))
+    if observed.news:
+        parts.append("\n".join(f"- {moment(one.at)} {code(one.words)}" for one in reversed(observed.news)))
+    return "\n\n".join(parts)
