@@ -89,6 +89,17 @@ def pods(  # noqa: PLR0917 - one parameter an option, as typer wants it
     show(node(root_dir, own_config, name), output=output, watch=watch)
 
 
+@app.command(short_help="Show the images' disk, what was removed from it and why, what is to be prepulled.")
+def images(
+    root_dir: RootDir = None, own_config: OwnConfig = None, name: NodeName = None, output: Output = "table"
+) -> None:
+    """Show how full the images' disk is, what was removed and why, and what of the prepull list is still missing."""
+    from worker.commands.images import show
+
+    one_of(output, ("table", "json"), "--output")
+    show(node(root_dir, own_config, name), output=output)
+
+
 @app.command(short_help="Tell a pod's story with times and durations, also of a pod that is gone.")
 def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],

@@ -78,8 +78,8 @@ async def _ask_pod(
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
         # Temporal keeps what it has taken in, and hands it to the next worker
         unheard = TimeoutError("no answer; what was asked may still be heard when one comes")
-        raise CommandFailed(no_worker(pod, unheard)) from error
+        raise CommandFailed(no_worker(pod.node, unheard)) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise CommandFailed(f"{wanted} is gone", Exit.NOT_FOUND) from error
-        raise CommandFailed(no_worker(pod, error)) from error
+        raise CommandFailed(no_worker(pod.node, error)) from error

@@ -108,14 +108,14 @@ async def _ask(config: NodeConfig, wanted: Wanted) -> Answer:
     except WorkflowQueryFailedError as error:
         raise CommandFailed(f"the worker of node {pod.node} can't explain {wanted}: {error}") from error
     except RPCError as error:
-        raise CommandFailed(no_worker(pod, error)) from error
+        raise CommandFailed(no_worker(pod.node, error)) from error
     return Answer(pod, explanation=explanation, tries=_tries(client, config, described))
 
 
-def no_worker(pod: PodWorkflowId, error: Exception) -> str:
-    """Say that nobody answers for a pod, and what to do."""
+def no_worker(node: str, error: Exception) -> str:
+    """Say that nobody answers for a node, and what to do."""
     return (
-        f"no worker of node {pod.node} answers ({error}), and only it knows; what runs goes on meanwhile. Start it with "
+        f"no worker of node {node} answers ({error}), and only it knows; what runs goes on meanwhile. Start it with "
         "`tempolet up` or `systemctl start tempolet-worker`; `tempolet pods` shows the last that was known"
     )
 

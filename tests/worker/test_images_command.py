@@ -1,0 +1,97 @@
+"""Does `tempolet images` say what the node's workflow knows, and what to do when nobody answers?"""
+
+import json
+import uuid
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from proto.temporal import names
+from proto.temporal.node import (
+    DiskUse,
+    ImageNews,
+    NodeConfigured,
+    NodeObserved,
+    NodeStart,
+    NodeStatus,
+    PrepullImage,
+    WatchImages,
+)
+from tests.worker.test_reading_commands import Commands, tempolet
+from tests.workflows.conftest import client
+from worker.commands.exits import Exit
+from worker.commands.images import lines
+from worker.host.run import sandbox_runner
+from workflows.node import NodeWorkflow
+from workflows.versions import CURRENT_NODE
+
+__all__ = ["client", "tempolet"]  # fixtures of other files
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+NEWS = (ImageNews(NOW, "busybox:1 (1.0 MiB) removed: the disk is 91 % full\x1b[2J"),)
+
+
+@activity.defn(name=names.WATCH_IMAGES)
+async def watch_images(_: WatchImages) -> None:
+    """Nothing is ever to be done."""
+    await activity.wait_for_cancelled()
+
+
+@activity.defn(name=names.PREPULL_IMAGE)
+async def prepull_image(_: PrepullImage) -> None:
+    """Last as long as a slow registry."""
+    await activity.wait_for_cancelled()
+
+
+@pytest.fixture
+async def node(client: Client) -> AsyncIterator[str]:
+    """Run a node's workflow that has something to tell; gives the node's name."""
+    name = f"n{uuid.uuid4().hex[:8]}"
+    known = NodeObserved(disk=DiskUse(100 << 30, 9 << 30), seen_at=NOW, news=NEWS)
+    async with Worker(
+        client,
+        task_queue=names.node_task_queue(name),
+        workflows=[NodeWorkflow],
+        activities=[watch_images, prepull_image],
+        workflow_runner=sandbox_runner(),
+    ):
+        handle = await client.start_workflow(
+            names.NODE_WORKFLOW,
+            NodeStart(name, CURRENT_NODE, known),
+            id=names.node_workflow_id(name),
+            task_queue=names.node_task_queue(name),
+            start_signal=names.NODE_CONFIGURED,
+            start_signal_args=[NodeConfigured(prepull=("a:1",))],
+        )
+        yield name
+        await handle.terminate()
+
+
+async def test_what_is_known_is_told(node: str, tempolet: Commands) -> None:
+    """In words and as JSON; what another has written cannot move the cursor."""
+    code, out, _ = await tempolet("images", "--hostname-override", node)
+    assert code == Exit.DONE
+    first, prepull, news = out.splitlines()
+    assert first == "images: 0, their disk: 91 % of 100.0 GiB used"
+    assert prepull == "to prepull: a:1"
+    assert news.partition("  ")[2].startswith("busybox:1 (1.0 MiB) removed: the disk is 91 % full")
+    assert "\x1b" not in out
+    _, out, _ = await tempolet("images", "--hostname-override", node, "-o", "json")
+    assert json.loads(out)["prepulling"] == ["a:1"]
+
+
+@pytest.mark.usefixtures("client")
+async def test_a_node_that_was_never_here(tempolet: Commands) -> None:
+    """Exit code 3, and who would start it."""
+    code, _, err = await tempolet("images", "--hostname-override", "elsewhere")
+    assert (code, "node elsewhere has no workflow of its own here" in err) == (Exit.NOT_FOUND, True)
+
+
+def test_what_cannot_be_mended_stands_above_the_news() -> None:
+    """And a disk that nobody has looked at is not 0 % full."""
+    status = NodeStatus(None, 0, "no room", (), NEWS)
+    assert lines(status)[:2] == ["images: 0, their disk: not looked at yet", "FreeDiskSpaceFailed: no room"]

@@ -1,0 +1,62 @@
+"""`tempolet images`: how full the images' disk is, what was removed from it and why, what is still to be prepulled.
+
+A query of the node's own workflow, which tells nothing to a node without a worker.
+"""
+
+import asyncio
+import json
+from dataclasses import asdict
+from typing import Final
+
+from temporalio.client import WorkflowQueryRejectedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from proto.temporal import names
+from proto.temporal.node import NodeStatus
+from worker.commands import temporal_access
+from worker.commands.exits import CommandFailed, Exit
+from worker.commands.explain import no_worker
+from worker.commands.printable import printable
+from worker.config import NodeConfig
+from workflows.decide.image_collection import size_in_words
+
+UNSEEN: Final = "not looked at yet"
+
+
+def show(config: NodeConfig, *, output: str) -> None:
+    """Print it; raises CommandFailed when the node has no workflow, or nobody answers for it."""
+    status = asyncio.run(_ask(config))
+    if output == "json":
+        print(json.dumps(asdict(status), default=str, indent=2))
+    else:
+        print("\n".join(lines(status)))
+
+
+def lines(status: NodeStatus) -> list[str]:
+    """Say it in words, the newest last."""
+    disk = status.disk
+    full = f"{disk.used_percent} % of {size_in_words(disk.capacity_bytes)} used" if disk else UNSEEN
+    said = [f"images: {status.images}, their disk: {full}"]
+    said += [f"FreeDiskSpaceFailed: {status.too_full}"] if status.too_full else []
+    said += [f"to prepull: {image}" for image in status.prepulling]
+    said += [f"{one.at.astimezone():%Y-%m-%d %H:%M:%S}  {one.words}" for one in status.news]
+    return [printable(line) for line in said]
+
+
+async def _ask(config: NodeConfig) -> NodeStatus:
+    client = await temporal_access.client_of(config)
+    handle = client.get_workflow_handle(names.node_workflow_id(config.node_name))
+    try:
+        async with asyncio.timeout(temporal_access.ANSWER_WITHIN.total_seconds()):
+            status: NodeStatus = await handle.query(names.NODE_STATUS, result_type=NodeStatus)
+    except (TimeoutError, WorkflowQueryRejectedError) as error:
+        raise CommandFailed(no_worker(config.node_name, error)) from error
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise CommandFailed(
+                f"node {config.node_name} has no workflow of its own here: its poller starts it; is it another node's name "
+                "(--hostname-override)?",
+                Exit.NOT_FOUND,
+            ) from error
+        raise CommandFailed(no_worker(config.node_name, error)) from error
+    return status
