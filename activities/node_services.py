@@ -1,5 +1,6 @@
 """What every activity of this node stands on, made once by the worker and handed to all of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +25,9 @@ class ActivitySettings:
     """What of the node's configuration the activities need; the names are KubeletConfiguration's where it has them."""
 
     root_dir: Path = Path("/var/lib/kubelet")
+    node_name: str = ""
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    """What is known of the node without an API server: its name, system and machine."""
     pod_logs_dir: Path = Path("/var/log/pods")
     legacy_container_logs_dir: Path | None = None
     """Where each container's log has a link; None: nowhere."""

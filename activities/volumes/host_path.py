@@ -25,6 +25,9 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[int], bool]]]] = {
     "BlockDevice": ("block device", stat.S_ISBLK),
 }
 
+TYPES: Final = ("", *_KINDS)
+"""What a hostPath's type may say."""
+
 
 class HostPath:
     """hostPath volumes."""

@@ -46,6 +46,8 @@ class Mounted:
     """It was there already."""
     objects: Mapping[str, str] = field(default_factory=dict)
     """The versions of the objects that it shows, by `<plural>/<name>`."""
+    takes_fs_group: bool | None = None
+    """Whether its files are to become the pod's fsGroup's, where its type alone does not say that."""
 
 
 class VolumeType(Protocol):

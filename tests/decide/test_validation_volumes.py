@@ -25,6 +25,11 @@ def host(**fields: Any) -> dict[str, Any]:
     return {"name": "data", "hostPath": {"path": "/mnt", **fields}}
 
 
+def claim(**fields: Any) -> dict[str, Any]:
+    """Write a volume by a claim."""
+    return {"name": "data", "persistentVolumeClaim": fields}
+
+
 @pytest.mark.parametrize(
     ("volumes", "faults"),
     [
@@ -53,6 +58,11 @@ def host(**fields: Any) -> dict[str, Any]:
             [DATA | host()],
             ["spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type"],
             id="two-types",
+        ),
+        pytest.param([claim(claimName="c")], [], id="a-claim"),
+        pytest.param([claim(claimName="c", readOnly=True)], [], id="a-claim-read-only"),
+        pytest.param(
+            [claim()], ["spec.volumes[0].persistentVolumeClaim.claimName: Required value"], id="a-claim-of-no-name"
         ),
         pytest.param([{"emptyDir": {}}], ["spec.volumes[0].name: Required value"], id="no-name"),
         pytest.param(

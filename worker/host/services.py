@@ -1,5 +1,6 @@
 """What the activities of this node stand on, made from its configuration."""
 
+import platform
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,8 @@ from proto.kubernetes.resources import NodeResources
 from worker.config import NodeConfig
 from worker.objects.folder import ObjectFolder
 
+_MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+"""Go's words for what the kernel calls a machine."""
 UNLIMITED: Final = 1000
 """Pulls at a time where maxParallelImagePulls sets no limit: more than a node has pods."""
 
@@ -33,6 +36,8 @@ def activity_settings(config: NodeConfig) -> ActivitySettings:
     """Cut out what the activities need."""
     return ActivitySettings(
         root_dir=config.root_dir,
+        node_name=config.node_name,
+        node_labels=node_labels(config.node_name),
         pod_logs_dir=config.pod_logs_dir,
         legacy_container_logs_dir=config.tempolet.logs.legacy_container_logs_dir,
         cluster_dns=config.dns.cluster_dns,
@@ -41,3 +46,13 @@ def activity_settings(config: NodeConfig) -> ActivitySettings:
         seccomp_default=config.seccomp_default,
         resources=NodeResources(memory_capacity(), config.cpu_cfs_quota, config.cpu_cfs_quota_period),
     )
+
+
+def node_labels(name: str) -> dict[str, str]:
+    """Label the node as the kubelet does by itself (kubelet_node_status.go initialNode)."""
+    machine = platform.machine()
+    return {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": _MACHINES.get(machine, machine),
+    }

@@ -23,6 +23,9 @@ CONTAINER: Final = ("name", "ports", "resources", "restartPolicy")
 
 
 VOLUME_SECURITY: Final = ("fsGroup", "fsGroupChangePolicy")
+_BY_DRIVER: Final = frozenset({"persistentVolumeClaim", "csi"})
+"""Volumes whose driver may be told whose they are, and which may be devices."""
+_USES: Final = ("volumeMounts", "volumeDevices")
 
 
 PROBED: Final = ("name", "ports", "livenessProbe", "readinessProbe", "startupProbe")
@@ -59,7 +62,22 @@ def volumes_slice(pod: PodJson) -> PodJson:
     cut: PodJson = {}
     if security := _cut(spec.get("securityContext") or {}, VOLUME_SECURITY):
         cut["securityContext"] = security
+    if any(_BY_DRIVER & one.keys() for one in spec.get("volumes", ())):
+        cut |= _cut(spec, ("serviceAccountName",)) | _used_volumes(spec)
     return {"metadata": _cut(pod["metadata"], ("name", "namespace", "uid")), "spec": cut}
+
+
+def _used_volumes(spec: dict[str, Any]) -> dict[str, Any]:
+    """Cut which volumes are mounted and which are taken for devices, by any container."""
+    used = {}
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        parts = [
+            {field: [{"name": use["name"]} for use in one[field]] for field in _USES if one.get(field)}
+            for one in spec.get(kind, ())
+        ]
+        if any(parts):
+            used[kind] = [one for one in parts if one]
+    return used
 
 
 def container_slice(pod: PodJson, name: str) -> PodJson:

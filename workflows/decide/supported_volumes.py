@@ -13,6 +13,7 @@ EMPTY_DIR: Final[Fields] = {
     "mode": not_yet(Kind.INT32),
 }
 HOST_PATH: Final[Fields] = {"path": runs(Kind.STRING), "type": runs(Kind.STRING)}
+CLAIM: Final[Fields] = {"claimName": runs(Kind.STRING), "readOnly": runs(Kind.BOOLEAN)}
 
 VOLUME: Final[Fields] = {
     "name": runs(Kind.STRING),
@@ -22,9 +23,12 @@ VOLUME: Final[Fields] = {
     "secret": not_yet(Kind.OBJECT),
     "downwardAPI": not_yet(Kind.OBJECT),
     "projected": not_yet(Kind.OBJECT),
-    "persistentVolumeClaim": not_yet(Kind.OBJECT),
+    "persistentVolumeClaim": runs(Kind.OBJECT, CLAIM),
     "csi": not_yet(Kind.OBJECT),
-    "ephemeral": not_yet(Kind.OBJECT),
+    "ephemeral": refused(
+        Kind.OBJECT,
+        "a node without a cluster has nobody who provisions its claim; use a persistentVolumeClaim that you bind yourself",
+    ),
     "image": not_yet(Kind.OBJECT),
     "nfs": not_yet(Kind.OBJECT),
     "iscsi": not_yet(Kind.OBJECT),

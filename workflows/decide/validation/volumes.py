@@ -73,9 +73,15 @@ def _host_path(source: Source, path: str) -> Iterator[str]:
         yield not_supported(f"{path}.type", kind, _HOST_PATH_TYPES)
 
 
+def _claim(source: Source, path: str) -> Iterator[str]:
+    if not source.get("claimName"):
+        yield required(f"{path}.claimName")
+
+
 SOURCES: Final[Mapping[str, Callable[[Source, str], Iterator[str]]]] = {
     "emptyDir": _empty_dir,
     "hostPath": _host_path,
+    "persistentVolumeClaim": _claim,
 }
 """One line a type, in the order in which the API looks at them."""
 

@@ -1,0 +1,167 @@
+"""persistentVolumeClaim: the claim's volume is looked up, and mounted by the type that it is made of.
+
+Which volume that is is written down in the pod's folder before it is mounted, so it is undone without its claim: that may be
+gone, or bound to another volume, by then.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from activities.pod_paths import plain_name
+from activities.volumes import host_path
+from activities.volumes.claims import ClaimUnusable, bound_volume, check_use, volume_name
+from activities.volumes.node_affinity import NO_MATCH, reachable
+from activities.volumes.persistent_type import PersistentType, PersistentVolume
+from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
+
+_FOLDER: Final = "plugins/tempolet.dev~claims"
+_MODE: Final = 0o750
+
+
+class PersistentHostPath:
+    """hostPath as a persistent volume: for nodes that have no other storage (pkg/volume/hostpath)."""
+
+    takes_mount_options = False
+    takes_block = False
+
+    async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
+        """Check that the path is what its type says."""
+        path, kind = persistent.source.get("path"), persistent.source.get("type") or ""
+        if not isinstance(path, str) or not path.startswith("/") or ".." in path.split("/"):
+            raise VolumeFailed(f"PV {persistent.name}: spec.hostPath.path must be an absolute path without '..'")
+        if kind not in host_path.TYPES:
+            raise VolumeFailed(f"PV {persistent.name}: spec.hostPath.type {str(kind)[:64]!r} is not known")
+        return await host_path.TYPE.mount(replace(volume, source={"path": path, "type": kind}))
+
+    async def unmount(self, volume: PodVolume, *, block: bool) -> None:
+        """Leave it as it is."""
+
+
+PERSISTENT_TYPES: Final[Mapping[str, PersistentType]] = {
+    "hostPath": PersistentHostPath(),
+}
+"""What a PersistentVolume can be made of, by the field of its spec."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRecord:
+    """Which volume a claim of a pod has brought."""
+
+    type: str
+    name: str
+    block: bool = False
+
+
+class PersistentVolumes:
+    """persistentVolumeClaim volumes."""
+
+    takes_fs_group = False  # each says it itself: `Mounted.takes_fs_group`
+
+    async def mount(self, volume: PodVolume) -> Mounted:
+        """Mount the volume to which the claim is bound."""
+        claim = str(volume.source["claimName"])
+        try:
+            persistent = await _bound(volume, claim)
+        except (ClaimUnusable, ObjectRefused) as error:
+            raise VolumeFailed(f"error processing PVC {volume.pod.namespace}/{claim}: {error}") from error
+        kind = _type_of(persistent)
+        await asyncio.to_thread(_remember, volume, persistent)
+        mounted = await kind.mount(_as_persistent(volume, persistent.name), persistent)
+        own = replace(
+            mounted.volume,
+            name=volume.name,
+            read_only=mounted.volume.read_only or persistent.read_only,
+            device=persistent.block,
+        )
+        return replace(mounted, volume=own)
+
+    async def unmount(self, volume: PodVolume) -> None:
+        """Undo it by what was written down when it was mounted."""
+        record = await asyncio.to_thread(_recorded, volume)
+        if record is None:
+            return
+        if record.type not in PERSISTENT_TYPES:
+            raise VolumeFailed(f"PV {record.name} is made of {record.type}, which nobody here unmounts")
+        await PERSISTENT_TYPES[record.type].unmount(_as_persistent(volume, record.name), block=record.block)
+        await asyncio.to_thread(_forget, volume)
+
+
+async def _bound(volume: PodVolume, claim: str) -> PersistentVolume:
+    """Look up a claim and its volume; raises ClaimUnusable and ObjectRefused."""
+    objects, namespace = volume.services.objects, volume.pod.namespace
+    kept = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUME_CLAIMS, namespace, claim), "PVC")
+    name = volume_name(kept.json)
+    found = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUMES, "", name), f"PV {name}")
+    persistent = bound_volume(name, found.json, kept.json, read_only=bool(volume.source.get("readOnly")))
+    check_use(volume.name, persistent, volume.pod_spec["spec"])
+    settings = volume.services.settings
+    if not reachable(found.json["spec"], settings.node_labels, settings.node_name):
+        raise ClaimUnusable(f"MountVolume.NodeAffinity check failed for volume {name}: {NO_MATCH}")
+    return persistent
+
+
+async def _fetched(getting: Any, what: str) -> KeptObject:
+    try:
+        kept: KeptObject = await getting
+    except ObjectMissing as missing:
+        raise ClaimUnusable(f"failed to fetch {what}: {missing}") from missing
+    return kept
+
+
+def _type_of(persistent: PersistentVolume) -> PersistentType:
+    kind = PERSISTENT_TYPES.get(persistent.type)
+    if kind is None:
+        raise VolumeFailed(f"no volume plugin matched: PV {persistent.name} is made of {persistent.type}")
+    if persistent.mount_options and not kind.takes_mount_options:
+        raise VolumeFailed("mount options are not supported for this volume type")
+    if persistent.block and not kind.takes_block:
+        raise VolumeFailed(f"PV {persistent.name} has volumeMode Block, and a {persistent.type} volume is no device")
+    return kind
+
+
+def _as_persistent(volume: PodVolume, name: str) -> PodVolume:
+    return replace(volume, name=plain_name(name, "volume name"), source={})
+
+
+def _record_file(volume: PodVolume) -> Path:
+    return volume.paths.directory / _FOLDER / plain_name(volume.name, "volume name")
+
+
+def _recorded(volume: PodVolume) -> ClaimRecord | None:
+    file = _record_file(volume)
+    try:
+        return ClaimRecord(**json.loads(file.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise OSError(f"{file} is damaged: unmount what its pod has of this volume, then remove it") from error
+
+
+def _remember(volume: PodVolume, persistent: PersistentVolume) -> None:
+    """Write down which volume it is; one that is another than before is refused: it is still mounted."""
+    record = ClaimRecord(persistent.type, persistent.name, persistent.block)
+    before = _recorded(volume)
+    if before == record:
+        return
+    if before is not None:
+        raise VolumeFailed(
+            f"PV {before.name} is mounted, and its claim is now bound to PV {record.name}: the pod keeps the first; "
+            f"bind the claim to that again, or make the pod anew"
+        )
+    file = _record_file(volume)
+    file.parent.mkdir(mode=_MODE, parents=True, exist_ok=True)
+    new = file.with_name(f".{file.name}")
+    new.write_text(json.dumps({"type": record.type, "name": record.name, "block": record.block}))
+    new.replace(file)
+
+
+def _forget(volume: PodVolume) -> None:
+    _record_file(volume).unlink(missing_ok=True)
+
+
+TYPE: Final = PersistentVolumes()
