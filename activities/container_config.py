@@ -125,7 +125,9 @@ def container_config(inputs: ContainerInputs) -> cri.ContainerConfig:
         command=[expand(word, environment) for word in container.get("command") or ()],
         args=[expand(word, environment) for word in container.get("args") or ()],
         working_dir=container.get("workingDir") or "",
-        envs=[cri.KeyValue(key=key, value=value.encode()) for key, value in environment.items()],
+        envs=[
+            cri.KeyValue(key=key, value=value.encode(errors="surrogateescape")) for key, value in environment.items()
+        ],
         mounts=inputs.mounts,
         labels=container_labels(inputs.key, name),
         annotations=_container_annotations(inputs.pod, container, inputs.attempt),

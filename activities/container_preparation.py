@@ -6,11 +6,14 @@ awaited first; then the files are made in a thread and each part is built by its
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from activities.confidential import QUOTABLE, Hidden, hidden_in, is_quotable
 from activities.container_config import ContainerInputs, container_config
 from activities.container_files import container_mounts
-from activities.environment import resolve_environment
+from activities.environment import Environment, UnresolvedVariable
+from activities.environment_sources import container_environment
 from activities.node_services import NodeServices
 from activities.sandbox import describe_sandbox
 from proto.cri.v1 import api_pb2 as cri
@@ -18,19 +21,35 @@ from proto.kubernetes.resources import container_resources
 from proto.temporal.requests import StartContainer
 
 
-async def prepare(
-    services: NodeServices, request: StartContainer, attempt: int
-) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What the runtime is told, and what of it nobody else is."""
+
+    config: cri.ContainerConfig = field(repr=False)
+    sandbox: cri.PodSandboxConfig
+    hidden: Hidden = field(default_factory=Hidden)
+
+
+async def prepare(services: NodeServices, request: StartContainer, attempt: int) -> Prepared:
     """Make a container's files and build both configurations. Raises OSError, ValueError, UnresolvedVariable."""
-    return await asyncio.to_thread(_configure, services, request, attempt)
+    environment = await container_environment(services, request)
+    hidden = hidden_in(environment, request.container)
+    try:
+        config, sandbox = await asyncio.to_thread(_configure, services, request, attempt, environment)
+    except UnicodeEncodeError:  # it quotes the text
+        raise UnresolvedVariable("the command or its arguments hold a value that is no UTF-8 text") from None
+    except (OSError, ValueError) as error:
+        if not hidden.values:
+            raise
+        raise ValueError(hidden.hide(str(error))) from None  # a path may hold a value, and that of its cause
+    return Prepared(config, sandbox, hidden)
 
 
 def _configure(
-    services: NodeServices, request: StartContainer, attempt: int
+    services: NodeServices, request: StartContainer, attempt: int, environment: Environment
 ) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
     settings, pod = services.settings, request.sandbox_spec
     container: Mapping[str, Any] = request.container
-    environment = resolve_environment(container.get("env") or ())
     config = container_config(
         ContainerInputs(
             key=request.pod,
@@ -39,11 +58,13 @@ def _configure(
             attempt=attempt,
             image_ref=request.image_ref,
             resources=container_resources(pod, container, settings.resources),
-            environment=environment,
-            mounts=container_mounts(services, request, attempt, environment),
+            environment=environment.values,
+            mounts=container_mounts(services, request, attempt, environment.values),
             cgroup_v2=services.cgroups.v2,
             seccomp_default=settings.seccomp_default,
             target_id=request.target_id,
         )
     )
+    if is_quotable(environment, container):
+        config.annotations[QUOTABLE] = "true"
     return config, describe_sandbox(services, request.pod, pod, request.sandbox_attempt)

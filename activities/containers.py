@@ -15,6 +15,7 @@ from typing import Final
 
 from temporalio import activity
 
+from activities.confidential import Hidden, hidden_of, without_values
 from activities.container_config import CONTAINER_HASH, container_labels
 from activities.container_logs.links import link_log, unlink_log
 from activities.container_preparation import prepare
@@ -33,6 +34,7 @@ from proto.temporal import names
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import RemoveContainer, RuntimeContainer, ShortenStop, StartContainer, StopContainer
 
+CONFIG_ERROR: Final = "CreateContainerConfigError"
 _CREATED: Final = cri.ContainerState.CONTAINER_CREATED
 _RUNNING: Final = cri.ContainerState.CONTAINER_RUNNING
 _UNKNOWN: Final = cri.ContainerState.CONTAINER_UNKNOWN
@@ -52,6 +54,8 @@ class _Found:
     container_id: str
     state: int
     adopted: bool
+    hidden: Hidden
+    """What the runtime may say of it, and nobody is told."""
 
 
 class ContainerActivities:
@@ -101,7 +105,7 @@ class ContainerActivities:
             try:
                 await self._services.runtime.stop_container(request.container_id, seconds)
                 status = await self._services.runtime.container_status(request.container_id)
-                end = await runtime_container(status, sandbox_id="")
+                end = await runtime_container(without_values(status), sandbox_id="")
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
                     doing = f"stop container {request.name} of {request.pod}"
@@ -133,7 +137,7 @@ class ContainerActivities:
             await self._remove_interrupted(request, found.container_id)
         await link_log(self._services.links, request.pod, status)
         status = await end_or_status(self._services.runtime, status, request.end_within)
-        answer = await runtime_container(status, request.sandbox_id)
+        answer = await runtime_container(without_values(status, found.hidden), request.sandbox_id)
         return replace(answer, adopted=found.adopted)
 
     async def _find_or_create(self, request: StartContainer, name: str) -> _Found:
@@ -143,10 +147,12 @@ class ContainerActivities:
             try:
                 listed, attempt = await self._look(request, name)
                 if listed:
-                    return _Found(listed.id, listed.state, adopted=True)
-                return _Found(await self._create(request, attempt + raised), _CREATED, adopted=False)
-            except (OSError, ValueError, UnresolvedVariable) as error:
-                raise failed("CreateContainerConfigError", f"{doing}: {error}") from error
+                    return _Found(listed.id, listed.state, adopted=True, hidden=hidden_of(listed.annotations))
+                return await self._create(request, attempt + raised)
+            except UnresolvedVariable as error:  # the kubelet's words, which nothing goes before
+                raise failed(CONFIG_ERROR, str(error)) from error
+            except (OSError, ValueError) as error:
+                raise failed(CONFIG_ERROR, f"{doing}: {error}") from error
             except CriError as error:
                 if error.remedy is not Remedy.ADOPT or raised == _RAISES:
                     raise translated(error, self._services.endpoint, "CreateContainerError", doing) from error
@@ -170,9 +176,13 @@ class ContainerActivities:
             taken.append(one.metadata.attempt)
         return None, free_attempt(request.attempt, taken)
 
-    async def _create(self, request: StartContainer, attempt: int) -> str:
-        config, sandbox = await prepare(self._services, request, attempt)
-        return await self._services.runtime.create_container(request.sandbox_id, config, sandbox)
+    async def _create(self, request: StartContainer, attempt: int) -> _Found:
+        made = await prepare(self._services, request, attempt)
+        try:
+            created = await self._services.runtime.create_container(request.sandbox_id, made.config, made.sandbox)
+        except CriError as error:
+            raise made.hidden.hide_in(error) from None
+        return _Found(created, _CREATED, adopted=False, hidden=made.hidden)
 
     async def _start(self, request: StartContainer, found: _Found) -> cri.ContainerStatus:
         """Start a created container; whatever else it is by now is its answer."""
@@ -182,7 +192,8 @@ class ContainerActivities:
                 return await self._start_created(found.container_id)
             return await self._services.runtime.container_status(found.container_id)
         except CriError as error:
-            raise translated(error, self._services.endpoint, "RunContainerError", doing) from error
+            told = found.hidden.hide_in(error)
+            raise translated(told, self._services.endpoint, "RunContainerError", doing) from None
 
     async def _resize_adopted(self, request: StartContainer, container_id: str) -> None:
         """Give it what this start asks for: the pod may have been resized after the one that made it."""

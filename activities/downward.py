@@ -8,6 +8,7 @@ stands in for a limit that is not set). Fields that only a variable may name (sp
 from collections.abc import Mapping
 from typing import Any, Final
 
+from proto.kubernetes.field_paths import split_subscript
 from proto.kubernetes.qos import resource_list
 from proto.kubernetes.quantity import ZERO, parse_quantity
 from proto.kubernetes.resources import ResourceList
@@ -48,12 +49,6 @@ def metadata_value(pod: Mapping[str, Any], path: str) -> str:
             raise FieldError(f"unsupported fieldPath: {path}")
 
 
-def split_subscript(path: str) -> tuple[str, str | None]:
-    """Take `labels['key']` apart; without a key the path stays whole (SplitMaybeSubscriptedPath)."""
-    field, opened, key = path.removesuffix("']").partition("['")
-    return (field, key) if path.endswith("']") and opened and field else (path, None)
-
-
 def resource_value(selector: Mapping[str, Any], container: Mapping[str, Any], defaults: ResourceList) -> str:
     """Say what a container asks for or may use, in units of the selector's divisor, rounded up.
 
@@ -90,10 +85,10 @@ def find_container(pod: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _lines(entries: Mapping[str, str]) -> str:
     """Write a map as `key="value"` lines, in the order of its keys (FormatMap)."""
-    return "\n".join(f"{key}={_quoted(entries[key])}" for key in sorted(entries))
+    return "\n".join(f"{key}={quoted(entries[key])}" for key in sorted(entries))
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Quote as Go's strconv.Quote: what can be printed stays as it is."""
     return '"' + "".join(_escaped(sign) for sign in text) + '"'
 

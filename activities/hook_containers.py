@@ -16,7 +16,8 @@ from typing import Final
 
 from temporalio.exceptions import ApplicationError
 
-from activities.container_preparation import prepare
+from activities.confidential import Hidden
+from activities.container_preparation import Prepared, prepare
 from activities.containers import START_UNDER_WAY_SECONDS
 from activities.environment import UnresolvedVariable
 from activities.errors import RUNTIME_UNAVAILABLE, CriError, Remedy, unavailable
@@ -96,8 +97,12 @@ class HookContainers:
             raise HookContainerFailed(error.details) from error
 
     async def _run(self, request: RunHook, helper: StartContainer) -> Ended:
-        runtime = self._services.runtime
-        config, sandbox = await self._configured(request, helper)
+        made = await self._configured(request, helper)
+        with _without_values(made.hidden):
+            return await self._run_to_its_end(helper, made)
+
+    async def _run_to_its_end(self, helper: StartContainer, made: Prepared) -> Ended:
+        runtime, config, sandbox = self._services.runtime, made.config, made.sandbox
         log = Path(sandbox.log_directory, config.log_path)
         said_before = await asyncio.to_thread(_size, log)  # by earlier tries
         container_id = await runtime.create_container(helper.sandbox_id, config, sandbox)
@@ -110,19 +115,18 @@ class HookContainers:
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
         said = await asyncio.to_thread(log_tail, log, said_before) if status.exit_code else ""
-        return Ended(status.exit_code, ": ".join(filter(None, (status.message, said.strip()))))
+        return Ended(status.exit_code, ": ".join(filter(None, (made.hidden.hide(status.message), said.strip()))))
 
-    async def _configured(
-        self, request: RunHook, helper: StartContainer
-    ) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
+    async def _configured(self, request: RunHook, helper: StartContainer) -> Prepared:
         """Build both configurations; its name is none that a container of a pod can have."""
-        config, sandbox = await prepare(self._services, helper, helper.attempt)
+        made = await prepare(self._services, helper, helper.attempt)
+        config = made.config
         config.metadata.name = f"{request.name}.{request.hook}"
         config.log_path = f"{request.name}/{request.hook}.{helper.attempt}.log"
         for found, wanted in ((config.labels, hook_labels(request)), (config.annotations, {})):
             found.clear()
             found.update(wanted)
-        return config, sandbox
+        return made
 
     async def _remove(self, request: RunHook) -> None:
         """Remove what this hook's labels find, running or not; a start of a killed worker is waited for."""
@@ -136,6 +140,15 @@ class HookContainers:
                     if not gone and (error.remedy is Remedy.RETRY or monotonic() > wait_until):
                         raise
             await asyncio.sleep(_FIRST_LOOK)
+
+
+@contextmanager
+def _without_values(hidden: Hidden) -> Iterator[None]:
+    """Take out of the runtime's errors what may not be told."""
+    try:
+        yield
+    except CriError as error:
+        raise hidden.hide_in(error) from None
 
 
 def _size(log: Path) -> int:

@@ -1,6 +1,7 @@
-"""What the machine has of cpu and memory (cadvisor's MachineInfo, as the kubelet asks it)."""
+"""What the machine has of cpu, memory and disk (cadvisor's MachineInfo, as the kubelet asks it)."""
 
 import os
+from pathlib import Path
 
 
 def memory_capacity() -> int:
@@ -11,3 +12,11 @@ def memory_capacity() -> int:
 def cpu_capacity() -> int:
     """Count the node's processors, in thousandths."""
     return (os.cpu_count() or 1) * 1000
+
+
+def storage_capacity(directory: Path) -> int:
+    """Read the size in bytes of the file system that a directory lies on, or will lie on; raises OSError."""
+    while not directory.exists() and directory != directory.parent:
+        directory = directory.parent
+    found = os.statvfs(directory)
+    return found.f_frsize * found.f_blocks

@@ -16,6 +16,7 @@ from activities.objects import NoObjects, ObjectSource
 from activities.pod_locks import PodLocks
 from activities.pod_paths import PodPaths
 from activities.probes.loops import ProbeLoops
+from proto.kubernetes.quantity import Quantity
 from proto.kubernetes.resources import NodeResources
 from proto.temporal.pod import PodKey
 
@@ -38,6 +39,8 @@ class ActivitySettings:
     runtime_handler: str = ""
     seccomp_default: bool = False
     resources: NodeResources = field(default_factory=lambda: NodeResources(memory_capacity=memory_capacity()))
+    allocatable: Mapping[str, Quantity] = field(default_factory=dict)
+    """What the node has for pods, by the resource's name: what a container without a limit is told to have."""
     name_reserved_wait: timedelta = timedelta(seconds=5)
     """How long a name that an earlier try still holds in the runtime is waited for before the attempt is raised."""
 

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from temporalio import activity
 
+from activities.confidential import without_values
 from activities.container_config import CONTAINER_HASH, POD_UID
 from activities.errors import CriError, Remedy, translated
 from activities.heartbeat import heartbeating
@@ -71,7 +72,7 @@ class RuntimeFactsActivities:
             if error.remedy is Remedy.GONE:
                 return None
             raise
-        return await runtime_container(status, listed.pod_sandbox_id)
+        return await runtime_container(without_values(status), listed.pod_sandbox_id)
 
 
 def moment(nanoseconds: int) -> datetime | None:

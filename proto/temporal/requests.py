@@ -132,6 +132,8 @@ class StartContainer:
     """Of an ephemeral container: the running container whose processes it is to see; empty: only its own."""
     volumes: tuple[MountedVolume, ...] = ()
     """Those of the pod that it mounts."""
+    host_ips: tuple[str, ...] = ()
+    """The node's addresses, where one of its variables tells of them or of those of a pod on the host network."""
 
 
 @dataclass(frozen=True, slots=True)

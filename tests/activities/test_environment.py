@@ -1,8 +1,10 @@
 """Does a container's environment come out as the kubelet's expansion rules say?"""
 
+from typing import Any
+
 import pytest
 
-from activities.environment import UnresolvedVariable, expand, resolve_environment
+from activities.environment import Sources, expand, resolve_environment
 
 KNOWN = {"A": "one", "B": "two", "EMPTY": "", "NESTED": "$(A)"}
 
@@ -34,6 +36,11 @@ def test_expansion(text: str, expected: str) -> None:
     assert expand(text, KNOWN) == expected
 
 
+def resolved(*entries: dict[str, Any]) -> dict[str, str]:
+    """Resolve variables that are declared in place."""
+    return dict(resolve_environment({"env": entries}, Sources(pod={})).values)
+
+
 def test_a_reference_sees_only_what_stands_above() -> None:
     """Order of declaration counts, also for the order in the container."""
     entries = [
@@ -42,7 +49,7 @@ def test_a_reference_sees_only_what_stands_above() -> None:
         {"name": "AFTER", "value": "$(EARLY)2"},
         {"name": "NONE"},
     ]
-    assert list(resolve_environment(entries).items()) == [
+    assert list(resolved(*entries).items()) == [
         ("LATE", "$(EARLY)"),
         ("EARLY", "1"),
         ("AFTER", "12"),
@@ -52,11 +59,4 @@ def test_a_reference_sees_only_what_stands_above() -> None:
 
 def test_of_a_name_declared_twice_the_last_counts() -> None:
     """The second one may build on the first."""
-    assert resolve_environment([{"name": "P", "value": "a"}, {"name": "P", "value": "$(P)b"}]) == {"P": "ab"}
-
-
-def test_a_value_from_elsewhere_is_refused_by_name_only() -> None:
-    """Nothing of the reference itself but its kind is told."""
-    entry = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}}
-    with pytest.raises(UnresolvedVariable, match=r"^env TOKEN: a value from secretKeyRef is not supported yet$"):
-        resolve_environment([entry])
+    assert resolved({"name": "P", "value": "a"}, {"name": "P", "value": "$(P)b"}) == {"P": "ab"}

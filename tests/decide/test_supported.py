@@ -164,9 +164,9 @@ def test_what_is_not_run_is_refused_by_its_path(path: str, field: Field) -> None
             id="probes-are-taken",
         ),
         pytest.param(
-            with_container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}]),
-            ["spec.containers[0].env[0].valueFrom: not supported yet"],
-            id="env-from-a-secret",
+            with_container(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"path": "s"}}}]),
+            ["spec.containers[0].env[0].valueFrom.fileKeyRef: not supported yet"],
+            id="env-from-a-file",
         ),
         pytest.param(
             minimal(hostPID=True), ["spec.hostPID: not supported yet (only false is)"], id="says-which-value-is-taken"

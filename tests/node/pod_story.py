@@ -1,8 +1,11 @@
 """What a pod of a node under test has said, and what its history tells of it."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+
+from temporalio.api.history.v1 import HistoryEvent
 
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import NAMESPACE
@@ -15,13 +18,17 @@ from worker.keys import KeyFile
 
 def story(node: TempoletNode, snapshot: PodSnapshot) -> list[str]:
     """Tell the pod's history."""
+    return [line.text for line in tell([asyncio.run(_events(node, snapshot))]).lines]
 
-    async def fetch() -> list[str]:
-        history = await (await node.workflow(snapshot)).fetch_history()
-        seal = Seal(KeyFile(node.temporal_settings().key_file))
-        return [line.text for line in tell([decode_history(history, seal, NAMESPACE).events]).lines]
 
-    return asyncio.run(fetch())
+def opened(node: TempoletNode, snapshot: PodSnapshot) -> str:
+    """Write the pod's whole history as text, with its payloads opened."""
+    return "\n".join(str(event) for event in asyncio.run(_events(node, snapshot)))
+
+
+async def _events(node: TempoletNode, snapshot: PodSnapshot) -> Sequence[HistoryEvent]:
+    history = await (await node.workflow(snapshot)).fetch_history()
+    return decode_history(history, Seal(KeyFile(node.temporal_settings().key_file)), NAMESPACE).events
 
 
 def log_of(node: TempoletNode, snapshot: PodSnapshot, container: str = "main", file: str = "0") -> Path:

@@ -64,7 +64,7 @@ async def test_a_created_container_is_started(acting: Acting) -> None:
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     request = start_request(pod, sandbox)
-    made = await acting.containers._create(request, 0)
+    made = (await acting.containers._create(request, 0)).container_id
     web = await acting.run(acting.containers.start_container, request)
     assert (web.container_id, web.state) == (made, ContainerState.RUNNING)
 
@@ -74,7 +74,7 @@ async def test_a_created_container_of_an_image_that_nobody_wants_any_more_is_mad
     pod = acting.pod()
     sandbox = await acting.sandbox(pod)
     before = start_request(pod, sandbox)
-    made = await acting.containers._create(before, 0)
+    made = (await acting.containers._create(before, 0)).container_id
     other = start_request(pod, sandbox, image="busybox:1.37")
     web = await acting.run(acting.containers.start_container, other)
     assert (web.attempt, web.state, web.hash) == (0, ContainerState.RUNNING, container_hash("web", "busybox:1.37"))

@@ -34,7 +34,7 @@ async def test_a_killed_workers_calls_leave_one_of_each(acting: Acting, containe
         await killed.run_pod_sandbox(config)
     sandbox = await acting.sandbox(pod)
     request = start_request(pod, sandbox)
-    container_id = await acting.containers._create(request, 0)
+    container_id = (await acting.containers._create(request, 0)).container_id
     async with killed_worker(containerd, moment) as killed:
         await killed.start_container(container_id)
     web = await acting.run(acting.containers.start_container, request)

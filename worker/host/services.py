@@ -14,6 +14,7 @@ from activities.node_services import ActivitySettings, NodeServices
 from proto.kubernetes.resources import NodeResources
 from worker.config import NodeConfig
 from worker.objects.folder import ObjectFolder
+from worker.settings.reserved import allocatable_resources
 
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 """Go's words for what the kernel calls a machine."""
@@ -44,6 +45,7 @@ def activity_settings(config: NodeConfig) -> ActivitySettings:
         cluster_domain=config.dns.cluster_domain,
         resolv_conf=Path(config.dns.resolv_conf) if config.dns.resolv_conf else None,
         seccomp_default=config.seccomp_default,
+        allocatable=allocatable_resources(config.reserved, config.root_dir),
         resources=NodeResources(memory_capacity(), config.cpu_cfs_quota, config.cpu_cfs_quota_period),
     )
 

@@ -91,7 +91,7 @@ def static_pod_uid(pod: Mapping[str, Any], node_name: str, path: Path) -> str:
 def api_references(pod: Mapping[str, Any]) -> Iterator[str]:
     """Name what a static pod may not refer to, for there may be no API server to ask (podutil.HasAPIObjectReference).
 
-    Secrets, ConfigMaps and claims are reached through fields that `supported` refuses anyway.
+    ConfigMaps and Secrets, which a kubelet refuses it too, come out of the objects folder here.
     """
     for field in ("serviceAccountName", "serviceAccount"):
         if pod["spec"].get(field):

@@ -1,15 +1,16 @@
-"""What KubeletConfiguration keeps back from pods: kubeReserved and systemReserved, of cpu and memory.
+"""What KubeletConfiguration keeps back from pods: kubeReserved and systemReserved, of cpu, memory and ephemeral storage.
 
-Asked by `config` and `kubelet_validation`. What is left of the machine is what a resize may ask for
-(pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableReservation); evictionHard is not acted on yet, so it keeps
-nothing back, and no cgroup enforces the sum.
+Asked by `config` and `kubelet_validation`. What is left of the machine is what a resize may ask for, and what a container
+without a limit is told that it may use (pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableReservation);
+evictionHard is not acted on yet, so it keeps nothing back, and no cgroup enforces the sum.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from activities.node_capacity import cpu_capacity, memory_capacity
+from activities.node_capacity import cpu_capacity, memory_capacity, storage_capacity
 from proto.kubernetes.quantity import ZERO, Quantity, QuantityError, parse_quantity
 from proto.temporal.resources import Allocatable
 from worker.settings.kubelet_configuration import KubeletConfiguration
@@ -20,10 +21,11 @@ _ALL: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """Cpu in thousandths, memory in bytes."""
+    """Cpu in thousandths, memory and ephemeral storage in bytes."""
 
     cpu_milli: int = 0
     memory_bytes: int = 0
+    ephemeral_storage_bytes: int = 0
 
 
 NOTHING_RESERVED: Final = Reserved()
@@ -33,12 +35,21 @@ def reserved(kubelet: KubeletConfiguration) -> Reserved:
     """Sum up what is kept back."""
     cpu = sum((_amount(kubelet, key, "cpu").milli for key in KEYS), 0)
     memory = sum((_amount(kubelet, key, "memory").value for key in KEYS), 0)
-    return Reserved(cpu, memory)
+    storage = sum((_amount(kubelet, key, "ephemeral-storage").value for key in KEYS), 0)
+    return Reserved(cpu, memory, storage)
 
 
 def allocatable(kept: Reserved) -> Allocatable:
     """Say what of this machine is left for pods."""
     return Allocatable(max(0, cpu_capacity() - kept.cpu_milli), max(0, memory_capacity() - kept.memory_bytes))
+
+
+def allocatable_resources(kept: Reserved, root_dir: Path) -> dict[str, Quantity]:
+    """Say the same by the names of resources, with the storage that `root_dir` lies on; raises OSError."""
+    left = allocatable(kept)
+    storage = max(0, storage_capacity(root_dir) - kept.ephemeral_storage_bytes)
+    amounts = {"cpu": f"{left.cpu_milli}m", "memory": str(left.memory_bytes), "ephemeral-storage": str(storage)}
+    return {name: parse_quantity(amount) for name, amount in amounts.items()}
 
 
 def reserved_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:

@@ -19,6 +19,7 @@ from workflows.decide import hooks, own_hooks
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.allocation import must_grow
 from workflows.decide.backoff import starts_at
+from workflows.decide.downward import start_slice, told_host_ips
 from workflows.decide.grace import stop_request
 from workflows.decide.init_containers import ends_by_itself, init_failed, is_init, is_sidecar, policy_of, was_passed
 from workflows.decide.mounts import are_mounted, mounted_for
@@ -26,7 +27,7 @@ from workflows.decide.readiness import is_started
 from workflows.decide.restart import comes_back, init_starts_again
 from workflows.decide.restart_all import restart_all, sources
 from workflows.decide.situation import Situation, unless_failed
-from workflows.decide.slices import container_slice, sandbox_slice
+from workflows.decide.slices import container_slice
 from workflows.decide.targets import lacks_target, target_id
 
 END_WITHIN: Final = timedelta(milliseconds=150)
@@ -110,12 +111,13 @@ def start(situation: Situation, container: V1Container) -> StartContainer:
         attempt=next_attempt(situation.facts(container.name)),
         image_ref=situation.image(container).image_ref,
         container=container_slice(situation.source, container.name),
-        sandbox_spec=sandbox_slice(situation.source),
+        sandbox_spec=start_slice(situation.source, container.name),
         sandbox_attempt=sandbox.attempt if sandbox else 0,
         ips=sandbox.ips if sandbox else (),
         end_within=END_WITHIN if ends_by_itself(situation, container.name) else timedelta(),
         target_id=target_id(situation, container.name),
         volumes=mounted_for(situation, container),
+        host_ips=told_host_ips(situation, container.name),
     )
 
 

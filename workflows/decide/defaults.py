@@ -68,6 +68,8 @@ def default_container(container: dict[str, Any], *, host_network: bool) -> dict[
     _where_unset(filled, "imagePullPolicy", pull_policy_of(container.get("image", "")))
     _where_unset(filled, "terminationMessagePath", TERMINATION_MESSAGE_PATH)
     _where_unset(filled, "terminationMessagePolicy", "File")
+    if "env" in filled:
+        filled["env"] = [_variable(one) for one in filled["env"]]
     if "ports" in filled:
         filled["ports"] = [_port(one, host_network=host_network) for one in filled["ports"]]
     filled["resources"] = _resources(filled.get("resources", {}))
@@ -105,6 +107,15 @@ def _probe(probe: dict[str, Any]) -> dict[str, Any]:
     if "grpc" in filled:
         filled["grpc"] = {"service": ""} | filled["grpc"]
     return filled
+
+
+def _variable(variable: dict[str, Any]) -> dict[str, Any]:
+    """Say in which version of the API a field of the pod is named."""
+    if "fieldRef" not in (source := variable.get("valueFrom") or {}):
+        return variable
+    selector = dict(source["fieldRef"])
+    _where_unset(selector, "apiVersion", "v1")
+    return variable | {"valueFrom": source | {"fieldRef": selector}}
 
 
 def _port(port: dict[str, Any], *, host_network: bool) -> dict[str, Any]:

@@ -16,11 +16,12 @@ from proto.temporal.pod import Hook, HookOutcome, Lifecycle
 from proto.temporal.requests import RunHook, StartContainer
 from workflows.decide import hook_terms
 from workflows.decide.actions import Action, Wake, key
+from workflows.decide.downward import start_slice, told_host_ips
 from workflows.decide.grace import grace_of
 from workflows.decide.hooks import LEFT_AFTER_HOOK, run_hook
 from workflows.decide.mounts import mounted_for
 from workflows.decide.situation import Situation, unless_failed
-from workflows.decide.slices import hook_container_slice, own_part, sandbox_slice
+from workflows.decide.slices import hook_container_slice, own_part
 
 RAN_OUT: Final = "the grace period ran out"
 
@@ -119,10 +120,11 @@ def with_helper(situation: Situation, hook: RunHook, image_ref: str) -> RunHook:
         attempt=hook.attempt,
         image_ref="" if image else image_ref,
         container=container | {"image": image or own_part(situation.source, hook.name)["image"]},
-        sandbox_spec=sandbox_slice(situation.source),
+        sandbox_spec=start_slice(situation.source, hook.name),
         sandbox_attempt=sandbox.attempt if sandbox else 0,
         ips=sandbox.ips if sandbox else (),
         volumes=mounted_for(situation, own),
+        host_ips=told_host_ips(situation, hook.name),
     )
     return replace(hook, helper=helper)
 

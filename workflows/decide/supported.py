@@ -9,6 +9,7 @@ holds the names and kinds against kubernetes.client's models, whose schema is on
 from typing import Final
 
 from workflows.decide.field_kinds import OFF, ON, Fields, Kind, not_yet, only, only_empty, runs
+from workflows.decide.supported_environment import ENV_FROM, ENV_VAR
 from workflows.decide.supported_volumes import VOLUME, VOLUME_MOUNT
 
 METADATA: Final[Fields] = {
@@ -29,12 +30,6 @@ METADATA: Final[Fields] = {
     "ownerReferences": only_empty(Kind.OBJECTS),
     "resourceVersion": only_empty(Kind.STRING),
     "selfLink": only_empty(Kind.STRING),
-}
-
-ENV_VAR: Final[Fields] = {
-    "name": runs(Kind.STRING),
-    "value": runs(Kind.STRING),
-    "valueFrom": not_yet(Kind.OBJECT),
 }
 
 CONTAINER_PORT: Final[Fields] = {
@@ -129,7 +124,7 @@ CONTAINER: Final[Fields] = {
     "args": runs(Kind.STRINGS),
     "workingDir": runs(Kind.STRING),
     "env": runs(Kind.OBJECTS, ENV_VAR),
-    "envFrom": only_empty(Kind.OBJECTS),
+    "envFrom": runs(Kind.OBJECTS, ENV_FROM),
     "ports": runs(Kind.OBJECTS, CONTAINER_PORT),
     "resources": runs(Kind.OBJECT, RESOURCES),
     "resizePolicy": runs(Kind.OBJECTS, RESIZE_POLICY),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from workflows.decide.validation import names
+from workflows.decide.validation.environment import validate_environment
 from workflows.decide.validation.field_errors import duplicate, invalid, not_supported, required
 from workflows.decide.validation.lifecycle import refuse_lifecycle, validate_lifecycle
 from workflows.decide.validation.probes import refuse_probes, validate_probes
@@ -68,8 +69,7 @@ def validate_container(container: Container, path: str) -> Iterator[str]:
         if (value := container[field]) not in known:
             yield not_supported(f"{path}.{field}", value, known)
     yield from _ports(container.get("ports", ()), f"{path}.ports")
-    for index, variable in enumerate(container.get("env", ())):
-        yield from _variable(variable, f"{path}.env[{index}]")
+    yield from validate_environment(container, path)
     yield from validate_resources(container.get("resources", {}), f"{path}.resources")
     yield from validate_restart_policy(container, path)
 
@@ -100,13 +100,6 @@ def _ports(ports: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
                 yield from (invalid(f"{here}.{field}", number, one) for one in names.port_number(number))
         if (protocol := port["protocol"]) not in _PROTOCOLS:
             yield not_supported(f"{here}.protocol", protocol, _PROTOCOLS)
-
-
-def _variable(variable: Mapping[str, Any], path: str) -> Iterator[str]:
-    if name := variable.get("name"):
-        yield from (invalid(f"{path}.name", name, one) for one in names.environment_name(name))
-    else:
-        yield required(f"{path}.name")
 
 
 def _host_port_conflicts(containers: Sequence[Container], path: str, first: int = 0) -> Iterator[str]:

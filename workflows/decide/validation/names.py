@@ -19,6 +19,8 @@ _IS_LABEL: Final = re.compile(_LABEL, re.ASCII)
 _IS_SUBDOMAIN: Final = re.compile(_SUBDOMAIN, re.ASCII)
 _IS_KEY_NAME: Final = re.compile(_KEY_NAME, re.ASCII)
 _IS_VALUE: Final = re.compile(_VALUE, re.ASCII)
+_CONFIG_MAP_KEY: Final = "[-._a-zA-Z0-9]+"
+_IS_CONFIG_MAP_KEY: Final = re.compile(_CONFIG_MAP_KEY, re.ASCII)
 _IS_PORT_NAME: Final = re.compile("[-a-z0-9]+", re.ASCII)
 
 
@@ -91,6 +93,18 @@ def environment_name(value: str) -> Iterator[str]:
     """Check the name of an environment variable (the relaxed rule, GA in 1.34)."""
     if any(not " " <= sign <= "~" or sign == "=" for sign in value):
         yield "a valid environment variable name must consist only of printable ASCII characters other than '='"
+
+
+def config_map_key(value: str) -> Iterator[str]:
+    """Check a key of a ConfigMap or Secret, which may become the name of a file."""
+    yield from _no_longer(value, 253, "characters")
+    if not _fits(_IS_CONFIG_MAP_KEY, value, 253):
+        rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+        yield _told(rule, _CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name")
+    if value in {".", ".."}:
+        yield f"must not be '{value}'"
+    elif value.startswith(".."):
+        yield "must not start with '..'"
 
 
 def _fits(shape: re.Pattern[str], value: str, most: int) -> bool:
