@@ -9,7 +9,7 @@ import pytest
 from kubernetes.client import models
 from pydantic import BaseModel
 
-from workflows.decide import supported, supported_volumes
+from workflows.decide import supported, supported_environment, supported_volumes
 from workflows.decide.field_kinds import Field, Fields, Kind, Support
 from workflows.decide.supported import POD
 from workflows.decide.validation.structure import read_structure
@@ -24,7 +24,15 @@ TABLES = [
     pytest.param(
         supported.RESTART_RULE["exitCodes"].inside, models.V1ContainerRestartRuleOnExitCodes, id="RestartRuleExitCodes"
     ),
-    pytest.param(supported.ENV_VAR, models.V1EnvVar, id="EnvVar"),
+    pytest.param(supported_environment.ENV_VAR, models.V1EnvVar, id="EnvVar"),
+    pytest.param(supported_environment.ENV_VAR_SOURCE, models.V1EnvVarSource, id="EnvVarSource"),
+    pytest.param(supported_environment.FIELD_SELECTOR, models.V1ObjectFieldSelector, id="ObjectFieldSelector"),
+    pytest.param(supported_environment.RESOURCE_SELECTOR, models.V1ResourceFieldSelector, id="ResourceFieldSelector"),
+    pytest.param(supported_environment.KEY_SELECTOR, models.V1ConfigMapKeySelector, id="ConfigMapKeySelector"),
+    pytest.param(supported_environment.KEY_SELECTOR, models.V1SecretKeySelector, id="SecretKeySelector"),
+    pytest.param(supported_environment.ENV_FROM, models.V1EnvFromSource, id="EnvFromSource"),
+    pytest.param(supported_environment.OBJECT_REFERENCE, models.V1ConfigMapEnvSource, id="ConfigMapEnvSource"),
+    pytest.param(supported_environment.OBJECT_REFERENCE, models.V1SecretEnvSource, id="SecretEnvSource"),
     pytest.param(supported.CONTAINER_PORT, models.V1ContainerPort, id="ContainerPort"),
     pytest.param(supported.RESOURCES, models.V1ResourceRequirements, id="ResourceRequirements"),
     pytest.param(supported.PROBE, models.V1Probe, id="Probe"),
@@ -40,7 +48,7 @@ TABLES = [
     pytest.param(supported_volumes.EMPTY_DIR, models.V1EmptyDirVolumeSource, id="EmptyDirVolumeSource"),
     pytest.param(supported_volumes.HOST_PATH, models.V1HostPathVolumeSource, id="HostPathVolumeSource"),
 ]
-AMOUNTS = {"sizeLimit"}  # the models call them strings
+AMOUNTS = {"sizeLimit", "divisor"}  # the models call them strings
 QUANTITIES = {"limits", "requests", "overhead"}  # the models call them mappings of strings
 WIDE = {  # Go's int64; the models know no widths
     "activeDeadlineSeconds",
@@ -125,7 +133,7 @@ def not_run(fields: Fields, path: str) -> list[Any]:
 
 def place(path: str, value: Any) -> dict[str, Any]:
     """Put a value at a path of the least pod."""
-    pod = with_container(env=[{"name": "A"}], resources={})
+    pod = with_container(env=[{"name": "A", "valueFrom": {}}], resources={})
     holder: Any = pod
     *steps, last = path.replace("[0]", ".0").split(".")
     for step in steps:
@@ -141,7 +149,7 @@ def place(path: str, value: Any) -> dict[str, Any]:
         *not_run(supported.METADATA, "metadata."),
         *not_run(supported.SPEC, "spec."),
         *not_run(supported.CONTAINER, "spec.containers[0]."),
-        *not_run(supported.ENV_VAR, "spec.containers[0].env[0]."),
+        *not_run(supported_environment.ENV_VAR_SOURCE, "spec.containers[0].env[0].valueFrom."),
         *not_run(supported.RESOURCES, "spec.containers[0].resources."),
     ],
 )

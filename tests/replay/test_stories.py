@@ -36,6 +36,12 @@ SAID = {
     "deletion-during-start": ["deletion requested by file: ManifestRemoved", "sandbox removed", "the pod is gone"],
     "sandbox-killed": ["sandbox attempt 0 is not ready any more", "sandbox attempt 1 ready", "started, restart 1"],
     "worker-restarted": ["another worker took over"],
+    "late-object": [
+        'starting container waits.* failed after .*CreateContainerConfigError: configmap "late" not found',
+        "container runs started",
+        "CreateContainerConfigError: couldn't find key late in ConfigMap default/late",
+        "container waits started",
+    ],
     "skipped-backoff": [
         "operator root@node-1 skipped the back-off of main",
         "restart 2 .*skipped by root@node-1 after",
