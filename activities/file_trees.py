@@ -1,19 +1,19 @@
 """Remove a directory tree as root without leaving it.
 
 A pod can plant symbolic links in its volumes and logs, and a volume may still be mounted below. So links are removed,
-never followed; every directory is opened relative to its parent's descriptor; and a directory on another mount ends the
-removal with an error before anything in it is touched (kubernetes/kubernetes#38498: data lost through a mount).
+never followed (`tree_walk`), and a directory on another mount ends the removal with an error before anything in it is touched (kubernetes/kubernetes#38498: data lost through a mount).
 """
 
 import errno
 import os
 import stat
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from activities.mounts import mount_id, mounts_below
+from activities.mounts import mounts_below
+from activities.tree_walk import Visit, walk_tree
 
-_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ROUNDS: Final = 5
 
 
@@ -30,38 +30,24 @@ def remove_tree(directory: Path) -> None:
 
     A file that is made meanwhile (the node's cache of the pod) is removed as well. Raises StillMounted and OSError.
     """
-    if mounts := mounts_below(directory):
-        raise StillMounted(mounts[0])
-    try:
-        parent = os.open(directory.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        for left in reversed(range(_ROUNDS)):
-            try:
-                _remove_entry(parent, directory.name, str(directory))
-                return
-            except OSError as error:
-                if error.errno != errno.ENOTEMPTY or left == 0:
-                    raise
-    finally:
-        os.close(parent)
-
-
-def _remove_entry(parent: int, name: str, shown: str) -> None:
-    try:
-        mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
-        if not stat.S_ISDIR(mode):
-            os.unlink(name, dir_fd=parent)
+    for left in reversed(range(_ROUNDS)):
+        if mounts := mounts_below(directory):
+            raise StillMounted(mounts[0])
+        try:
+            with closing(walk_tree(directory)) as visits:
+                for visit in visits:
+                    _remove(visit)
             return
-        opened = os.open(name, _FLAGS, dir_fd=parent)
-    except FileNotFoundError:
-        return
-    try:
-        if mount_id(opened) != mount_id(parent):
-            raise StillMounted(shown)
-        for child in os.listdir(opened):  # noqa: PTH208 -- by descriptor, not by path
-            _remove_entry(opened, child, f"{shown}/{child}")
-    finally:
-        os.close(opened)
-    os.rmdir(name, dir_fd=parent)
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or left == 0:
+                raise
+
+
+def _remove(visit: Visit) -> None:
+    if visit.is_foreign:
+        raise StillMounted(visit.path)
+    with suppress(FileNotFoundError):
+        if stat.S_ISDIR(visit.found.st_mode):
+            os.rmdir(visit.name, dir_fd=visit.parent)
+        else:
+            os.unlink(visit.name, dir_fd=visit.parent)

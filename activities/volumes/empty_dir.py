@@ -1,45 +1,177 @@
-"""emptyDir: a folder that lives as long as its pod (pkg/volume/emptydir).
+"""emptyDir: a folder that lives as long as its pod, on disk or in memory (pkg/volume/emptydir).
 
-On disk it is a folder of the pod's own, found again by its name: what containers have written stays, whatever restarts.
+On disk it is a folder of the pod's own, in memory a tmpfs on it (or hugetlbfs), whose size is the least of the volume's
+sizeLimit, the pod's memory limit and what the node has for pods. What containers have written stays, whatever restarts; what was
+in memory is lost with the node. A mark beside the volume says that it is whole, so one that was half made is made again. On
+disk nobody enforces a sizeLimit yet: the kubelet looks every few seconds and evicts.
 """
 
 import asyncio
+import errno
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from activities import mounts
 from activities.file_trees import remove_tree
-from activities.volumes.volume_type import Mounted, PodVolume
+from activities.mounts import Mount
+from activities.volumes.ownership import FsGroup, fs_group_of, give_to_group
+from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
+from proto.kubernetes.quantity import Quantity, QuantityError, parse_quantity
+from proto.kubernetes.resources import NodeResources, pod_resources
 from proto.temporal.mounted import MountedVolume
 
 PLUGIN: Final = "kubernetes.io/empty-dir"
+MEMORY: Final = "Memory"
+HUGE_PAGES: Final = "HugePages"
+_HUGE_PAGE_RESOURCE: Final = "hugepages-"
+_FILE_SYSTEMS: Final = {MEMORY: "tmpfs", HUGE_PAGES: "hugetlbfs"}
 _MODE: Final = 0o777
+_FOLDER_MODE: Final = 0o750
+_ANY_NODE: Final = NodeResources(memory_capacity=1)
+"""For the pod's memory limit, which no fact about the node changes."""
 
 
 class EmptyDir:
     """emptyDir volumes."""
 
-    takes_fs_group = True
+    takes_fs_group = False  # seen to here, before the volume is marked as whole
 
     async def mount(self, volume: PodVolume) -> Mounted:
-        """Find its folder or make it."""
+        """Find it or make it."""
         directory = volume.directory(PLUGIN)
-        found = await asyncio.to_thread(_make, directory)
+        found = await asyncio.to_thread(make, volume, directory)
         return Mounted(MountedVolume(volume.name, str(directory), selinux_relabel=True), found)
 
     async def unmount(self, volume: PodVolume) -> None:
-        """Remove it with all that is in it."""
-        await asyncio.to_thread(remove_tree, volume.directory(PLUGIN))
+        """Unmount what is mounted on it, and remove it with all that is in it."""
+        await asyncio.to_thread(_remove, volume.directory(PLUGIN), mark(volume))
 
 
-def _make(directory: Path) -> bool:
-    """Make the folder, writable for everybody; answers whether it was there."""
-    found = directory.is_dir() and not directory.is_symlink()
-    directory.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    if not found:
-        directory.mkdir(exist_ok=True)
-    if directory.stat(follow_symlinks=False).st_mode & 0o777 != _MODE:
+def make(volume: PodVolume, directory: Path) -> bool:
+    """Make the volume; answers whether it was there, whole. Raises VolumeFailed and OSError."""
+    medium, group = volume.source.get("medium") or "", fs_group_of(volume.pod_spec)
+    there = directory.is_dir() and not directory.is_symlink()
+    kind = file_system(medium)
+    if there and mark(volume).exists() and (not kind or mounts.is_mount_point(directory)):
+        return True
+    _make_folder(directory)
+    if kind:
+        _mount(volume, directory, medium)
+    if group:
+        with suppress(OSError):  # as with the kubelet: the volume is the pod's all the same
+            give_to_group(directory, FsGroup(group.group))
+    ready = mark(volume)
+    ready.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    ready.touch()
+    return False
+
+
+def mark(volume: PodVolume) -> Path:
+    """Say where it stands that the volume is whole (pkg/volume/util/util.go SetReady)."""
+    return volume.paths.plugin_state(PLUGIN) / volume.name / "ready"
+
+
+def file_system(medium: str) -> str:
+    """Say what is mounted for a medium, nothing for the disk; raises VolumeFailed for a medium that is none."""
+    if not medium:
+        return ""
+    if medium not in (MEMORY, HUGE_PAGES) and not medium.startswith(f"{HUGE_PAGES}-"):
+        raise VolumeFailed(f'unknown storage medium "{medium}"')
+    return _FILE_SYSTEMS[MEMORY if medium == MEMORY else HUGE_PAGES]
+
+
+def memory_size(source: Mapping[str, Any], pod: Mapping[str, Any], allocatable: int) -> int:
+    """Say how many bytes a volume in memory may take (calculateEmptyDirMemorySize); 0: the kernel's own choice."""
+    limit = pod_resources(pod, _ANY_NODE).memory_limit if (pod.get("spec") or {}).get("containers") else None
+    least = min(limit, allocatable) if limit and limit > 0 else allocatable
+    own = parse_quantity(source.get("sizeLimit") or "0").value
+    return min(own, least) if own > 0 else least
+
+
+def page_size(medium: str, pod: Mapping[str, Any]) -> Quantity:
+    """Say how large the pages of a volume are (getPageSizeMountOption); raises VolumeFailed where nobody asks for them."""
+    asked = list(dict.fromkeys(_page_sizes(pod)))
+    wanted = _page_size_of(medium)
+    if wanted is None and len(asked) > 1:
+        raise VolumeFailed(f"medium: {medium} can't be used if container requests multiple huge page sizes")
+    fitting = [one for one in asked if wanted in (None, one)]
+    if not fitting:
+        raise VolumeFailed(
+            f"medium {medium}: hugePages storage requested, but there is no resource request for huge pages"
+        )
+    return fitting[0]
+
+
+def _page_sizes(pod: Mapping[str, Any]) -> Iterator[Quantity]:
+    spec = pod.get("spec") or {}
+    for one in (spec, *spec.get("containers", ()), *spec.get("initContainers", ())):
+        for name in (one.get("resources") or {}).get("requests") or {}:
+            if name.startswith(_HUGE_PAGE_RESOURCE):
+                yield parse_quantity(name.removeprefix(_HUGE_PAGE_RESOURCE))
+
+
+def _page_size_of(medium: str) -> Quantity | None:
+    size = medium.removeprefix(HUGE_PAGES).removeprefix("-")
+    try:
+        return parse_quantity(size) if size else None
+    except QuantityError as error:
+        raise VolumeFailed(f"medium {medium}: {error}") from error
+
+
+def _make_folder(directory: Path) -> None:
+    directory.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        directory.mkdir()
+    if directory.is_symlink() or not directory.is_dir():
+        raise NotADirectoryError(f"{directory} is no directory; remove it, then the pod goes on by itself")
+    if directory.stat().st_mode & 0o777 != _MODE:  # by our umask
         directory.chmod(_MODE)
-    return found
+
+
+def _mount(volume: PodVolume, directory: Path, medium: str) -> None:
+    """Mount the medium, or find it as an earlier try has mounted it."""
+    kind, options = file_system(medium), []
+    there = mounts.mount_at(directory) if mounts.is_mount_point(directory) else None
+    if medium == MEMORY:
+        if there and there.kind == kind:
+            return
+        size = memory_size(volume.source, volume.pod_spec, _allocatable(volume))
+        options = [f"size={size}"] if size > 0 else []
+        try:
+            mounts.mount(kind, directory, kind, options=[*options, "noswap"])
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            mounts.mount(kind, directory, kind, options=options)  # a kernel before 6.4
+        return
+    if there and there.kind == kind:
+        _check_pages(there, directory, medium)
+        return
+    mounts.mount("nodev", directory, kind, options=[f"pagesize={page_size(medium, volume.pod_spec).value}"])
+
+
+def _allocatable(volume: PodVolume) -> int:
+    settings = volume.services.settings
+    told = settings.allocatable.get("memory")
+    return settings.resources.memory_capacity if told is None else told.value
+
+
+def _check_pages(there: Mount, directory: Path, medium: str) -> None:
+    """Refuse pages of another size than those asked for (setupHugepages)."""
+    wanted = _page_size_of(medium)
+    told = next((one.removeprefix("pagesize=") for one in there.super_options if one.startswith("pagesize=")), "")
+    if wanted is None or (told and parse_quantity(f"{told}i") == wanted):
+        return
+    raise VolumeFailed(f"mounted dir {directory} pagesize '{told}i' and requested medium {medium} differ")
+
+
+def _remove(directory: Path, ready: Path) -> None:
+    remove_tree(ready.parent)
+    if mounts.is_mount_point(directory):
+        mounts.unmount(directory)
+    remove_tree(directory)
 
 
 TYPE: Final = EmptyDir()

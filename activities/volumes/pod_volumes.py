@@ -7,17 +7,20 @@ finds them. What is undone is undone for each volume, whether or not it was ever
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.directories import make_directories
-from activities.errors import CriError, failed
+from activities.errors import CriError, failed, translated
 from activities.file_trees import StillMounted
 from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
+from activities.pod_paths import plain_name
+from activities.volumes.ownership import FsGroup, fs_group_of, give_to_group
 from activities.volumes.subpaths import unmount_sub_paths
 from activities.volumes.table import VOLUME_TYPES
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
@@ -27,6 +30,7 @@ from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 
 FAILED_MOUNT: Final = "FailedMount"
 FAILED_UNMOUNT: Final = "FailedUnmount"
+_GIVEN: Final = "tempolet.dev/fs-group"
 _EXPECTED: Final = (VolumeFailed, StillMounted, OSError, CriError, ApplicationError)
 
 
@@ -73,7 +77,7 @@ class VolumeActivities:
 
     async def _mount_all(self, request: MountVolumes) -> MountedVolumes:
         found = pod_volumes(self._services, request)
-        ends = await asyncio.gather(*(VOLUME_TYPES[kind].mount(one) for kind, one in found), return_exceptions=True)
+        ends = await asyncio.gather(*(self._mount(kind, one) for kind, one in found), return_exceptions=True)
         if said := faults("MountVolume.SetUp", [one for _, one in found], ends):
             raise failed(FAILED_MOUNT, said)
         mounted = [one for one in ends if isinstance(one, Mounted)]
@@ -84,11 +88,34 @@ class VolumeActivities:
             {name: version for one in mounted for name, version in one.objects.items()},
         )
 
+    async def _mount(self, kind: str, volume: PodVolume) -> Mounted:
+        """Mount one; it becomes the fsGroup's where its type or the volume itself says so, once and to the end."""
+        mounted = await VOLUME_TYPES[kind].mount(volume)
+        group, own = fs_group_of(volume.pod_spec), mounted.takes_fs_group
+        if group and (VOLUME_TYPES[kind].takes_fs_group if own is None else own):
+            await asyncio.to_thread(_give_once, volume, mounted, group)
+        return mounted
+
     async def _can_be_read_only_with_all_below(self) -> bool:
         """Ask the runtime whether it can mount so (pkg/kubelet/kubelet.go runtimeHandlerSupportsRecursiveReadOnlyMounts)."""
         wanted = self._services.settings.runtime_handler
-        handlers = await self._services.runtime.runtime_handlers()
+        try:
+            handlers = await self._services.runtime.runtime_handlers()
+        except CriError as error:
+            doing = "ask the runtime whether it can mount read-only with all below"
+            raise translated(error, self._services.endpoint, FAILED_MOUNT, doing) from error
         return any(one.name == wanted and one.features.recursive_read_only_mounts for one in handlers)
+
+
+def _give_once(volume: PodVolume, mounted: Mounted, group: FsGroup) -> None:
+    """Give a volume to a group; a mark says that an earlier try came to its end, for a volume that was found."""
+    mark = volume.paths.plugin_state(_GIVEN) / plain_name(volume.name, "volume name")
+    if mounted.found and mark.exists():
+        return
+    mark.unlink(missing_ok=True)
+    give_to_group(Path(mounted.volume.path), group, read_only=mounted.volume.read_only)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
 
 
 def pod_volumes(services: NodeServices, request: MountVolumes | UnmountVolumes) -> list[tuple[str, PodVolume]]:

@@ -54,7 +54,7 @@ class VolumeType(Protocol):
     """One type of volume. Both verbs may come twice, late and halfway, and never two at a time for one pod."""
 
     takes_fs_group: bool
-    """Whether its files become the pod's fsGroup's once it is mounted; one that sees to that itself says no."""
+    """Whether its files become the pod's fsGroup's once it is mounted; one that sees to that itself (`ownership`) says no."""
 
     async def mount(self, volume: PodVolume) -> Mounted:
         """Find the volume or make it; raises VolumeFailed and OSError. Files are touched in threads."""

@@ -9,6 +9,7 @@ import pytest
 
 from activities.file_trees import StillMounted, remove_tree
 from activities.mounts import mounts_below
+from activities.tree_walk import TreeMoved
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 
@@ -71,6 +72,36 @@ def test_fifos_and_odd_names_go_too(tree: Path) -> None:
     (tree / os.fsdecode(b"\xff\xfe\n")).write_text("x")
     remove_tree(tree)
     assert not tree.exists()
+
+
+def test_a_tree_deeper_than_our_stack_goes_too(tree: Path) -> None:
+    """A pod can make one: neither a stack nor the number of open files ends the removal."""
+    here = os.open(tree / "volumes", os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY | os.O_DIRECTORY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    remove_tree(tree)
+    assert not tree.exists()
+
+
+def test_directories_that_are_moved_meanwhile_lead_nowhere(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever moves the tree's own folder elsewhere lets nothing there be removed."""
+    elsewhere = tree.parents[1] / "precious"
+    deep = tree / "volumes" / "deep"
+    unlink = os.unlink
+
+    def moving(name: str, *, dir_fd: int) -> None:
+        unlink(name, dir_fd=dir_fd)
+        deep.rename(elsewhere / "deep")
+
+    monkeypatch.setattr("os.unlink", moving)
+    with pytest.raises(TreeMoved):
+        remove_tree(tree)
+    assert (elsewhere / "file").exists()
+    assert (elsewhere / "deep").exists()
 
 
 @needs_root

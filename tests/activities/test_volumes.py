@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.cgroups import Cgroups
-from activities.clients.runtime import RuntimeClient
-from activities.clients.start_limit import StartLimit
-from activities.image_pulls import ImagePulls
-from activities.node_services import ActivitySettings, NodeServices
+from activities.node_services import NodeServices
 from activities.volumes import pod_volumes
 from activities.volumes.host_path import check
 from activities.volumes.pod_volumes import VolumeActivities
@@ -26,6 +22,7 @@ from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson, PodKey
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
+from tests.activities.volume_node import volume_services
 from workflows.decide.field_kinds import Support
 from workflows.decide.supported_volumes import VOLUME
 
@@ -35,14 +32,10 @@ DATA = {"name": "data", "emptyDir": {}}
 
 
 @pytest.fixture
-async def services(tmp_path: Path) -> NodeServices:
+async def services(tmp_path: Path) -> AsyncIterator[NodeServices]:
     """Give a node of the test's own, whose runtime nobody asks."""
-    return NodeServices(
-        settings=ActivitySettings(root_dir=tmp_path / "kubelet", pod_logs_dir=tmp_path / "logs"),
-        runtime=RuntimeClient("unix:///nowhere", StartLimit(1)),
-        cgroups=Cgroups("/nowhere"),
-        pulls=ImagePulls(),
-    )
+    async with volume_services(tmp_path) as made:
+        yield made
 
 
 async def mount(services: NodeServices, *volumes: PodJson, **spec: Any) -> MountedVolumes:
@@ -97,6 +90,35 @@ async def test_a_volume_that_fails_leaves_the_others_mounted(services: NodeServi
     assert folder(services).is_dir()
 
 
+async def test_a_volume_becomes_the_groups_once_and_to_the_end(
+    services: NodeServices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that dies in between leaves no mark, so the volume that is then found is walked again; a whole one is not."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared/file").write_text("")
+    odd = Odd(path=tmp_path / "shared")
+    monkeypatch.setattr(pod_volumes, "VOLUME_TYPES", {"emptyDir": odd})
+    group = {"securityContext": {"fsGroup": 4321}}
+    with monkeypatch.context() as patched:
+        patched.setattr(pod_volumes, "give_to_group", killed)
+        with pytest.raises(ZeroDivisionError):
+            await mount(services, DATA, **group)
+    odd.found = True
+    await mount(services, DATA, **group)
+    assert (tmp_path / "shared/file").stat().st_gid == 4321
+    os.chown(tmp_path / "shared/file", 0, 0)
+    await mount(services, DATA, **group)
+    assert (tmp_path / "shared/file").stat().st_gid == 0
+    odd.found = False
+    await mount(services, DATA, **group)
+    assert (tmp_path / "shared/file").stat().st_gid == 4321
+
+
+def killed(*_: object, **__: object) -> None:
+    """End a step where it stands."""
+    raise ZeroDivisionError
+
+
 async def test_a_defect_is_not_told_as_a_failed_mount(services: NodeServices, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is raised as it is."""
     monkeypatch.setattr(pod_volumes, "VOLUME_TYPES", {"emptyDir": Odd(ZeroDivisionError())})
@@ -120,12 +142,12 @@ async def test_a_mount_that_hangs_is_given_up_when_its_pod_goes(
 
 
 class Odd:
-    """A type of volume that fails, or hangs, when it is mounted."""
+    """A type of volume that fails, lies somewhere, or hangs when it is mounted."""
 
-    takes_fs_group = False
+    takes_fs_group = True
 
-    def __init__(self, error: Exception | None = None) -> None:
-        self.error = error
+    def __init__(self, error: Exception | None = None, path: Path | None = None) -> None:
+        self.error, self.path, self.found = error, path, False
         self.reached = asyncio.Event()
 
     async def mount(self, volume: PodVolume) -> Mounted:
@@ -133,8 +155,9 @@ class Odd:
         self.reached.set()
         if self.error:
             raise self.error
-        await asyncio.Event().wait()
-        return Mounted(MountedVolume(volume.name))
+        if self.path is None:
+            await asyncio.Event().wait()
+        return Mounted(MountedVolume(volume.name, str(self.path)), self.found)
 
     async def unmount(self, volume: PodVolume) -> None:
         """Do nothing."""

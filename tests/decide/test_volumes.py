@@ -198,3 +198,12 @@ def test_slice_is_narrow() -> None:
         "metadata": source["metadata"],
         "spec": {"securityContext": {"fsGroup": 7, "fsGroupChangePolicy": "Always"}},
     }
+
+
+def test_slice_of_a_volume_in_memory() -> None:
+    """Its size follows from what the pod may use."""
+    source = pod(volumes=[{"name": "data", "emptyDir": {"medium": "Memory"}}])
+    source["spec"]["containers"][0] |= {"resources": {"limits": {"memory": "1Mi"}}, "env": [{"name": "a"}]}
+    assert volumes_slice(source)["spec"] == {
+        "containers": [{"name": "web", "resources": {"limits": {"memory": "1Mi"}}}],
+    }

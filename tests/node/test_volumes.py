@@ -1,9 +1,13 @@
 """Does a container find its volumes on real containerd, do they outlive it, and are they gone with their pod?"""
 
+import signal
+import socket
 from pathlib import Path
 from typing import Any
 
-from tests.node.pod_story import story
+from activities import mounts
+from activities.mounts import mounts_below
+from tests.node.pod_story import log_of, story, words
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
@@ -64,3 +68,76 @@ def test_a_host_path_of_another_type_keeps_its_pod_waiting(node: TempoletNode, t
     node.remove("mismatch")
     node.until(lambda: node.pod("mismatch") is None, "gone")
     assert (there / "here").read_text() == "found\n"
+
+
+def test_an_empty_dir_in_memory_has_its_size(node: TempoletNode) -> None:
+    """A tmpfs of the sizeLimit, full when that is used; its mount is gone with the pod, and so is what a worker killed left."""
+    command = "df -k /data | tail -1; dd if=/dev/zero of=/data/big bs=1M count=3; sleep 3600"
+    volumes = [{"name": "data", "emptyDir": {"medium": "Memory", "sizeLimit": "2Mi"}}]
+    node.apply(with_volumes("memory", command, volumes))
+    snapshot = node.until_running("memory")
+    folder = volumes_of(node, snapshot.uid) / "kubernetes.io~empty-dir/data"
+    log = log_of(node, snapshot)
+    node.until(lambda: any("No space left" in one for one in words(log)), "its tmpfs full")
+    assert words(log)[0].split()[:2] == ["tmpfs", "2048"]
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    node.remove("memory")
+    node.until(lambda: node.pod("memory") is None, "gone")
+    assert not folder.exists()
+    assert mounts_below(node.root_dir) == []
+
+
+def test_host_paths_of_every_kind(node: TempoletNode, tmp_path: Path) -> None:
+    """A file, a socket, a device: each is what it is inside, too, also where nothing was and no type is given."""
+    (tmp_path / "file").write_text("inside\n")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        kinds = {
+            "file": (tmp_path / "file", "File"),
+            "new": (tmp_path / "new", "FileOrCreate"),
+            "folder": (tmp_path / "a/b", "DirectoryOrCreate"),
+            "socket": (tmp_path / "socket", "Socket"),
+            "null": (Path("/dev/null"), "CharDevice"),
+            "any": (tmp_path / "any", ""),
+        }
+        volumes = [
+            {"name": name, "hostPath": {"path": str(path), "type": kind}} for name, (path, kind) in kinds.items()
+        ]
+        command = "cat /file; for one in file new folder socket null any; do stat -c '%n %F' /$one; done; sleep 3600"
+        node.apply(with_volumes("kinds", command, volumes))
+        snapshot = node.until_running("kinds")
+        expected = [
+            "inside",
+            "/file regular file",
+            "/new regular empty file",
+            "/folder directory",
+            "/socket socket",
+            "/null character special file",
+            "/any directory",
+        ]
+        node.until(lambda: words(log_of(node, snapshot)) == expected, "each as it is")
+
+
+def test_a_mount_that_is_read_only(node: TempoletNode, tmp_path: Path) -> None:
+    """No write gets through; with recursiveReadOnly none into what is mounted below either, and the status says so."""
+    (tmp_path / "below").mkdir()
+    mounts.mount("none", tmp_path / "below", "tmpfs")
+    try:
+        command = "for one in /plain /plain/below /deep /deep/below; do touch $one/x && echo $one; done; sleep 3600"
+        manifest = pod_manifest("fixed", command, volumes=[{"name": "host", "hostPath": {"path": str(tmp_path)}}])
+        manifest["spec"]["containers"][0]["volumeMounts"] = [
+            {"name": "host", "mountPath": "/plain", "readOnly": True},
+            {"name": "host", "mountPath": "/deep", "readOnly": True, "recursiveReadOnly": "Enabled"},
+        ]
+        node.apply(manifest)
+        snapshot = node.until_running("fixed")
+        log = log_of(node, snapshot)
+        node.until(lambda: "/plain/below" in words(log) and len(words(log)) >= 4, "all four tried")
+        assert [one for one in words(log) if one.startswith("/")] == ["/plain/below"]
+        [status] = snapshot.status["containerStatuses"]
+        assert [one["recursiveReadOnly"] for one in status["volumeMounts"]] == ["Disabled", "Enabled"]
+        node.remove("fixed")
+        node.until(lambda: node.pod("fixed") is None, "gone")
+    finally:
+        mounts.unmount(tmp_path / "below")

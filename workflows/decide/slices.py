@@ -22,10 +22,14 @@ CONTAINER: Final = ("name", "ports", "resources", "restartPolicy")
 """What the sandbox must know of every container: host ports, and the sums that make the pod's cgroup."""
 
 
+SIZED: Final = ("name", "resources", "restartPolicy")
+
+
 VOLUME_SECURITY: Final = ("fsGroup", "fsGroupChangePolicy")
 _BY_DRIVER: Final = frozenset({"persistentVolumeClaim", "csi"})
 """Volumes whose driver may be told whose they are, and which may be devices."""
 _USES: Final = ("volumeMounts", "volumeDevices")
+_KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 PROBED: Final = ("name", "ports", "livenessProbe", "readinessProbe", "startupProbe")
@@ -62,22 +66,22 @@ def volumes_slice(pod: PodJson) -> PodJson:
     cut: PodJson = {}
     if security := _cut(spec.get("securityContext") or {}, VOLUME_SECURITY):
         cut["securityContext"] = security
-    if any(_BY_DRIVER & one.keys() for one in spec.get("volumes", ())):
-        cut |= _cut(spec, ("serviceAccountName",)) | _used_volumes(spec)
+    volumes = spec.get("volumes", ())
+    by_driver = any(_BY_DRIVER & one.keys() for one in volumes)
+    sized = any((one.get("emptyDir") or {}).get("medium") for one in volumes)
+    cut |= _cut(spec, ("serviceAccountName",) if by_driver else ()) | _cut(spec, ("resources",) if sized else ())
+    for kind in _KINDS:
+        parts = [
+            _cut(one, SIZED if sized else ()) | (_used_volumes(one) if by_driver else {}) for one in spec.get(kind, ())
+        ]
+        if any(parts):
+            cut[kind] = [one for one in parts if one]
     return {"metadata": _cut(pod["metadata"], ("name", "namespace", "uid")), "spec": cut}
 
 
-def _used_volumes(spec: dict[str, Any]) -> dict[str, Any]:
-    """Cut which volumes are mounted and which are taken for devices, by any container."""
-    used = {}
-    for kind in ("initContainers", "containers", "ephemeralContainers"):
-        parts = [
-            {field: [{"name": use["name"]} for use in one[field]] for field in _USES if one.get(field)}
-            for one in spec.get(kind, ())
-        ]
-        if any(parts):
-            used[kind] = [one for one in parts if one]
-    return used
+def _used_volumes(container: dict[str, Any]) -> dict[str, Any]:
+    """Cut which volumes a container mounts and which it takes for devices."""
+    return {field: [{"name": use["name"]} for use in container[field]] for field in _USES if container.get(field)}
 
 
 def container_slice(pod: PodJson, name: str) -> PodJson:

@@ -5,11 +5,11 @@ One line a type of volume: a type is run when `activities/volumes/table.py` has 
 
 from typing import Final
 
-from workflows.decide.field_kinds import Fields, Kind, not_yet, only_empty, refused, runs
+from workflows.decide.field_kinds import Fields, Kind, not_yet, refused, runs
 
 EMPTY_DIR: Final[Fields] = {
-    "medium": only_empty(Kind.STRING),
-    "sizeLimit": not_yet(Kind.QUANTITY),
+    "medium": runs(Kind.STRING),
+    "sizeLimit": runs(Kind.QUANTITY),  # on disk nobody enforces it yet, as README.md says
     "mode": not_yet(Kind.INT32),
 }
 HOST_PATH: Final[Fields] = {"path": runs(Kind.STRING), "type": runs(Kind.STRING)}

@@ -1,0 +1,25 @@
+"""A node for tests of volumes: its folders are the test's, and nobody asks its runtime."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from activities.cgroups import Cgroups
+from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
+from activities.image_pulls import ImagePulls
+from activities.node_services import ActivitySettings, NodeServices
+
+
+@asynccontextmanager
+async def volume_services(directory: Path, **settings: Any) -> AsyncIterator[NodeServices]:
+    """Give the services of a node; keywords are settings."""
+    runtime = RuntimeClient("unix:///nowhere", StartLimit(1))
+    settings = {"root_dir": directory / "kubelet", "pod_logs_dir": directory / "logs", **settings}
+    try:
+        yield NodeServices(
+            settings=ActivitySettings(**settings), runtime=runtime, cgroups=Cgroups("/nowhere"), pulls=ImagePulls()
+        )
+    finally:
+        await runtime.close()
