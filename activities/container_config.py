@@ -31,21 +31,6 @@ CONTAINER_PORTS: Final = "io.kubernetes.container.ports"
 POD_GRACE: Final = "io.kubernetes.pod.terminationGracePeriod"
 
 _PORT_FIELDS: Final = ("name", "hostPort", "containerPort", "protocol", "hostIP")  # v1.ContainerPort's order
-_MASKED_PATHS: Final = (  # securitycontext/util.go
-    "/proc/asound",
-    "/proc/acpi",
-    "/proc/interrupts",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/sys/firmware",
-    "/sys/devices/virtual/powercap",
-)
-_READONLY_PATHS: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +44,8 @@ class SandboxInputs:
     cgroup_parent: str
     dns: cri.DNSConfig
     resources: ContainerResources
+    security: cri.LinuxSandboxSecurityContext
+    sysctls: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +58,11 @@ class ContainerInputs:
     attempt: int
     image_ref: str
     resources: ContainerResources
+    security: cri.LinuxContainerSecurityContext
     environment: Mapping[str, str] = field(repr=False)
     """Resolved values: they go to the runtime and nowhere else."""
     mounts: Sequence[cri.Mount] = ()
     cgroup_v2: bool = False
-    seccomp_default: bool = False
-    """KubeletConfiguration seccompDefault."""
-    target_id: str = ""
-    """The container whose PID namespace it shares; empty: one of its own."""
 
 
 def pod_labels(key: PodKey) -> dict[str, str]:
@@ -105,10 +89,8 @@ def sandbox_config(inputs: SandboxInputs) -> cri.PodSandboxConfig:
         annotations=metadata.get("annotations") or {},
         linux=cri.LinuxPodSandboxConfig(
             cgroup_parent=inputs.cgroup_parent,
-            security_context=cri.LinuxSandboxSecurityContext(
-                namespace_options=_namespaces(pod),
-                seccomp=cri.SecurityProfile(profile_type=cri.SecurityProfile.RuntimeDefault),
-            ),
+            security_context=inputs.security,
+            sysctls=inputs.sysctls,
             overhead=cri.LinuxContainerResources(),
             resources=_figures(inputs.resources),
         ),
@@ -136,7 +118,9 @@ def container_config(inputs: ContainerInputs) -> cri.ContainerConfig:
         stdin_once=bool(container.get("stdinOnce")),
         tty=bool(container.get("tty")),
         stop_signal=cri_signal((container.get("lifecycle") or {}).get("stopSignal") or ""),
-        linux=_linux_container(inputs),
+        linux=cri.LinuxContainerConfig(
+            resources=linux_resources(inputs.resources, cgroup_v2=inputs.cgroup_v2), security_context=inputs.security
+        ),
     )
 
 
@@ -158,20 +142,6 @@ def _container_annotations(pod: Mapping[str, Any], container: Mapping[str, Any],
     return annotations
 
 
-def _linux_container(inputs: ContainerInputs) -> cri.LinuxContainerConfig:
-    resources = linux_resources(inputs.resources, cgroup_v2=inputs.cgroup_v2)
-    seccomp = cri.SecurityProfile.RuntimeDefault if inputs.seccomp_default else cri.SecurityProfile.Unconfined
-    return cri.LinuxContainerConfig(
-        resources=resources,
-        security_context=cri.LinuxContainerSecurityContext(
-            namespace_options=_namespaces(inputs.pod, inputs.target_id),
-            seccomp=cri.SecurityProfile(profile_type=seccomp),
-            masked_paths=_MASKED_PATHS,
-            readonly_paths=_READONLY_PATHS,
-        ),
-    )
-
-
 def linux_resources(resources: ContainerResources, *, cgroup_v2: bool) -> cri.LinuxContainerResources:
     """Write what a container is to have, when it is made and when it is resized."""
     written = _figures(resources)
@@ -188,9 +158,3 @@ def _figures(resources: ContainerResources) -> cri.LinuxContainerResources:
         memory_limit_in_bytes=resources.memory_limit_in_bytes,
         oom_score_adj=resources.oom_score_adj,
     )
-
-
-def _namespaces(pod: Mapping[str, Any], target_id: str = "") -> cri.NamespaceOption:
-    network = cri.NamespaceMode.NODE if on_host_network(pod) else cri.NamespaceMode.POD
-    pid = cri.NamespaceMode.TARGET if target_id else cri.NamespaceMode.CONTAINER
-    return cri.NamespaceOption(network=network, ipc=cri.NamespaceMode.POD, pid=pid, target_id=target_id)

@@ -16,6 +16,7 @@ from activities.environment import Environment, UnresolvedVariable
 from activities.environment_sources import container_environment
 from activities.node_services import NodeServices
 from activities.sandbox import describe_sandbox
+from activities.security_context import SecurityInputs, container_security, verify_non_root
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources import container_resources
 from proto.temporal.requests import StartContainer
@@ -30,12 +31,22 @@ class Prepared:
     hidden: Hidden = field(default_factory=Hidden)
 
 
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """What was asked for elsewhere before anything is made."""
+
+    environment: Environment = field(repr=False)
+    security: SecurityInputs
+
+
 async def prepare(services: NodeServices, request: StartContainer, attempt: int) -> Prepared:
-    """Make a container's files and build both configurations. Raises OSError, ValueError, UnresolvedVariable."""
+    """Make a container's files and build both configurations. Raises OSError, ValueError, UnresolvedVariable, CriError."""
     environment = await container_environment(services, request)
     hidden = hidden_in(environment, request.container)
+    awaited = _Awaited(environment, await _security(services, request))
+    verify_non_root(awaited.security)
     try:
-        config, sandbox = await asyncio.to_thread(_configure, services, request, attempt, environment)
+        config, sandbox = await asyncio.to_thread(_configure, services, request, attempt, awaited)
     except UnicodeEncodeError:  # it quotes the text
         raise UnresolvedVariable("the command or its arguments hold a value that is no UTF-8 text") from None
     except (OSError, ValueError) as error:
@@ -45,11 +56,23 @@ async def prepare(services: NodeServices, request: StartContainer, attempt: int)
     return Prepared(config, sandbox, hidden)
 
 
+async def _security(services: NodeServices, request: StartContainer) -> SecurityInputs:
+    return SecurityInputs(
+        key=request.pod,
+        pod=request.sandbox_spec,
+        container=request.container,
+        image_user=await services.image_users.user_of(services.runtime, request.image_ref),
+        node=services.settings.security,
+        target_id=request.target_id,
+    )
+
+
 def _configure(
-    services: NodeServices, request: StartContainer, attempt: int, environment: Environment
+    services: NodeServices, request: StartContainer, attempt: int, awaited: _Awaited
 ) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
     settings, pod = services.settings, request.sandbox_spec
     container: Mapping[str, Any] = request.container
+    environment = awaited.environment
     config = container_config(
         ContainerInputs(
             key=request.pod,
@@ -60,9 +83,8 @@ def _configure(
             resources=container_resources(pod, container, settings.resources),
             environment=environment.values,
             mounts=container_mounts(services, request, attempt, environment.values),
+            security=container_security(awaited.security),
             cgroup_v2=services.cgroups.v2,
-            seccomp_default=settings.seccomp_default,
-            target_id=request.target_id,
         )
     )
     if is_quotable(environment, container):

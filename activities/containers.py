@@ -28,6 +28,7 @@ from activities.node_services import NodeServices
 from activities.resize import update_adopted
 from activities.runtime_facts import runtime_container
 from activities.sandbox import free_attempt
+from activities.security_context import BreaksNonRootError
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.container_hash import container_hash
 from proto.temporal import names
@@ -149,7 +150,7 @@ class ContainerActivities:
                 if listed:
                     return _Found(listed.id, listed.state, adopted=True, hidden=hidden_of(listed.annotations))
                 return await self._create(request, attempt + raised)
-            except UnresolvedVariable as error:  # the kubelet's words, which nothing goes before
+            except (UnresolvedVariable, BreaksNonRootError) as error:  # the kubelet's words, which nothing goes before
                 raise failed(CONFIG_ERROR, str(error)) from error
             except (OSError, ValueError) as error:
                 raise failed(CONFIG_ERROR, f"{doing}: {error}") from error

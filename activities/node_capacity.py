@@ -20,3 +20,19 @@ def storage_capacity(directory: Path) -> int:
         directory = directory.parent
     found = os.statvfs(directory)
     return found.f_frsize * found.f_blocks
+
+
+def throttle_paths(cpus: Path = Path("/sys/devices/system/cpu")) -> tuple[str, ...]:
+    """List the files that tell how often a processor was slowed down for its heat, which a container must not see."""
+    found = cpus.glob("cpu[0-9]*/thermal_throttle")
+    return tuple(str(one) for one in sorted(found, key=lambda one: int(one.parent.name.removeprefix("cpu"))))
+
+
+def apparmor_enabled(system: Path = Path("/sys")) -> bool:
+    """Say whether the kernel confines by AppArmor (as github.com/opencontainers/runc asks it)."""
+    if not (system / "kernel/security/apparmor").exists():
+        return False
+    try:
+        return (system / "module/apparmor/parameters/enabled").read_text().startswith("Y")
+    except OSError:
+        return False

@@ -11,11 +11,13 @@ from activities.container_logs.links import ContainerLinks
 from activities.csi.drivers import CsiDrivers
 from activities.going_pods import GoingPods
 from activities.image_pulls import ImagePulls
+from activities.image_users import ImageUsers
 from activities.node_capacity import memory_capacity
 from activities.objects import NoObjects, ObjectSource
 from activities.pod_locks import PodLocks
 from activities.pod_paths import PodPaths
 from activities.probes.loops import ProbeLoops
+from activities.security_context import NodeSecurity
 from proto.kubernetes.quantity import Quantity
 from proto.kubernetes.resources import NodeResources
 from proto.temporal.pod import PodKey
@@ -37,7 +39,7 @@ class ActivitySettings:
     resolv_conf: Path | None = Path("/etc/resolv.conf")
     node_hosts: Path = Path("/etc/hosts")
     runtime_handler: str = ""
-    seccomp_default: bool = False
+    security: NodeSecurity = field(default_factory=NodeSecurity)
     resources: NodeResources = field(default_factory=lambda: NodeResources(memory_capacity=memory_capacity()))
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
     """What the node has for pods, by the resource's name: what a container without a limit is told to have."""
@@ -56,6 +58,7 @@ class NodeServices:
     objects: ObjectSource = field(default_factory=NoObjects)
     locks: PodLocks = field(default_factory=PodLocks)
     going: GoingPods = field(default_factory=GoingPods)
+    image_users: ImageUsers = field(default_factory=ImageUsers)
     probes: ProbeLoops = field(default_factory=ProbeLoops)
     csi: CsiDrivers = field(default_factory=CsiDrivers)
 

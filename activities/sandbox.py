@@ -17,10 +17,12 @@ from activities.directories import make_directories
 from activities.errors import PREDECESSOR_PRESENT, CriError, Remedy, failed, translated
 from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
+from activities.isolation import refuse_unsupported
 from activities.network import NodeDns, network_failure, on_host_network, pod_resolver, read_node_file
 from activities.node_services import NodeServices
 from activities.predecessor import list_of_full_name, other_uid
 from activities.runtime_facts import runtime_sandbox
+from activities.security_context import NODES_USERS, sandbox_security, sandbox_sysctls
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.qos import qos_class
 from proto.kubernetes.resources import pod_resources, sandbox_resources
@@ -91,6 +93,7 @@ class SandboxActivities:
             ready, attempt = await self._look(request)
             if ready:
                 return await self._read_back(ready, adopted=True)
+            await refuse_unsupported(services, pod)
             config = await asyncio.to_thread(prepare_sandbox, services, request.pod, pod, attempt + raised)
             try:
                 sandbox_id = await services.runtime.run_pod_sandbox(config, services.settings.runtime_handler)
@@ -178,6 +181,8 @@ def describe_sandbox(services: NodeServices, key: PodKey, pod: Mapping[str, Any]
             cgroup_parent=services.cgroups.pod_cgroup(key.uid, qos_class(pod)),
             dns=cri.DNSConfig(servers=resolver.servers, searches=resolver.searches, options=resolver.options),
             resources=sandbox_resources(pod, settings.resources),
+            security=sandbox_security(pod, NODES_USERS),
+            sysctls=sandbox_sysctls(pod),
         )
     )
 

@@ -108,6 +108,7 @@ class NodeConfig:
     cpu_cfs_quota: bool = True
     cpu_cfs_quota_period: timedelta = timedelta(milliseconds=100)
     seccomp_default: bool = False
+    allowed_unsafe_sysctls: tuple[str, ...] = ()
     max_container_restart_period: timedelta = timedelta(seconds=300)
     healthz_bind_address: str = "127.0.0.1"
     healthz_port: int = 10248
@@ -179,6 +180,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         cpu_cfs_quota=kubelet["cpuCFSQuota"],
         cpu_cfs_quota_period=kubelet["cpuCFSQuotaPeriod"],
         seccomp_default=kubelet["seccompDefault"],
+        allowed_unsafe_sysctls=tuple(kubelet["allowedUnsafeSysctls"] or ()),
         max_container_restart_period=(kubelet["crashLoopBackOff.maxContainerRestartPeriod"] or _UNBOUNDED_BACKOFF),
         healthz_bind_address=kubelet["healthzBindAddress"],
         healthz_port=kubelet["healthzPort"],

@@ -74,6 +74,11 @@ class RuntimeClient:
         handlers: Sequence[cri.RuntimeHandler] = answer.runtime_handlers
         return handlers
 
+    async def abilities(self) -> cri.StatusResponse:
+        """Read what the runtime can do, altogether and with each of its handlers; an old one says nothing of that."""
+        answer: cri.StatusResponse = await self._ask(self._runtime.Status, cri.StatusRequest())
+        return answer
+
     async def run_pod_sandbox(self, config: cri.PodSandboxConfig, runtime_handler: str = "") -> str:
         """Make and start a sandbox, network included; answers its id."""
         request = cri.RunPodSandboxRequest(config=config, runtime_handler=runtime_handler)

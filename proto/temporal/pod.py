@@ -84,6 +84,12 @@ class NodeSettings:
     """The feature gate ContainerStopSignals."""
     allocatable: Allocatable | None = None
     """None: not known, and every resize fits."""
+    kernel: str = ""
+    """Its release: which sysctls are safe hangs on it; empty: not known."""
+    allowed_unsafe_sysctls: tuple[str, ...] = ()
+    """KubeletConfiguration allowedUnsafeSysctls."""
+    apparmor: bool = False
+    """The machine can confine by AppArmor."""
 
 
 @dataclass(frozen=True, slots=True)

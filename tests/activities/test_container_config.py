@@ -10,6 +10,7 @@ from activities.container_config import (
     container_config,
     sandbox_config,
 )
+from activities.security_context import NODES_USERS, SecurityInputs, container_security, sandbox_security
 from activities.stop_signals import signal_name
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.container_hash import container_hash
@@ -47,26 +48,25 @@ def built_sandbox(**spec: Any) -> cri.PodSandboxConfig:
             cgroup_parent="/kubepods/besteffort/poduid-1",
             dns=cri.DNSConfig(servers=["10.0.0.10"]),
             resources=FIGURES,
+            security=sandbox_security(pod(**spec), NODES_USERS),
         )
     )
 
 
-def built_container(
-    *, cgroup_v2: bool = False, seccomp_default: bool = False, target_id: str = "", **container: Any
-) -> cri.ContainerConfig:
+def built_container(*, cgroup_v2: bool = False, target_id: str = "", **container: Any) -> cri.ContainerConfig:
     """Build the container `main` with the given fields, seventh attempt."""
+    own, of_pod = {"name": "main", "image": "busybox", **container}, pod(terminationGracePeriodSeconds=30)
     return container_config(
         ContainerInputs(
             key=KEY,
-            pod=pod(terminationGracePeriodSeconds=30),
-            container={"name": "main", "image": "busybox", **container},
+            pod=of_pod,
+            container=own,
             attempt=6,
             image_ref="sha256:abc",
             resources=FIGURES,
+            security=container_security(SecurityInputs(key=KEY, pod=of_pod, container=own, target_id=target_id)),
             environment={"WORD": "hello", "ODD": "ü\n"},
             cgroup_v2=cgroup_v2,
-            seccomp_default=seccomp_default,
-            target_id=target_id,
         )
     )
 
@@ -89,9 +89,7 @@ def test_sandbox_of_a_pod_with_its_own_network() -> None:
     built = built_sandbox()
     security = built.linux.security_context
     assert built.hostname == "web"
-    assert security.namespace_options == cri.NamespaceOption(
-        network=cri.NamespaceMode.POD, ipc=cri.NamespaceMode.POD, pid=cri.NamespaceMode.CONTAINER
-    )
+    assert security.namespace_options.network == cri.NamespaceMode.POD
     assert security.seccomp.profile_type == cri.SecurityProfile.RuntimeDefault
     assert [(one.container_port, one.host_port) for one in built.port_mappings] == [(80, 8080)]
     assert built.linux.cgroup_parent == "/kubepods/besteffort/poduid-1"
@@ -102,9 +100,7 @@ def test_an_ephemeral_container_sees_the_processes_of_its_target() -> None:
     """By the target's id; without one it has a namespace of its own, and its labels are those of any container."""
     built = built_container(target_id="c-web")
     options = built.linux.security_context.namespace_options
-    assert options == cri.NamespaceOption(
-        network=cri.NamespaceMode.POD, ipc=cri.NamespaceMode.POD, pid=cri.NamespaceMode.TARGET, target_id="c-web"
-    )
+    assert (options.pid, options.target_id) == (cri.NamespaceMode.TARGET, "c-web")
     alone = built_container()
     assert alone.linux.security_context.namespace_options.pid == cri.NamespaceMode.CONTAINER
     assert (built.labels, built.annotations) == (alone.labels, alone.annotations)
@@ -156,17 +152,11 @@ def test_container_runs_what_the_pod_says() -> None:
     assert (built.working_dir, built.tty, built.stdin, built.stdin_once) == ("/srv", True, True, True)
 
 
-def test_container_security_defaults() -> None:
-    """Unconfined unless the node says otherwise, kernel files masked, figures of the resources passed on."""
-    linux = built_container().linux
-    assert linux.security_context.seccomp.profile_type == cri.SecurityProfile.Unconfined
-    assert "/proc/kcore" in linux.security_context.masked_paths
-    assert "/proc/sys" in linux.security_context.readonly_paths
-    assert not linux.security_context.privileged
-    assert (linux.resources.oom_score_adj, linux.resources.memory_limit_in_bytes) == (999, 64)
-    assert not linux.resources.unified
-    seccomp = built_container(seccomp_default=True).linux.security_context.seccomp
-    assert seccomp.profile_type == cri.SecurityProfile.RuntimeDefault
+def test_container_resources() -> None:
+    """The figures are passed on."""
+    resources = built_container().linux.resources
+    assert (resources.oom_score_adj, resources.memory_limit_in_bytes) == (999, 64)
+    assert not resources.unified
 
 
 def test_container_on_v2_dies_as_a_whole() -> None:
@@ -194,6 +184,7 @@ def test_inputs_do_not_show_the_environment() -> None:
         attempt=0,
         image_ref="",
         resources=FIGURES,
+        security=cri.LinuxContainerSecurityContext(),
         environment={"TOKEN": "s3cret"},
     )
     assert "s3cret" not in repr(inputs)

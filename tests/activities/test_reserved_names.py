@@ -63,6 +63,9 @@ class Runtime:
         """Answer a ready sandbox whose id is its attempt."""
         return cri.PodSandboxStatus(id=sandbox_id, metadata=cri.PodSandboxMetadata(attempt=int(sandbox_id)))
 
+    async def image_status(self, _: str) -> None:
+        """Know no image."""
+
     async def create_container(self, _: str, config: cri.ContainerConfig, __: object) -> str:
         """Refuse or make."""
         self._refuse("CreateContainer", config.metadata.attempt)

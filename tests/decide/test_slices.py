@@ -41,6 +41,16 @@ def test_a_sandbox_sees_no_command_and_no_environment() -> None:
     assert cut["metadata"] == SOURCE["metadata"]
 
 
+def test_a_sandbox_is_told_of_privileged_containers() -> None:
+    """Of those only, and of nothing else that their security context says."""
+    looking_in = [container("looks", securityContext={"privileged": True}), container("sees", securityContext={})]
+    own = container("web", securityContext={"privileged": True, "runAsUser": 1})
+    cut = sandbox_slice(pod(containers=[own], ephemeralContainers=looking_in, hostUsers=False))["spec"]
+    assert cut["containers"] == [{"name": "web", "securityContext": {"privileged": True}}]
+    assert cut["ephemeralContainers"] == [{"name": "looks", "securityContext": {"privileged": True}}]
+    assert cut["hostUsers"] is False
+
+
 @pytest.mark.parametrize("name", ["web", "side", "first"])
 def test_a_container_sees_its_own_part(name: str) -> None:
     """Unchanged, and nobody else's."""

@@ -9,7 +9,7 @@ import pytest
 from kubernetes.client import models
 from pydantic import BaseModel
 
-from workflows.decide import supported, supported_environment, supported_volumes
+from workflows.decide import supported, supported_environment, supported_security, supported_volumes
 from workflows.decide.field_kinds import Field, Fields, Kind, Support
 from workflows.decide.supported import POD
 from workflows.decide.validation.structure import read_structure
@@ -47,13 +47,24 @@ TABLES = [
     pytest.param(supported_volumes.VOLUME_MOUNT, models.V1VolumeMount, id="VolumeMount"),
     pytest.param(supported_volumes.EMPTY_DIR, models.V1EmptyDirVolumeSource, id="EmptyDirVolumeSource"),
     pytest.param(supported_volumes.HOST_PATH, models.V1HostPathVolumeSource, id="HostPathVolumeSource"),
+    pytest.param(supported_security.SECURITY_CONTEXT, models.V1SecurityContext, id="SecurityContext"),
+    pytest.param(supported_security.POD_SECURITY_CONTEXT, models.V1PodSecurityContext, id="PodSecurityContext"),
+    pytest.param(supported_security.CAPABILITIES, models.V1Capabilities, id="Capabilities"),
+    pytest.param(supported_security.SECCOMP_PROFILE, models.V1SeccompProfile, id="SeccompProfile"),
+    pytest.param(supported_security.APPARMOR_PROFILE, models.V1AppArmorProfile, id="AppArmorProfile"),
+    pytest.param(supported_security.SELINUX_OPTIONS, models.V1SELinuxOptions, id="SELinuxOptions"),
+    pytest.param(supported_security.SYSCTL, models.V1Sysctl, id="Sysctl"),
 ]
 AMOUNTS = {"sizeLimit", "divisor"}  # the models call them strings
 QUANTITIES = {"limits", "requests", "overhead"}  # the models call them mappings of strings
 WIDE = {  # Go's int64; the models know no widths
     "activeDeadlineSeconds",
     "deletionGracePeriodSeconds",
+    "fsGroup",
     "generation",
+    "runAsGroup",
+    "runAsUser",
+    "supplementalGroups",
     "terminationGracePeriodSeconds",
     "tolerationSeconds",
 }
@@ -69,7 +80,7 @@ def kind_of(name: str, annotation: Any) -> Kind:
         return kind_of(name, arguments[0])
     if origin is list:
         inner = kind_of(name, arguments[0])
-        return {Kind.STRING: Kind.STRINGS, Kind.INT32: Kind.INT32S}.get(inner, Kind.OBJECTS)
+        return {Kind.STRING: Kind.STRINGS, Kind.INT32: Kind.INT32S, Kind.INT64: Kind.INT64S}.get(inner, Kind.OBJECTS)
     if origin is dict:
         return Kind.QUANTITY_MAP if name in QUANTITIES else Kind.STRING_MAP
     if issubclass(annotation, BaseModel):
@@ -114,6 +125,7 @@ def some_value(kind: Kind) -> Any:
         Kind.TIME: "2026-01-01T00:00:00Z",
         Kind.STRINGS: ["x"],
         Kind.INT32S: [7],
+        Kind.INT64S: [7],
         Kind.STRING_MAP: {"x": "x"},
         Kind.QUANTITY: "1Mi",
         Kind.QUANTITY_MAP: {"cpu": "1"},
@@ -133,7 +145,8 @@ def not_run(fields: Fields, path: str) -> list[Any]:
 
 def place(path: str, value: Any) -> dict[str, Any]:
     """Put a value at a path of the least pod."""
-    pod = with_container(env=[{"name": "A", "valueFrom": {}}], resources={})
+    pod = with_container(env=[{"name": "A", "valueFrom": {}}], resources={}, securityContext={})
+    pod["spec"]["securityContext"] = {}
     holder: Any = pod
     *steps, last = path.replace("[0]", ".0").split(".")
     for step in steps:
@@ -151,13 +164,17 @@ def place(path: str, value: Any) -> dict[str, Any]:
         *not_run(supported.CONTAINER, "spec.containers[0]."),
         *not_run(supported_environment.ENV_VAR_SOURCE, "spec.containers[0].env[0].valueFrom."),
         *not_run(supported.RESOURCES, "spec.containers[0].resources."),
+        *not_run(supported_security.POD_SECURITY_CONTEXT, "spec.securityContext."),
+        *not_run(supported_security.SECURITY_CONTEXT, "spec.containers[0].securityContext."),
     ],
 )
 def test_what_is_not_run_is_refused_by_its_path(path: str, field: Field) -> None:
     """Each line that is not `runs` refuses a value that asks for something, and takes those that ask for nothing."""
     asked = not field.only[0] if field.kind is Kind.BOOLEAN else some_value(field.kind)
     (refusal,) = read_structure(place(path, asked), POD).not_yet
-    assert refusal.startswith(f"{path}: not supported yet")
+    assert refusal.startswith(
+        f"{path}: not supported: {field.instead}" if field.instead else f"{path}: not supported yet"
+    )
     for value in field.only:
         assert read_structure(place(path, value), POD).not_yet == ()
     assert read_structure(place(path, None), POD).not_yet == ()
@@ -177,7 +194,9 @@ def test_what_is_not_run_is_refused_by_its_path(path: str, field: Field) -> None
             id="env-from-a-file",
         ),
         pytest.param(
-            minimal(hostPID=True), ["spec.hostPID: not supported yet (only false is)"], id="says-which-value-is-taken"
+            minimal(setHostnameAsFQDN=True),
+            ["spec.setHostnameAsFQDN: not supported yet (only false is)"],
+            id="says-which-value-is-taken",
         ),
         pytest.param(minimal(dnsPolicy="None"), ['spec.dnsPolicy: not supported yet: "None"'], id="dns-none"),
         pytest.param(

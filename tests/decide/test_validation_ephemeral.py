@@ -10,6 +10,7 @@ import pytest
 
 from tests.decide.pods import LABEL_RULE, Pod, pod
 from workflows.decide.defaults import default_pod
+from workflows.decide.supported_security import WINDOWS
 from workflows.decide.validation.ephemeral import judge_ephemeral_container
 from workflows.decide.validation.pod import validate_pod
 
@@ -125,8 +126,8 @@ def test_what_is_taken(container: dict[str, Any]) -> None:
         pytest.param(debug(command="sh"), [f"{E0}.command: must be a list of strings, not a string"], id="no-list"),
         pytest.param(debug(comand=[]), [f"{E0}.comand: unknown field; did you mean command?"], id="unknown-field"),
         pytest.param(
-            debug(securityContext={"privileged": True}),
-            [f"{E0}.securityContext: not supported yet"],
+            debug(securityContext={"windowsOptions": {}}),
+            [f"{E0}.securityContext.windowsOptions: not supported: {WINDOWS}"],
             id="what-this-version-does-not-run",
         ),
     ],

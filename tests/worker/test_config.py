@@ -163,6 +163,16 @@ def test_a_default_is_no_warning(tmp_path: Path, text: str) -> None:
         pytest.param("containerLogMonitorInterval: 2s", "2s, but it must be 3s or longer", id="looks-too-often"),
         pytest.param("containerLogMaxSize: big", "containerLogMaxSize: 'big': ", id="a-size-that-is-none"),
         pytest.param("logging: {format: xml}", "logging.format: 'xml'", id="a-log-format"),
+        pytest.param(
+            "allowedUnsafeSysctls: [kernel.msg*, kernel.hostname]",
+            "allowedUnsafeSysctls[1]: 'kernel.hostname' is not known to be in a namespace: it would be set for the whole node",
+            id="sysctl-of-the-whole-node",
+        ),
+        pytest.param(
+            "allowedUnsafeSysctls: ['net.*.x']",
+            "allowedUnsafeSysctls[0]: 'net.*.x' must have at most 253 characters and match",
+            id="no-list-of-sysctls",
+        ),
         pytest.param("registryPullQPS: -1", "registryPullQPS: -1, but it must not be negative", id="negative-qps"),
         pytest.param("maxParallelImagePulls: 0", "maxParallelImagePulls: 0", id="no-pulls-at-all"),
         pytest.param("imageGCHighThresholdPercent: 101", "101, but it is 0 to 100", id="more-than-full"),

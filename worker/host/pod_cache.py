@@ -64,9 +64,9 @@ class PodCache:
 
     def _write(self, snapshot: PodSnapshot) -> None:
         path = snapshot_path(self._root_dir, snapshot.uid)
-        if snapshot.lifecycle == Lifecycle.SYNC:
+        if not snapshot.deleting:  # one that the node has rejected has none, and is shown all the same
             path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        # a pod that goes has its directory removed meanwhile: then there is nothing to write to, and nothing is made anew
+        # a pod that is deleted has its directory removed meanwhile: then there is nothing to write to, and nothing is made anew
         new = path.with_name(f".{path.name}.{threading.get_ident()}")
         try:
             new.write_bytes(snapshot.to_json())

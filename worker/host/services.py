@@ -9,8 +9,9 @@ from activities.clients.observe import CallObserver
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.image_pulls import ImagePulls
-from activities.node_capacity import memory_capacity
+from activities.node_capacity import memory_capacity, throttle_paths
 from activities.node_services import ActivitySettings, NodeServices
+from activities.security_context import NodeSecurity
 from proto.kubernetes.resources import NodeResources
 from worker.config import NodeConfig
 from worker.objects.folder import ObjectFolder
@@ -44,8 +45,8 @@ def activity_settings(config: NodeConfig) -> ActivitySettings:
         cluster_dns=config.dns.cluster_dns,
         cluster_domain=config.dns.cluster_domain,
         resolv_conf=Path(config.dns.resolv_conf) if config.dns.resolv_conf else None,
-        seccomp_default=config.seccomp_default,
         allocatable=allocatable_resources(config.reserved, config.root_dir),
+        security=NodeSecurity(config.seccomp_default, str(config.root_dir / "seccomp"), throttle_paths()),
         resources=NodeResources(memory_capacity(), config.cpu_cfs_quota, config.cpu_cfs_quota_period),
     )
 

@@ -7,6 +7,7 @@ containerd; one that fails for another reason ends the process, and systemd star
 
 import asyncio
 import contextlib
+import os
 import socket
 import time
 from collections.abc import Coroutine
@@ -20,6 +21,7 @@ from temporalio.client import Client
 
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
+from activities.node_capacity import apparmor_enabled
 from proto.node_runtime import NodeRuntime
 from proto.temporal.node import NodeConfigured
 from proto.temporal.pod import NodeSettings
@@ -115,6 +117,9 @@ class Poller:
             host_ips=config.node_ips or default_addresses(),
             container_stop_signals=config.feature_gates.enabled(STOP_SIGNALS_GATE),
             allocatable=allocatable(config.reserved),
+            kernel=os.uname().release,
+            allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
+            apparmor=apparmor_enabled(),
         )
         self._lister = PodLister(self._workflows, node, settings, self._book.set_start)
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)

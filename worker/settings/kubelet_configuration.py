@@ -44,6 +44,7 @@ ACTED_ON: Final = frozenset(
         "cpuCFSQuota",
         "cpuCFSQuotaPeriod",
         "seccompDefault",
+        "allowedUnsafeSysctls",
         "serializeImagePulls",
         "maxParallelImagePulls",
         "registryPullQPS",

@@ -17,6 +17,7 @@ from worker.settings.go_duration import say_duration
 from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
 from worker.settings.log_rotation import container_logs_breaches
 from worker.settings.reserved import reserved_breaches
+from worker.settings.security import security_breaches
 
 Breaches = Iterator[str]
 
@@ -139,6 +140,7 @@ def _is_address(text: str) -> bool:
 RULES: Final[tuple[Callable[[KubeletConfiguration], Breaches], ...]] = (
     reserved_breaches,
     container_logs_breaches,
+    security_breaches,
     _numbers,
     _pulls,
     _image_collection,

@@ -43,7 +43,7 @@ def default_pod(pod: PodJson) -> PodJson:
     _where_unset(spec, "dnsPolicy", "ClusterFirst")
     _where_unset(spec, "schedulerName", "default-scheduler")
     spec.setdefault("terminationGracePeriodSeconds", _GRACE_SECONDS)
-    spec.setdefault("securityContext", {})
+    spec["securityContext"] = _pod_security(spec.get("securityContext", {}))
     spec.setdefault("enableServiceLinks", True)
     return pod | {"spec": spec}
 
@@ -51,6 +51,13 @@ def default_pod(pod: PodJson) -> PodJson:
 def default_volume(volume: dict[str, Any]) -> dict[str, Any]:
     """Take a volume of no type for an emptyDir (SetDefaults_Volume)."""
     return volume if volume.keys() - {"name"} else {**volume, "emptyDir": {}}
+
+
+def _pod_security(context: dict[str, Any]) -> dict[str, Any]:
+    """Give a sysctl without a value the empty one, as Go reads it."""
+    if "sysctls" not in context:
+        return context
+    return context | {"sysctls": [{"value": ""} | one for one in context["sysctls"]]}
 
 
 def pull_policy_of(image: str) -> str:

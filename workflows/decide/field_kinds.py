@@ -17,6 +17,7 @@ class Kind(StrEnum):
     TIME = "a time"
     STRINGS = "a list of strings"
     INT32S = "a list of 32-bit integers"
+    INT64S = "a list of 64-bit integers"
     STRING_MAP = "a mapping of strings"
     QUANTITY = "a quantity"
     QUANTITY_MAP = "a mapping of quantities"

@@ -39,7 +39,7 @@ from proto.temporal.requests import (
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
-from workflows.decide import allocation, backoff
+from workflows.decide import admission, allocation, backoff
 from workflows.decide.actions import Action, image_key, is_endless, key
 from workflows.decide.instances import container_stopped, forget_image, hook_ended, instance_started
 from workflows.decide.reread import runtime_read
@@ -113,7 +113,7 @@ def container_removed(situation: Situation, name: str, container_id: str) -> Non
     removed(situation, name, container_id)
 
 
-def fold_failure(situation: Situation, action: Action, reason: str, message: str) -> None:
+def fold_failure(situation: Situation, action: Action, reason: str, message: str) -> None:  # noqa: C901 - a table too
     """Write down why an action failed; who may try again, and when, is decided from it."""
     observed, now = situation.observed, situation.now
     before = observed.failures.get(key(action))
@@ -130,6 +130,8 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
         case RunPodSandbox() if reason == "PredecessorPresent":
             observed.failures.pop(key(action))
             observed.waiting_for = message
+        case RunPodSandbox() if admission.rejected_by_runtime(situation, action, reason):
+            admission.reject(situation, admission.Rejection(reason, message))
         case StartContainer(container=container):
             facts = observed.containers.setdefault(container["name"], ContainerFacts(attempt=action.attempt))
             facts.failure_reason, facts.failure_message, facts.failed_at = reason, message, now

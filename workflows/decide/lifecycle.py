@@ -5,7 +5,7 @@ from typing import Final
 
 from proto.temporal.pod import Lifecycle
 from proto.temporal.wishes import Eviction
-from workflows.decide import deadline
+from workflows.decide import admission, deadline
 from workflows.decide.actions import container_key
 from workflows.decide.containers import is_through
 from workflows.decide.sandbox import may_have_sandbox
@@ -21,6 +21,7 @@ class Event(StrEnum):
     POD_FINISHED = "PodFinished"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     EVICTED = "Evicted"
+    REJECTED = "Rejected"
     LAST_CONTAINER_EXITED = "LastContainerExited"
 
 
@@ -29,6 +30,7 @@ TRANSITIONS: Final = {
     (Lifecycle.SYNC, Event.POD_FINISHED): Lifecycle.TERMINATING,
     (Lifecycle.SYNC, Event.DEADLINE_EXCEEDED): Lifecycle.TERMINATING,
     (Lifecycle.SYNC, Event.EVICTED): Lifecycle.TERMINATING,
+    (Lifecycle.SYNC, Event.REJECTED): Lifecycle.TERMINATING,
     (Lifecycle.TERMINATING, Event.LAST_CONTAINER_EXITED): Lifecycle.TERMINATED,
 }
 
@@ -51,6 +53,8 @@ def happened(situation: Situation, event: Event) -> None:
         # a companion whose start failed may live nevertheless: it must be found before it can be stopped
         if any(container_key(name) in observed.failures for name in situation.companions):
             observed.runtime_stale = observed.starts_in_doubt = True
+    if event is Event.REJECTED and (why := admission.rejection(situation)):
+        admission.reject(situation, why)
     if event is Event.DEADLINE_EXCEEDED:
         doubt_what_failed(observed)
         observed.eviction = Eviction(situation.now, deadline.REASON, deadline.MESSAGE)
@@ -64,6 +68,8 @@ def next_event(situation: Situation) -> Event | None:
             return Event.DELETION_REQUESTED
         case Lifecycle.SYNC if observed.eviction:
             return Event.EVICTED
+        case Lifecycle.SYNC if admission.rejection(situation):
+            return Event.REJECTED
         case Lifecycle.SYNC if pod_finished(situation):
             return Event.POD_FINISHED
         case Lifecycle.SYNC if deadline.deadline_exceeded(situation):

@@ -10,6 +10,12 @@ from proto.temporal.pod import Hook, PodJson
 METADATA: Final = ("name", "namespace", "uid", "labels", "annotations")
 SPEC: Final = (
     "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "hostUsers",
+    "shareProcessNamespace",
+    "runtimeClassName",
+    "overhead",
     "hostname",
     "dnsPolicy",
     "restartPolicy",
@@ -50,13 +56,23 @@ def _cut(source: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
     return {name: source[name] for name in fields if source.get(name) not in (None, {}, [])}
 
 
+def _privilege(container: dict[str, Any]) -> dict[str, Any]:
+    """Cut of a security context what a sandbox must know: whether a privileged container is to live in it."""
+    privileged = (container.get("securityContext") or {}).get("privileged")
+    return {"securityContext": {"privileged": True}} if privileged else {}
+
+
 def sandbox_slice(pod: PodJson) -> PodJson:
     """Cut what a sandbox, the pod's cgroup and its network need."""
     spec = pod["spec"]
     cut = _cut(spec, SPEC)
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
-            cut[kind] = [_cut(one, CONTAINER) for one in spec[kind]]
+            cut[kind] = [_cut(one, CONTAINER) | _privilege(one) for one in spec[kind]]
+    if looking_in := [
+        {"name": one["name"]} | _privilege(one) for one in spec.get("ephemeralContainers", ()) if _privilege(one)
+    ]:
+        cut["ephemeralContainers"] = looking_in
     return {"metadata": _cut(pod["metadata"], METADATA), "spec": cut}
 
 

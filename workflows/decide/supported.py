@@ -10,6 +10,7 @@ from typing import Final
 
 from workflows.decide.field_kinds import OFF, ON, Fields, Kind, not_yet, only, only_empty, runs
 from workflows.decide.supported_environment import ENV_FROM, ENV_VAR
+from workflows.decide.supported_security import POD_SECURITY_CONTEXT, SECURITY_CONTEXT
 from workflows.decide.supported_volumes import VOLUME, VOLUME_MOUNT
 
 METADATA: Final[Fields] = {
@@ -138,7 +139,7 @@ CONTAINER: Final[Fields] = {
     "lifecycle": runs(Kind.OBJECT, LIFECYCLE),
     "terminationMessagePath": runs(Kind.STRING),
     "terminationMessagePolicy": runs(Kind.STRING),
-    "securityContext": only_empty(Kind.OBJECT),
+    "securityContext": runs(Kind.OBJECT, SECURITY_CONTEXT),
     "stdin": runs(Kind.BOOLEAN),
     "stdinOnce": runs(Kind.BOOLEAN),
     "tty": runs(Kind.BOOLEAN),
@@ -173,11 +174,11 @@ SPEC: Final[Fields] = {
     "automountServiceAccountToken": only(Kind.BOOLEAN, OFF),
     "nodeName": runs(Kind.STRING),
     "hostNetwork": runs(Kind.BOOLEAN),
-    "hostPID": only(Kind.BOOLEAN, OFF),
-    "hostIPC": only(Kind.BOOLEAN, OFF),
+    "hostPID": runs(Kind.BOOLEAN),
+    "hostIPC": runs(Kind.BOOLEAN),
     "hostUsers": only(Kind.BOOLEAN, ON),
-    "shareProcessNamespace": only(Kind.BOOLEAN, OFF),
-    "securityContext": only_empty(Kind.OBJECT),
+    "shareProcessNamespace": runs(Kind.BOOLEAN),
+    "securityContext": runs(Kind.OBJECT, POD_SECURITY_CONTEXT),
     "imagePullSecrets": only_empty(Kind.OBJECTS),
     "hostname": runs(Kind.STRING),
     "hostnameOverride": not_yet(Kind.STRING),

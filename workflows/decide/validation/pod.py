@@ -15,6 +15,7 @@ from workflows.decide.validation.ephemeral import refuse_ephemeral_containers
 from workflows.decide.validation.field_errors import invalid, not_supported, required, too_long
 from workflows.decide.validation.hook_annotations import validate_hook_annotations
 from workflows.decide.validation.resize_policy import validate_resize_policies
+from workflows.decide.validation.security import validate_pod_security
 from workflows.decide.validation.volumes import validate_volumes
 
 _MOST_ANNOTATION_BYTES: Final = 256 * 1024
@@ -69,6 +70,7 @@ def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
     if spec.get("hostNetwork"):
         yield from _host_network(containers)
     yield from _choices(spec)
+    yield from validate_pod_security(spec)
     yield from _labels(spec.get("nodeSelector", {}), "spec.nodeSelector")
     for field in ("nodeName", "priorityClassName"):
         if name := spec.get(field):

@@ -119,8 +119,9 @@ def _value(walk: _Walk, value: Any, known: Field) -> Any:
             return _items(walk, value, Field(Kind.OBJECT, Support.RUNS, known.inside))
         case Kind.STRINGS, list():
             return _items(walk, value, Field(Kind.STRING, Support.RUNS))
-        case Kind.INT32S, list():
-            return _items(walk, value, Field(Kind.INT32, Support.RUNS))
+        case ((Kind.INT32S | Kind.INT64S), list()):
+            single = Kind.INT32 if known.kind is Kind.INT32S else Kind.INT64
+            return _items(walk, value, Field(single, Support.RUNS))
         case ((Kind.STRING_MAP | Kind.QUANTITY_MAP), dict()):
             return _free_mapping(walk, value, known.kind)
         case Kind.QUANTITY, _:

@@ -1,0 +1,250 @@
+"""What the runtime is told of a pod's and a container's security: users, groups, privileges, profiles, namespaces.
+
+Pure; asked by `sandbox` and `container_preparation`, placed by `container_config`. What a container says goes before what its
+pod says, field by field (pkg/securitycontext/util.go, pkg/kubelet/kuberuntime security_context.go, security_context_others.go,
+helpers.go, util/util.go, kuberuntime_sandbox.go). Which fields a pod may have was judged before.
+"""
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.sysctls import normalized
+from proto.temporal.pod import PodKey
+
+_FROM_POD: Final = ("runAsUser", "runAsGroup", "runAsNonRoot", "seLinuxOptions")
+"""What a pod says for each of its containers; profiles have their own order, groups are the pod's alone."""
+_MAX_ID: Final = 2**31 - 1
+_MASKED_PATHS: Final = (
+    "/proc/asound",
+    "/proc/acpi",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+    "/sys/devices/virtual/powercap",
+)
+_READONLY_PATHS: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+NODES_USERS: Final = cri.UserNamespace(mode=cri.NamespaceMode.NODE)
+"""The user namespace of a pod that has none of its own."""
+
+
+class BreaksNonRootError(ValueError):
+    """A container that must not run as root would, or nobody can say that it would not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageUser:
+    """As whom an image runs: by number, or by a name that only its own files can turn into one."""
+
+    uid: int | None = 0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSecurity:
+    """What of the node a security context depends on."""
+
+    seccomp_default: bool = False
+    """KubeletConfiguration seccompDefault."""
+    seccomp_root: str = "/var/lib/kubelet/seccomp"
+    """Where localhostProfile is looked for."""
+    throttle_paths: tuple[str, ...] = ()
+    """Files of this machine that tell of its heat, masked like the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityInputs:
+    """All that a container's security context is built from."""
+
+    key: PodKey
+    pod: Mapping[str, Any]
+    container: Mapping[str, Any]
+    image_user: ImageUser = ImageUser()
+    node: NodeSecurity = NodeSecurity()
+    user_namespace: cri.UserNamespace = field(default_factory=lambda: NODES_USERS)
+    target_id: str = ""
+    """The container whose processes it is to see; empty: only its own, or all of its pod."""
+
+
+def sandbox_security(pod: Mapping[str, Any], user_namespace: cri.UserNamespace) -> cri.LinuxSandboxSecurityContext:
+    """Build a sandbox's security context. Its own seccomp profile is always the runtime's, so that a pod's may be tighter."""
+    said = _pod_context(pod)
+    return cri.LinuxSandboxSecurityContext(
+        namespace_options=namespaces(pod, user_namespace),
+        privileged=any((one.get("securityContext") or {}).get("privileged") for one in _containers(pod)),
+        seccomp=cri.SecurityProfile(profile_type=cri.SecurityProfile.RuntimeDefault),
+        run_as_user=_number(said.get("runAsUser")),
+        run_as_group=_number(said.get("runAsGroup")),
+        supplemental_groups=_groups(said),
+        supplemental_groups_policy=_groups_policy(said),
+        selinux_options=_selinux(said.get("seLinuxOptions")),
+    )
+
+
+def sandbox_sysctls(pod: Mapping[str, Any]) -> dict[str, str]:
+    """Give the pod's sysctls, their names with dots: runc knows no others."""
+    return {normalized(one["name"]): one.get("value") or "" for one in _pod_context(pod).get("sysctls") or ()}
+
+
+def container_security(inputs: SecurityInputs) -> cri.LinuxContainerSecurityContext:
+    """Build a container's security context; raises BreaksNonRootError."""
+    verify_non_root(inputs)
+    said, pod_said = effective(inputs.pod, inputs.container), _pod_context(inputs.pod)
+    user, asked = inputs.image_user, said.get("runAsUser")
+    unmasked = said.get("procMount") == "Unmasked"
+    apparmor = _apparmor(inputs.pod, inputs.container)
+    return cri.LinuxContainerSecurityContext(
+        capabilities=_capabilities(said.get("capabilities")),
+        privileged=bool(said.get("privileged")),
+        namespace_options=namespaces(inputs.pod, inputs.user_namespace, inputs.target_id),
+        selinux_options=_selinux(said.get("seLinuxOptions")),
+        run_as_user=_number(user.uid if asked is None else asked),
+        run_as_group=_number(said.get("runAsGroup")),
+        run_as_username=user.name if asked is None else "",
+        readonly_rootfs=bool(said.get("readOnlyRootFilesystem")),
+        supplemental_groups=_groups(pod_said),
+        supplemental_groups_policy=_groups_policy(pod_said),
+        no_new_privs=said.get("allowPrivilegeEscalation") is False,
+        masked_paths=() if unmasked else (*_MASKED_PATHS, *inputs.node.throttle_paths),
+        readonly_paths=() if unmasked else _READONLY_PATHS,
+        seccomp=_seccomp(inputs),
+        apparmor=apparmor,
+        apparmor_profile=_old_apparmor(apparmor),
+    )
+
+
+def verify_non_root(inputs: SecurityInputs) -> None:
+    """Refuse a container that must not run as root and might; raises BreaksNonRootError (verifyRunAsNonRoot)."""
+    said, user = effective(inputs.pod, inputs.container), inputs.image_user
+    if not said.get("runAsNonRoot"):
+        return
+    asked = said.get("runAsUser")
+    if asked is not None:
+        why = "container's runAsUser breaks non-root policy" if asked == 0 else ""
+    elif user.uid is None:
+        why = (
+            f"container has runAsNonRoot and image has non-numeric user ({user.name}), cannot verify user is non-root"
+            if user.name
+            else ""
+        )
+    elif user.uid == 0:
+        why = "container has runAsNonRoot and image will run as root"
+    elif not 0 <= user.uid <= _MAX_ID:
+        why = (
+            f"container has runAsNonRoot and image has an invalid user id ({user.uid}). (Must be 1-({_MAX_ID})):"
+            f" must be between 0 and {_MAX_ID}, inclusive"
+        )
+    else:
+        why = ""
+    if why:
+        key = inputs.key
+        told = f'"{key.name}_{key.namespace}({key.uid})"'
+        raise BreaksNonRootError(f"{why} (pod: {told}, container: {inputs.container['name']})")
+
+
+def effective(pod: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay a container's security context over what its pod says for all (DetermineEffectiveSecurityContext)."""
+    pod_said, said = _pod_context(pod), container.get("securityContext") or {}
+    return {name: pod_said[name] for name in _FROM_POD if pod_said.get(name) is not None} | {
+        name: value for name, value in said.items() if value is not None
+    }
+
+
+def namespaces(pod: Mapping[str, Any], user_namespace: cri.UserNamespace, target_id: str = "") -> cri.NamespaceOption:
+    """Say which namespaces are the node's, the pod's, the container's own or another container's.
+
+    A target counts only where each container has its processes for itself: in a shared namespace all are seen anyway.
+    """
+    spec = pod.get("spec") or {}
+    pid = cri.NamespaceMode.POD if spec.get("shareProcessNamespace") else cri.NamespaceMode.CONTAINER
+    if spec.get("hostPID"):
+        pid = cri.NamespaceMode.NODE
+    targeted = bool(target_id) and pid == cri.NamespaceMode.CONTAINER
+    return cri.NamespaceOption(
+        network=cri.NamespaceMode.NODE if spec.get("hostNetwork") else cri.NamespaceMode.POD,
+        ipc=cri.NamespaceMode.NODE if spec.get("hostIPC") else cri.NamespaceMode.POD,
+        pid=cri.NamespaceMode.TARGET if targeted else pid,
+        target_id=target_id if targeted else "",
+        userns_options=user_namespace,
+    )
+
+
+def _pod_context(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (pod.get("spec") or {}).get("securityContext") or {}
+
+
+def _containers(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    spec = pod.get("spec") or {}
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        yield from spec.get(kind) or ()
+
+
+def _number(value: int | None) -> cri.Int64Value | None:
+    return None if value is None else cri.Int64Value(value=value)
+
+
+def _groups(pod_said: Mapping[str, Any]) -> list[int]:
+    own = pod_said.get("fsGroup")
+    return [*(() if own is None else (own,)), *(pod_said.get("supplementalGroups") or ())]
+
+
+def _groups_policy(pod_said: Mapping[str, Any]) -> cri.SupplementalGroupsPolicy:
+    strict = pod_said.get("supplementalGroupsPolicy") == "Strict"
+    return cri.SupplementalGroupsPolicy.Strict if strict else cri.SupplementalGroupsPolicy.Merge
+
+
+def _capabilities(said: Mapping[str, Any] | None) -> cri.Capability | None:
+    if said is None:
+        return None
+    return cri.Capability(add_capabilities=said.get("add") or (), drop_capabilities=said.get("drop") or ())
+
+
+def _selinux(said: Mapping[str, Any] | None) -> cri.SELinuxOption | None:
+    if said is None:
+        return None
+    return cri.SELinuxOption(**{name: said.get(name) or "" for name in ("user", "role", "type", "level")})
+
+
+def _seccomp(inputs: SecurityInputs) -> cri.SecurityProfile:
+    """Take the container's profile, else the pod's, else the node's default; a local one by its whole path."""
+    own = (inputs.container.get("securityContext") or {}).get("seccompProfile")
+    said = own or _pod_context(inputs.pod).get("seccompProfile")
+    if not said:
+        default = inputs.node.seccomp_default
+        kind = cri.SecurityProfile.RuntimeDefault if default else cri.SecurityProfile.Unconfined
+        return cri.SecurityProfile(profile_type=kind)
+    path = ""
+    if said["type"] == "Localhost":
+        if not said.get("localhostProfile"):
+            raise ValueError("localhostProfile must be set if seccompProfile type is Localhost.")
+        path = posixpath.normpath(posixpath.join(inputs.node.seccomp_root, said["localhostProfile"]))
+    return cri.SecurityProfile(profile_type=said["type"], localhost_ref=path)
+
+
+def _apparmor(pod: Mapping[str, Any], container: Mapping[str, Any]) -> cri.SecurityProfile | None:
+    own = (container.get("securityContext") or {}).get("appArmorProfile")
+    said = own or _pod_context(pod).get("appArmorProfile")
+    if not said:
+        return None
+    return cri.SecurityProfile(profile_type=said["type"], localhost_ref=said.get("localhostProfile") or "")
+
+
+def _old_apparmor(profile: cri.SecurityProfile | None) -> str:
+    """Write the profile as runtimes read it that do not know the field yet."""
+    if profile is None:
+        return ""
+    match profile.profile_type:
+        case cri.SecurityProfile.RuntimeDefault:
+            return "runtime/default"
+        case cri.SecurityProfile.Unconfined:
+            return "unconfined"
+        case _:
+            return f"localhost/{profile.localhost_ref}"

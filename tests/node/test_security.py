@@ -1,0 +1,238 @@
+"""What does a container find of users, groups, privileges, profiles and namespaces, looked at from inside?"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proto.pod_snapshot import PodSnapshot
+from tests.node.containerd_view import containers_of
+from tests.node.operating import tempolet
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+STAY = "trap 'exit 0' TERM; echo; echo told; while :; do sleep 0.1; done"
+LOOK = f"cat /proc/self/status; cat /proc/self/mounts; {STAY}"
+
+
+@pytest.fixture(scope="module")
+def node(
+    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
+) -> Iterator[TempoletNode]:
+    """Run one node for all looks of this file; it allows one unsafe sysctl."""
+    keys = {"allowedUnsafeSysctls": ["kernel.msg*"]}
+    with TempoletNode(tmp_path_factory.mktemp("security"), containerd, temporal, keys=keys) as made:
+        yield made
+
+
+def container(name: str = "main", command: str = LOOK, **security: Any) -> dict[str, Any]:
+    """Write a container that tells what it sees."""
+    own = {"securityContext": security} if security else {}
+    return {"name": name, "image": BUSYBOX, "command": ["sh", "-c", command], **own}
+
+
+def log_of(node: TempoletNode, pod: PodSnapshot, name: str = "main") -> str:
+    """Read what a container has written, its last line too."""
+    log = node.logs / f"default_{pod.name}_{pod.uid}" / name / "0.log"
+    return str(node.until(lambda: log.exists() and "told" in (said := log.read_text()) and said, f"{log} complete"))
+
+
+def seen(log: str) -> dict[str, str]:
+    """Read /proc/self/status out of a log."""
+    lines = (line.split(" ", 3)[3] for line in log.splitlines() if line.count(" ") > 2)
+    return {key: value.strip() for key, colon, value in (line.partition(":") for line in lines) if colon}
+
+
+def mounts(log: str) -> dict[str, set[str]]:
+    """Read what is mounted where, and how, out of a log."""
+    words = (line.split() for line in log.splitlines())
+    return {one[4]: {one[3], *one[6].split(",")} for one in words if len(one) == 9}
+
+
+def look(node: TempoletNode, name: str, *containers: dict[str, Any], **spec: Any) -> PodSnapshot:
+    """Run a pod, and answer it when it runs."""
+    node.apply(pod_manifest(name, containers=list(containers or (container(),)), **spec))
+    return node.until_running(name)
+
+
+def gone(node: TempoletNode, name: str) -> None:
+    """Take a pod away."""
+    node.remove(name)
+    node.until(lambda: node.pod(name) is None, f"{name} gone")
+
+
+def test_users_and_groups(node: TempoletNode) -> None:
+    """The pod's word, the container's before it; fsGroup is one of its groups."""
+    pod = look(
+        node,
+        "ids",
+        container(),
+        container("other", runAsUser=3000),
+        securityContext={"runAsUser": 1000, "runAsGroup": 2000, "fsGroup": 5000, "supplementalGroups": [6000]},
+    )
+    status = seen(log_of(node, pod))
+    assert status["Uid"].split() == ["1000"] * 4
+    assert status["Gid"].split() == ["2000"] * 4
+    assert {"5000", "6000"} <= set(status["Groups"].split())
+    other = seen(log_of(node, pod, "other"))
+    assert (other["Uid"].split()[0], other["Gid"].split()[0]) == ("3000", "2000")
+    gone(node, "ids")
+
+
+def test_strict_groups(node: TempoletNode) -> None:
+    """Only the groups that the pod names, and none that the image gives its user (containerd can since 2.0)."""
+    context = {"supplementalGroups": [6000], "supplementalGroupsPolicy": "Strict", "runAsUser": 0, "runAsGroup": 0}
+    pod = look(node, "strict", securityContext=context)
+    assert seen(log_of(node, pod))["Groups"].split() in (["0", "6000"], ["6000"])
+    gone(node, "strict")
+
+
+def test_what_it_may_do(node: TempoletNode) -> None:
+    """Capabilities, no_new_privs, seccomp and a root that nobody writes to; a plain container beside it has the usual."""
+    tight: dict[str, Any] = {
+        "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]},
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    pod = look(node, "tight", container(**tight), container("plain"))
+    log, plain = log_of(node, pod), log_of(node, pod, "plain")
+    status, usual = seen(log), seen(plain)
+    assert int(status["CapEff"], 16) == 1 << 10
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert (usual["NoNewPrivs"], usual["Seccomp"]) == ("0", "0")
+    assert int(usual["CapEff"], 16) > int(status["CapEff"], 16)
+    assert "ro" in mounts(log)["/"]
+    assert "rw" in mounts(plain)["/"]
+    assert "ro" in mounts(plain)["/proc/sys"]
+    gone(node, "tight")
+
+
+def test_a_privileged_one(node: TempoletNode) -> None:
+    """It has what root of the node has, and nothing of /proc is kept from it."""
+    pod = look(node, "mighty", container(privileged=True))
+    log = log_of(node, pod)
+    own = Path("/proc/self/status").read_text()
+    (able,) = (line.split()[1] for line in own.splitlines() if line.startswith("CapBnd"))
+    assert seen(log)["CapEff"] == able
+    assert "/proc/sys" not in mounts(log)
+    gone(node, "mighty")
+
+
+def test_a_seccomp_file_of_the_nodes(node: TempoletNode) -> None:
+    """From the folder seccomp below root-dir; one that is not there keeps the container from starting, and says so."""
+    profiles = node.root_dir / "seccomp" / "own"
+    profiles.mkdir(parents=True, exist_ok=True)
+    refuses = {"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}
+    profile = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [refuses]}
+    (profiles / "no-mkdir.json").write_text(json.dumps(profile))
+    said = {"type": "Localhost", "localhostProfile": "own/no-mkdir.json"}
+    pod = look(node, "filtered", container(command=f"mkdir /x; echo made $?; {STAY}", seccompProfile=said))
+    log = log_of(node, pod)
+    assert "Operation not permitted" in log
+    assert "made 1" in log
+    gone(node, "filtered")
+    lost = {"type": "Localhost", "localhostProfile": "own/lost.json"}
+    node.apply(pod_manifest("lost", containers=[container(seccompProfile=lost)]))
+    failed = node.until_pod("lost", lambda one: "lost.json" in one.message)
+    assert failed.reason == "CreateContainerError"
+    gone(node, "lost")
+
+
+def test_nobody_runs_as_root_who_must_not(node: TempoletNode) -> None:
+    """By the kubelet's reason and words; a number makes it run."""
+    node.apply(pod_manifest("root", containers=[container()], securityContext={"runAsNonRoot": True}))
+    refused = node.until_pod("root", lambda one: one.reason == "CreateContainerConfigError")
+    full = f'"{refused.name}_default({refused.uid})"'
+    assert refused.message == (f"container has runAsNonRoot and image will run as root (pod: {full}, container: main)")
+    assert not containers_of(node.containerd, refused.uid), "nothing was made"
+    _, said = tempolet(node, "history", f"default/{refused.name}")
+    assert "container has runAsNonRoot and image will run as root" in said
+    _, said = tempolet(node, "explain", f"default/{refused.name}")
+    assert "image will run as root" in said
+    gone(node, "root")
+    look(node, "somebody", securityContext={"runAsNonRoot": True, "runAsUser": 65534})
+    gone(node, "somebody")
+
+
+def test_sysctls(node: TempoletNode) -> None:
+    """Safe ones and those that the node allows are set in the pod and nowhere else."""
+    ours = Path("/proc/sys/kernel/msgmax").read_text()
+    said = [{"name": "net.ipv4.ip_local_port_range", "value": "2000 3000"}, {"name": "kernel/msgmax", "value": "9999"}]
+    shows = f"cat /proc/sys/net/ipv4/ip_local_port_range /proc/sys/kernel/msgmax; {STAY}"
+    pod = look(node, "tuned", container(command=shows), securityContext={"sysctls": said})
+    log = log_of(node, pod)
+    assert "2000\t3000" in log
+    assert "9999" in log
+    assert Path("/proc/sys/kernel/msgmax").read_text() == ours
+    gone(node, "tuned")
+
+
+def test_a_pod_that_the_node_does_not_take(node: TempoletNode) -> None:
+    """It has Failed with the kubelet's reason; nothing of it was made, and its history and the operator are told why."""
+    for name, context, reason, words in (
+        (
+            "unsafe",
+            {"sysctls": [{"name": "kernel.sem", "value": "1"}]},
+            "SysctlForbidden",
+            'Pod was rejected: forbidden sysctl: "kernel.sem" not allowlisted',
+        ),
+        (
+            "confined",
+            {"appArmorProfile": {"type": "RuntimeDefault"}},
+            "AppArmor",
+            "Pod was rejected: Cannot enforce AppArmor: AppArmor is not enabled on the host",
+        ),
+    ):
+        node.apply(pod_manifest(name, securityContext=context))
+        pod = node.until_pod(name, lambda one: one.phase == "Failed")
+        assert (pod.reason, pod.message) == (reason, words)
+        assert (pod.status["reason"], pod.status["message"]) == (reason, words)
+        _, said = tempolet(node, "history", f"default/{pod.name}")
+        assert words in said
+        _, said = tempolet(node, "explain", f"default/{pod.name}")
+        assert words in said
+        assert not containers_of(node.containerd, pod.uid)
+        gone(node, name)
+
+
+def test_processes_of_the_pod(node: TempoletNode) -> None:
+    """Shared ones are seen from every container, an ephemeral one's target may have ended, and a message still comes."""
+    short = container("short", "echo bye > /dev/termination-log; exit 3")
+    node.apply(
+        pod_manifest(
+            "shared",
+            containers=[container("main", f"{STAY} # the very one"), short],
+            shareProcessNamespace=True,
+            restartPolicy="Never",
+        )
+    )
+    shown = node.until_pod("shared", lambda one: "CONTAINER_EXITED" in str(one.containers.get("short")))
+    (ended,) = (one for one in shown.status["containerStatuses"] if one["name"] == "short")
+    assert (ended["state"]["terminated"]["exitCode"], ended["state"]["terminated"]["message"]) == (3, "bye\n")
+    words = (f"default/{shown.name}", "--image", BUSYBOX, "--name", "looks", "--target", "short")
+    code, said = tempolet(node, "debug", *words, "--", "sh", "-c", "cat /proc/1/cmdline; ps -o args; echo told")
+    assert code == 0, said
+    log = log_of(node, shown, "looks")
+    assert "the very one" in log
+    assert "pause" in log, "the sandbox's own process is the first"
+    gone(node, "shared")
+
+
+def test_namespaces_of_the_node(node: TempoletNode) -> None:
+    """Processes and shared memory are the node's where a pod asks for them."""
+    names = ("pid", "ipc")
+    shows = f"for one in {' '.join(names)}; do readlink /proc/self/ns/$one; done; {STAY}"
+    pod = look(node, "host", container(command=shows), hostPID=True, hostIPC=True)
+    log = log_of(node, pod)
+    for one in names:
+        assert str(Path(f"/proc/self/ns/{one}").readlink()) in log
+    gone(node, "host")
+    pod = look(node, "apart", container(command=shows))
+    log = log_of(node, pod)
+    for one in names:
+        assert str(Path(f"/proc/self/ns/{one}").readlink()) not in log
+    gone(node, "apart")

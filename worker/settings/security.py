@@ -1,0 +1,19 @@
+"""The keys of KubeletConfiguration that say what pods may do to the node, judged as the kubelet judges them at its start.
+
+Asked by `kubelet_validation`; the rules are pkg/kubelet/sysctl/allowlist.go NewAllowlist.
+"""
+
+from collections.abc import Iterator
+
+from proto.kubernetes.sysctls import LIST_PATTERN, LONGEST, is_listable, namespace_of
+from worker.settings.kubelet_configuration import KubeletConfiguration
+
+
+def security_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
+    """Name what is wrong with them."""
+    for index, name in enumerate(kubelet["allowedUnsafeSysctls"] or ()):
+        here = f"allowedUnsafeSysctls[{index}]: {name!r}"
+        if not is_listable(name):
+            yield f"{here} must have at most {LONGEST} characters and match {LIST_PATTERN}"
+        elif namespace_of(name) is None:
+            yield f"{here} is not known to be in a namespace: it would be set for the whole node"

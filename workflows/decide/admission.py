@@ -1,0 +1,74 @@
+"""Whether this node takes a pod at all; one that is rejected has Failed, and nothing of it is ever begun.
+
+Asked by `lifecycle` before anything is known of a pod, and by `fold` where only the runtime can say it. The kubelet's admit
+handlers in its order: sysctls (pkg/kubelet/sysctl), the policy for supplemental groups (lifecycle/predicate.go), AppArmor
+(pkg/security/apparmor). What the node is able to do comes with the pod's start, so a node that learns more later has no say in
+a pod that it has rejected: an edit of its manifest, which makes another pod, asks again.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED
+from proto.kubernetes.sysctls import safe_sysctls, why_forbidden
+from proto.temporal.pod import NodeSettings
+from proto.temporal.requests import RunPodSandbox
+from proto.temporal.wishes import Eviction
+from workflows.decide.situation import Situation
+from workflows.decide.termination import doubt_what_failed
+
+SYSCTL_FORBIDDEN: Final = "SysctlForbidden"
+APPARMOR: Final = "AppArmor"
+BY_RUNTIME: Final = frozenset({GROUPS_POLICY_NOT_SUPPORTED})
+"""Reasons that the first sandbox of a pod may come back with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a node does not take a pod."""
+
+    reason: str
+    message: str
+
+
+def rejection(situation: Situation) -> Rejection | None:
+    """Say why the pod is not taken; None when it is, or has begun already."""
+    observed = situation.observed
+    if observed.sandbox or observed.containers or observed.next_sandbox_attempt or situation.busy:
+        return None
+    return next(why_rejected(situation.source["spec"], situation.settings), None)
+
+
+def why_rejected(spec: Mapping[str, Any], node: NodeSettings) -> Iterator[Rejection]:
+    """Name every reason against a pod, the kubelet's first one first."""
+    context = spec.get("securityContext") or {}
+    if sysctls := context.get("sysctls"):
+        allowed = (*safe_sysctls(node.kernel), *node.allowed_unsafe_sysctls)
+        network, ipc = bool(spec.get("hostNetwork")), bool(spec.get("hostIPC"))
+        for one in sysctls:
+            if why := why_forbidden(one["name"], allowed, host_network=network, host_ipc=ipc):
+                yield Rejection(SYSCTL_FORBIDDEN, f"forbidden sysctl: {why}")
+    if not node.apparmor and needs_apparmor(spec):
+        yield Rejection(APPARMOR, "Cannot enforce AppArmor: AppArmor is not enabled on the host")
+
+
+def needs_apparmor(spec: Mapping[str, Any]) -> bool:
+    """Say whether the pod or one of its containers asks for a profile that confines."""
+    everyone = (one for kind in ("initContainers", "containers", "ephemeralContainers") for one in spec.get(kind) or ())
+    for holder in (spec, *everyone):
+        profile = (holder.get("securityContext") or {}).get("appArmorProfile") or {}
+        if profile.get("type", "Unconfined") != "Unconfined":
+            return True
+    return False
+
+
+def rejected_by_runtime(situation: Situation, action: RunPodSandbox, reason: str) -> bool:
+    """Say whether a first sandbox was refused for what the node is, and not for what happened."""
+    return reason in BY_RUNTIME and action.attempt == 0 and situation.observed.eviction is None
+
+
+def reject(situation: Situation, why: Rejection) -> None:
+    """Write down that the pod is not taken: what another life of it may have left on the node goes, and nothing begins."""
+    doubt_what_failed(situation.observed)
+    situation.observed.eviction = Eviction(situation.now, why.reason, f"Pod was rejected: {why.message}")
