@@ -17,6 +17,7 @@ from activities.environment_sources import container_environment
 from activities.node_services import NodeServices
 from activities.sandbox import describe_sandbox
 from activities.security_context import SecurityInputs, container_security, verify_non_root
+from activities.volumes.image import check_image_paths
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources import container_resources
 from proto.temporal.requests import StartContainer
@@ -41,6 +42,7 @@ class _Awaited:
 
 async def prepare(services: NodeServices, request: StartContainer, attempt: int) -> Prepared:
     """Make a container's files and build both configurations. Raises OSError, ValueError, UnresolvedVariable, CriError."""
+    await check_image_paths(services.runtime, request.container, request.volumes)
     environment = await container_environment(services, request)
     hidden = hidden_in(environment, request.container)
     awaited = _Awaited(environment, await _security(services, request))

@@ -43,10 +43,14 @@ def volume_mounts(
                 f'cannot find volume "{mount["name"]}" to mount into container "{container.get("name", "")}"'
             )
         path = str(mount["mountPath"])
+        shown = (paths or {}).get(index, volume.path)
+        image = cri.ImageSpec(image=volume.image_ref, user_specified_image=volume.image) if volume.image else None
         built.append(
             cri.Mount(
                 container_path=path if path.startswith("/") else f"/{path}",
-                host_path=(paths or {}).get(index, volume.path),
+                host_path="" if image else shown,
+                image=image,
+                image_sub_path=shown if image else "",
                 readonly=bool(mount.get("readOnly")) or volume.read_only,
                 recursive_read_only=is_recursive(mount, supported=volume.recursive_read_only),
                 propagation=propagation(mount.get("mountPropagation") or ""),

@@ -78,12 +78,19 @@ def mount_sub_paths(
 ) -> dict[int, str]:
     """Bind every path that a container mounts instead of a whole volume; answers by the mount's index where each lies.
 
+    Of an image it answers the path itself, which is the runtime's to look for.
+
     Raises SubPathFailed. A mount of a volume that is not there is for `volume_mounts` to tell.
     """
-    found, known = {}, {one.name: one.path for one in volumes if not one.device}
+    found, known = {}, {one.name: one for one in volumes if not one.device}
     for index, mount in enumerate(container.get("volumeMounts") or ()):
-        if (path := path_of(mount, variables)) and (name := str(mount["name"])) in known:
-            wanted = SubPath(pod_dir, str(container["name"]), index, name, Path(known[name]), path)
+        path, volume = path_of(mount, variables), known.get(mount["name"])
+        if not path or volume is None:
+            continue
+        if volume.image:  # the runtime itself mounts it
+            found[index] = path
+        else:
+            wanted = SubPath(pod_dir, str(container["name"]), index, volume.name, Path(volume.path), path)
             found[index] = str(mount_sub_path(wanted))
     return found
 

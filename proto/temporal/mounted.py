@@ -14,6 +14,10 @@ class MountedVolume:
     """Whatever a container's mount says."""
     device: bool = False
     """It is a block device, not a directory."""
+    image: str = ""
+    """Of a volume that shows an image: which, as the pod names it."""
+    image_ref: str = ""
+    """The same as it is on the node."""
     selinux_relabel: bool = False
     recursive_read_only: bool = False
     """The runtime can make a mount of it read-only with all that is mounted below."""

@@ -220,6 +220,7 @@ class RuntimeModel:
         if action.container.get("volumeMounts"):
             assert self.mounted, "a container starts when its volumes are mounted"
             assert action.volumes, "a container is told of its volumes"
+            assert all(bool(one.image) == bool(one.image_ref) for one in action.volumes), "images are there before"
         if action.target_id and not self.runs(action.target_id):
             raise Refused("the target container is not running")
         for earlier in before:

@@ -94,8 +94,10 @@ class PodMachine(OperatedPod, RuleBasedStateMachine):
         for one in (*lasting, *source["spec"]["containers"]) if restarts and policy != "Never" else ():
             one["resizePolicy"] = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
         if volumes:
-            source["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}]
-            source["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+            shown = {"reference": "tool:1", "pullPolicy": pull}
+            source["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}, {"name": "tool", "image": shown}]
+            mounts = [{"name": one["name"], "mountPath": f"/{one['name']}"} for one in source["spec"]["volumes"]]
+            source["spec"]["containers"][0]["volumeMounts"] = mounts
         source["spec"]["readinessGates"] = [{"conditionType": GATE}] * gated
         self.is_listed(source, tuple(name.removeprefix("+") for name in first), behaviour)
         if present:

@@ -54,6 +54,7 @@ TABLES = [
     pytest.param(supported_security.APPARMOR_PROFILE, models.V1AppArmorProfile, id="AppArmorProfile"),
     pytest.param(supported_security.SELINUX_OPTIONS, models.V1SELinuxOptions, id="SELinuxOptions"),
     pytest.param(supported_security.SYSCTL, models.V1Sysctl, id="Sysctl"),
+    pytest.param(supported_volumes.IMAGE, models.V1ImageVolumeSource, id="ImageVolumeSource"),
 ]
 AMOUNTS = {"sizeLimit", "divisor"}  # the models call them strings
 QUANTITIES = {"limits", "requests", "overhead"}  # the models call them mappings of strings

@@ -71,6 +71,23 @@ def claim(**fields: Any) -> dict[str, Any]:
             id="in-capitals",
         ),
         pytest.param([DATA, DATA], ['spec.volumes[1].name: Duplicate value: "data"'], id="the-same-name-twice"),
+        pytest.param([{"name": "data", "image": {"reference": "busybox"}}], [], id="image"),
+        pytest.param(
+            [{"name": "data", "image": {"reference": "busybox", "pullPolicy": "Never"}}], [], id="image-never-pulled"
+        ),
+        pytest.param(
+            [{"name": "data", "image": {}}], ["spec.volumes[0].image.reference: Required value"], id="image-of-nothing"
+        ),
+        pytest.param(
+            [{"name": "data", "image": {"reference": "busybox", "pullPolicy": "Sometimes"}}],
+            [
+                (
+                    'spec.volumes[0].image.pullPolicy: Unsupported value: "Sometimes":'
+                    ' supported values: "Always", "IfNotPresent", "Never"'
+                )
+            ],
+            id="image-of-an-unknown-policy",
+        ),
         pytest.param(
             [{"name": "data", "gitRepo": {"repository": "x"}}],
             [

@@ -38,6 +38,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "failing-init": recorded_pods.failing_init,
     "crash-loop": recorded_pods.crash_loop,
     "image-not-found": recorded_pods.image_not_found,
+    "image-volume": recorded_pods.image_volume,
     "deletion-during-start": recorded_wishes.deletion_during_start,
     "manifest-edit": recorded_wishes.manifest_edit,
     "sandbox-killed": recorded_pods.sandbox_killed,

@@ -59,6 +59,21 @@ def image_not_found(node: TempoletNode) -> None:
     node.until_pod("pod", lambda one: one.reason == "ImagePullBackOff", "the second failure")
 
 
+def image_volume(node: TempoletNode) -> None:
+    """The container shows an image that is there, one that is not is asked for twice."""
+    shown = {"here": BUSYBOX, "nowhere": "127.0.0.1:1/nothing:1"}
+    volumes = [
+        {"name": name, "image": {"reference": image, "pullPolicy": "IfNotPresent"}} for name, image in shown.items()
+    ]
+    manifest = pod_manifest("pod", volumes=volumes)
+    beside = {"name": "beside", "image": BUSYBOX, "command": ["sleep", "3600"]}
+    for name, container in zip(shown, (manifest["spec"]["containers"][0], beside), strict=True):
+        container["volumeMounts"] = [{"name": name, "mountPath": "/shown"}]
+    manifest["spec"]["containers"].append(beside)
+    node.apply(manifest)
+    node.until_pod("pod", lambda one: one.reason == "ImagePullBackOff", "the second failure")
+
+
 def sandbox_killed(node: TempoletNode) -> None:
     """A new attempt."""
     node.apply(pod_manifest("pod"))

@@ -209,6 +209,7 @@ class ModelRuntime:
         name = request.container["name"]
         assert self.sandboxes[request.sandbox_id].ready, "containers start in a ready sandbox"
         assert request.pod.uid in self.mounted or not request.container.get("volumeMounts"), "mounts come first"
+        assert all(bool(one.image) == bool(one.image_ref) for one in request.volumes), "and the images that are mounted"
         assert name not in self.live(), "one live instance a container"
         now = datetime.now(UTC)
         made = RuntimeContainer(

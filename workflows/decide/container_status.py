@@ -145,11 +145,12 @@ def waiting(situation: Situation, container: V1Container, facts: ContainerFacts)
     at = starts_at(facts)
     if at and at > situation.now:
         return V1ContainerStateWaiting(reason=CRASH_LOOP_BACK_OFF, message=back_off_words(situation, container, facts))
-    image = situation.image(container)
-    if image.reason:
-        again = image.reason not in NOT_PULLED and image.backoff != situation.settings.image_backoff_initial
-        return image_waiting(container, image.reason, image.message, again=again)
-    if image.pulled and situation.sandbox_id and (lack := lacks_target(situation, container.name)):
+    lacking = situation.images_lacking(container)
+    for asked in lacking:
+        if (image := situation.image_of(asked)).reason:
+            again = image.reason not in NOT_PULLED and image.backoff != situation.settings.image_backoff_initial
+            return image_waiting(asked[0], image.reason, image.message, again=again)
+    if not lacking and situation.sandbox_id and (lack := lacks_target(situation, container.name)):
         return V1ContainerStateWaiting(reason=lack.reason, message=lack.message)
     if facts.failure_reason:
         return V1ContainerStateWaiting(reason=facts.failure_reason, message=facts.failure_message or None)
@@ -158,12 +159,12 @@ def waiting(situation: Situation, container: V1Container, facts: ContainerFacts)
     return V1ContainerStateWaiting(reason=POD_INITIALIZING if situation.init_containers else CONTAINER_CREATING)
 
 
-def image_waiting(container: V1Container, reason: str, message: str, *, again: bool) -> V1ContainerStateWaiting:
+def image_waiting(image: str, reason: str, message: str, *, again: bool) -> V1ContainerStateWaiting:
     """Say why an image is not there: the first failure by its own name, further ones as a back-off."""
     if not again:
         return V1ContainerStateWaiting(reason=reason, message=message)
     return V1ContainerStateWaiting(
-        reason="ImagePullBackOff", message=f'Back-off pulling image "{container.image}": {reason}: {message}'
+        reason="ImagePullBackOff", message=f'Back-off pulling image "{image}": {reason}: {message}'
     )
 
 

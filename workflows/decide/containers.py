@@ -185,13 +185,13 @@ def start_ephemeral(situation: Situation) -> list[Action | Wake]:
 
 
 def start_when_due(situation: Situation, container: V1Container, *, starting: bool) -> Iterator[Action | Wake]:
-    """Start one container, or say when; nothing while its image, volumes or target are awaited or another one is starting."""
+    """Start one container, or say when; nothing while its images, volumes or target are awaited or another one is starting."""
     facts = situation.facts(container.name)
     at = starts_at(facts)
     if at and at > situation.now:
         summary = f"CrashLoopBackOff: restart {next_attempt(facts)} of {container.name} at {at:%H:%M:%S}"
         yield Wake(at, summary, container_key(container.name))
-    elif starting or not situation.image(container).pulled or not are_mounted(situation):
+    elif starting or situation.images_lacking(container) or not are_mounted(situation):
         return
     elif not lacks_target(situation, container.name):
         yield from own_hooks.before_start(situation, start(situation, container))

@@ -49,8 +49,14 @@ def default_pod(pod: PodJson) -> PodJson:
 
 
 def default_volume(volume: dict[str, Any]) -> dict[str, Any]:
-    """Take a volume of no type for an emptyDir (SetDefaults_Volume)."""
-    return volume if volume.keys() - {"name"} else {**volume, "emptyDir": {}}
+    """Take a volume of no type for an emptyDir, and give an image its pull policy (SetDefaults_Volume)."""
+    if not volume.keys() - {"name"}:
+        return {**volume, "emptyDir": {}}
+    if "image" in volume:
+        image = dict(volume["image"])
+        _where_unset(image, "pullPolicy", pull_policy_of(image.get("reference", "")))
+        return {**volume, "image": image}
+    return volume
 
 
 def _pod_security(context: dict[str, Any]) -> dict[str, Any]:

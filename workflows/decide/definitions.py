@@ -38,7 +38,8 @@ def redefine(situation: Situation, pod: PodJson) -> None:
         compare(situation, name, facts, container_hash(name, image))
     if any(before["image"] != after["image"] for before, after in both):
         everyone = [*containers_of(pod), *(pod["spec"].get("ephemeralContainers") or ())]
-        redefine_images(observed, [(one["image"], one.get("imagePullPolicy") or "IfNotPresent") for one in everyone])
+        asked = [(one["image"], one.get("imagePullPolicy") or "IfNotPresent") for one in everyone]
+        redefine_images(observed, [*asked, *situation.volume_images.values()])
 
 
 def loops_anew(before: dict[str, Any], after: dict[str, Any]) -> bool:

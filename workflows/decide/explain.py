@@ -24,7 +24,7 @@ from workflows.decide.images import image_action_key, is_unread, pulls_at
 from workflows.decide.init_containers import init_failed
 from workflows.decide.mounts import unmounted
 from workflows.decide.pod_actions import answers
-from workflows.decide.situation import Situation, image_asked
+from workflows.decide.situation import AskedImage, Situation
 from workflows.decide.skips import waiting_backoffs
 from workflows.decide.status import headline, pod_status
 from workflows.decide.targets import lacks_target
@@ -119,11 +119,12 @@ def because(situation: Situation, about: str) -> str:
     if failure := situation.observed.failures.get(about):
         return f"it failed {times(failure.tries)}, the last time with {failure.reason}: {failure.message}"
     for container in situation.everyone:
-        facts, image = situation.facts(container.name), situation.image(container)
+        facts = situation.facts(container.name)
         if about == container_key(container.name) and facts.exit:
             return f"it ended with {said_end(facts.exit)}, and has ended {times(facts.attempt + 1)}"
-        if about == image_action_key(situation, container) and image.reason:
-            return f"it failed with {image.reason}: {image.message}"
+        for asked in situation.images_asked(container):
+            if about == image_action_key(situation, asked) and (image := situation.image_of(asked)).reason:
+                return f"it failed with {image.reason}: {image.message}"
     return ""
 
 
@@ -185,8 +186,8 @@ def holds_back(situation: Situation, container: V1Container, say: Say) -> str:
     at = starts_at(situation.facts(container.name))
     if (at and at > situation.now) or container_key(container.name) in situation.observed.failures:
         return ""
-    if not situation.image(container).pulled:
-        return f"its image {container.image}, which {said_image(situation, container)}"
+    if lacking := situation.images_lacking(container):
+        return f"its image {lacking[0][0]}, which {said_image(situation, lacking[0])}"
     if lack := lacks_target(situation, container.name):
         return f"the container that it is to look into: {lack.message}"
     return others_first(situation, container, say)
@@ -220,12 +221,12 @@ def being_made(situation: Situation) -> bool:
     return isinstance(situation.busy.get("sandbox"), RunPodSandbox)
 
 
-def said_image(situation: Situation, container: V1Container) -> str:
+def said_image(situation: Situation, asked: AskedImage) -> str:
     """Say what keeps an image from being there."""
-    image = situation.image(container)
-    if image_action_key(situation, container) in situation.busy:
+    image = situation.image_of(asked)
+    if image_action_key(situation, asked) in situation.busy:
         return "is being pulled"
-    if is_unread(situation, *image_asked(container)):
+    if is_unread(situation, *asked):
         return "is looked for"
     if (at := pulls_at(image)) and at > situation.now:
         return f"could not be had: {image.reason}"

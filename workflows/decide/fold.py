@@ -45,7 +45,7 @@ from workflows.decide.instances import container_stopped, forget_image, hook_end
 from workflows.decide.reread import runtime_read
 from workflows.decide.resize import cgroup_updated, container_updated
 from workflows.decide.restart_all import removed
-from workflows.decide.situation import Situation, image_asked
+from workflows.decide.situation import Situation
 from workflows.decide.volumes import volumes_mounted, volumes_unmounted
 
 Answer = (
@@ -155,10 +155,10 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
 def images_read(situation: Situation, action: ReadImages, image_refs: Mapping[str, str]) -> None:
     """Write down which of the asked images need no pull; of the others, that they were looked for."""
     for container in situation.everyone:
-        image, policy = image_asked(container)
-        if image in action.images and policy != "Always" and not situation.image(container).pulled:
-            ref = image_refs.get(image, "")
-            situation.observed.images[image_key(image, policy)] = ImageFacts(image_ref=ref, pulled=bool(ref))
+        for image, policy in situation.images_asked(container):
+            if image in action.images and policy != "Always" and not situation.image_of((image, policy)).pulled:
+                ref = image_refs.get(image, "")
+                situation.observed.images[image_key(image, policy)] = ImageFacts(image_ref=ref, pulled=bool(ref))
 
 
 def image_delay(situation: Situation, name: str, reason: str) -> timedelta:

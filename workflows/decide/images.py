@@ -8,13 +8,11 @@ that is not. A container in backoff asks when it is due, not before; with policy
 from collections.abc import Iterator
 from datetime import datetime
 
-from kubernetes.client.models.v1_container import V1Container
-
 from proto.temporal.pod import ImageFacts
 from proto.temporal.requests import PullImage, ReadImages
 from workflows.decide.actions import Action, Wake, image_key, key
 from workflows.decide.containers import is_due, is_through, stops_outdated
-from workflows.decide.situation import Situation, image_asked, unless_failed
+from workflows.decide.situation import AskedImage, Situation, unless_failed
 from workflows.versions import STARTS_LEAN
 
 
@@ -23,16 +21,18 @@ def pull_images(situation: Situation) -> Iterator[Action | Wake]:
     if is_through(situation):
         return
     lacking = {
-        image_asked(one): one
+        asked: None
         for one in situation.everyone
-        if (is_due(situation, one) or stops_outdated(situation, one)) and not situation.image(one).pulled
+        if is_due(situation, one) or stops_outdated(situation, one)
+        for asked in situation.images_asked(one)
+        if not situation.image_of(asked).pulled
     }
     unread = [asked for asked in lacking if is_unread(situation, *asked)]
     if unread:
         yield from unless_failed(situation, ReadImages(situation.key, tuple(dict.fromkeys(name for name, _ in unread))))
-    for asked, container in lacking.items():
+    for asked in lacking:
         if asked not in unread:
-            yield from pull_image(situation, container)
+            yield from pull_image(situation, asked)
 
 
 def is_unread(situation: Situation, image: str, policy: str) -> bool:
@@ -41,20 +41,20 @@ def is_unread(situation: Situation, image: str, policy: str) -> bool:
     return situation.behaviour >= STARTS_LEAN and policy != "Always" and not known
 
 
-def pull_image(situation: Situation, container: V1Container) -> Iterator[Action | Wake]:
+def pull_image(situation: Situation, asked: AskedImage) -> Iterator[Action | Wake]:
     """Pull an image, or say when it is tried again; nothing while it is under way."""
-    action, image = pull(situation, container), situation.image(container)
+    action, image = pull(situation, asked), situation.image_of(asked)
     if key(action) in situation.busy:
         return
     if (at := pulls_at(image)) and at > situation.now:
-        yield Wake(at, f"{image.reason}: pull {container.image} again at {at:%H:%M:%S}", key(action))
+        yield Wake(at, f"{image.reason}: pull {asked[0]} again at {at:%H:%M:%S}", key(action))
     else:
         yield action
 
 
-def pull(situation: Situation, container: V1Container) -> PullImage:
-    """Write the request that pulls a container's image."""
-    return PullImage(situation.key, *image_asked(container))
+def pull(situation: Situation, asked: AskedImage) -> PullImage:
+    """Write the request that pulls an image."""
+    return PullImage(situation.key, *asked)
 
 
 def pulls_at(image: ImageFacts) -> datetime | None:
@@ -65,6 +65,6 @@ def pulls_at(image: ImageFacts) -> datetime | None:
     return at if image.skipped_at is None else min(at, image.skipped_at)
 
 
-def image_action_key(situation: Situation, container: V1Container) -> str:
-    """Say the key of the pull of a container's image."""
-    return key(pull(situation, container))
+def image_action_key(situation: Situation, asked: AskedImage) -> str:
+    """Say the key of an image's pull."""
+    return key(pull(situation, asked))

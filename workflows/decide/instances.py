@@ -12,7 +12,7 @@ from workflows.decide.actions import container_key, image_key
 from workflows.decide.backoff import will_earn
 from workflows.decide.definitions import definition_seen
 from workflows.decide.init_containers import ends_by_itself
-from workflows.decide.situation import Situation, image_asked
+from workflows.decide.situation import Situation
 
 UNKNOWN_EXIT: Final = 137
 UNKNOWN_REASON: Final = "ContainerStatusUnknown"
@@ -103,9 +103,9 @@ def ended(situation: Situation, name: str, facts: ContainerFacts, end: Exit) -> 
             continue
         if ends_by_itself(situation, name) and end.exit_code == 0:
             facts.done_in_sandbox = facts.sandbox_id
-        image, policy = image_asked(one)
-        if policy == "Always" and not facts.outdated:  # the image that it is stopped for has been pulled meanwhile
-            forget_image(situation.observed, image, policy)
+        for image, policy in situation.images_asked(one):
+            if policy == "Always" and not facts.outdated:  # the image that it is stopped for has been pulled meanwhile
+                forget_image(situation.observed, image, policy)
 
 
 def container_stopped(situation: Situation, name: str, reason: str, seen: RuntimeContainer | None) -> None:

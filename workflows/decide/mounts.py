@@ -1,6 +1,7 @@
 """What is known of a pod's volumes, and which of them a container gets: asked by its start, its status and `explain`."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
@@ -35,7 +36,13 @@ def mounted_for(situation: Situation, container: V1Container) -> tuple[MountedVo
     if known is None:
         return ()
     wanted = {one.name for one in (*(container.volume_mounts or ()), *(container.volume_devices or ()))}
-    return tuple(one for one in known.volumes if one.name in wanted)
+    return tuple(with_image(situation, one) for one in known.volumes if one.name in wanted)
+
+
+def with_image(situation: Situation, volume: MountedVolume) -> MountedVolume:
+    """Say of a volume that shows an image which one is on the node for it."""
+    asked = situation.volume_images.get(volume.name)
+    return volume if asked is None else replace(volume, image=asked[0], image_ref=situation.image_of(asked).image_ref)
 
 
 def asks_recursive_read_only(situation: Situation) -> bool:

@@ -22,7 +22,11 @@ LONGEST_RETRY: Final = timedelta(minutes=1)
 """Each try costs seven events of history, so a step that keeps failing is tried less and less often (design §4.6)."""
 
 
-def image_asked(container: V1Container) -> tuple[str, str]:
+AskedImage = tuple[str, str]
+"""An image, and by which policy it is pulled."""
+
+
+def image_asked(container: V1Container) -> AskedImage:
     """Say which image a container asks for, and by which policy."""
     return container.image or "", container.image_pull_policy or "IfNotPresent"
 
@@ -62,6 +66,8 @@ class Situation:
     ephemeral_names: frozenset[str] = field(init=False)
     companions: frozenset[str] = field(init=False)
     """Sidecars and ephemeral containers: they run beside the others, and a pod does not go on for them."""
+    volume_images: Mapping[str, AskedImage] = field(init=False)
+    """What its volumes of the type image show, by the volume's name."""
     restart_all: tuple[V1Container, ...] = field(init=False)
     """Those that have a rule by which one end starts all containers again."""
 
@@ -74,6 +80,12 @@ class Situation:
         object.__setattr__(self, "ephemeral_containers", ephemeral)
         object.__setattr__(self, "ephemeral_names", frozenset(one.name for one in ephemeral))
         object.__setattr__(self, "companions", sidecars | self.ephemeral_names)
+        shown = {
+            one.name: (one.image.reference or "", one.image.pull_policy or "IfNotPresent")
+            for one in self.spec.volumes or ()
+            if one.image
+        }
+        object.__setattr__(self, "volume_images", shown)
         asking = tuple(one for one in self.everyone if has_restart_all(one))
         object.__setattr__(self, "restart_all", asking)
 
@@ -114,7 +126,26 @@ class Situation:
 
     def image(self, container: V1Container) -> ImageFacts:
         """What is known of a container's image."""
-        return self.observed.images.get(image_key(*image_asked(container))) or ImageFacts()
+        return self.image_of(image_asked(container))
+
+    def image_of(self, asked: AskedImage) -> ImageFacts:
+        """What is known of an image that is asked for."""
+        return self.observed.images.get(image_key(*asked)) or ImageFacts()
+
+    def images_asked(self, container: V1Container) -> tuple[AskedImage, ...]:
+        """Say which images a container needs: its own, and those of the volumes that it mounts."""
+        own = image_asked(container)
+        if not self.volume_images:
+            return (own,)
+        mounted = (
+            self.volume_images[one.name] for one in container.volume_mounts or () if one.name in self.volume_images
+        )
+        return tuple(dict.fromkeys((own, *mounted)))
+
+    def images_lacking(self, container: V1Container) -> tuple[AskedImage, ...]:
+        """Say which of them are not there; those of volumes come first, for the kubelet looks at them first."""
+        asked = self.images_asked(container)
+        return tuple(one for one in (*asked[1:], asked[0]) if not self.image_of(one).pulled)
 
     def is_busy(self, *prefixes: str) -> bool:
         """Say whether an action whose key starts like this is under way."""

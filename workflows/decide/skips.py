@@ -16,7 +16,7 @@ from workflows.decide.containers import Standing, next_attempt, standing
 from workflows.decide.images import image_action_key, pulls_at
 from workflows.decide.init_containers import init_failed
 from workflows.decide.refusal import Refusal
-from workflows.decide.situation import Situation, image_asked
+from workflows.decide.situation import Situation
 
 
 def waiting_backoffs(situation: Situation, name: str = "") -> list[SkippedBackoff]:
@@ -32,8 +32,8 @@ def waiting_backoffs(situation: Situation, name: str = "") -> list[SkippedBackof
 
 
 def backoffs_of(situation: Situation, container: V1Container) -> Iterator[SkippedBackoff]:
-    """Say what one container waits for: its own back-off, its image's, or one after the other."""
-    facts, image = situation.facts(container.name), situation.image(container)
+    """Say what one container waits for: its own back-off, its images', or one after the other."""
+    facts = situation.facts(container.name)
     if (at := starts_at(facts)) and at > situation.now:
         yield SkippedBackoff(
             container.name,
@@ -42,9 +42,11 @@ def backoffs_of(situation: Situation, container: V1Container) -> Iterator[Skippe
             attempt=next_attempt(facts),
             about=container_key(container.name),
         )
-    if not image.pulled and (at := pulls_at(image)) and at > situation.now:
-        about = image_action_key(situation, container)
-        yield SkippedBackoff(container.name, image.reason, at - situation.now, image=container.image or "", about=about)
+    for asked in situation.images_lacking(container):
+        image = situation.image_of(asked)
+        if (at := pulls_at(image)) and at > situation.now:
+            about = image_action_key(situation, asked)
+            yield SkippedBackoff(container.name, image.reason, at - situation.now, image=asked[0], about=about)
 
 
 def why_not(situation: Situation, asked: SkipBackoff) -> Refusal | None:
@@ -73,6 +75,8 @@ def skip(situation: Situation, asked: SkipBackoff) -> None:
     by_name = {one.name: one for one in situation.everyone}
     for one in waiting_backoffs(situation, asked.container):
         if one.image:
-            observed.images[image_key(*image_asked(by_name[one.container]))].skipped_at = situation.now
+            for image in situation.images_asked(by_name[one.container]):
+                if image_action_key(situation, image) == one.about:
+                    observed.images[image_key(*image)].skipped_at = situation.now
         else:
             observed.containers[one.container].skipped_at = situation.now

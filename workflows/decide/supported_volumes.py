@@ -14,6 +14,7 @@ EMPTY_DIR: Final[Fields] = {
 }
 HOST_PATH: Final[Fields] = {"path": runs(Kind.STRING), "type": runs(Kind.STRING)}
 CLAIM: Final[Fields] = {"claimName": runs(Kind.STRING), "readOnly": runs(Kind.BOOLEAN)}
+IMAGE: Final[Fields] = {"reference": runs(Kind.STRING), "pullPolicy": runs(Kind.STRING)}
 
 VOLUME: Final[Fields] = {
     "name": runs(Kind.STRING),
@@ -29,7 +30,7 @@ VOLUME: Final[Fields] = {
         Kind.OBJECT,
         "a node without a cluster has nobody who provisions its claim; use a persistentVolumeClaim that you bind yourself",
     ),
-    "image": not_yet(Kind.OBJECT),
+    "image": runs(Kind.OBJECT, IMAGE),
     "nfs": not_yet(Kind.OBJECT),
     "iscsi": not_yet(Kind.OBJECT),
     "fc": not_yet(Kind.OBJECT),

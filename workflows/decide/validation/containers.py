@@ -14,10 +14,10 @@ from workflows.decide.validation.lifecycle import refuse_lifecycle, validate_lif
 from workflows.decide.validation.probes import refuse_probes, validate_probes
 from workflows.decide.validation.requirements import validate_resources
 from workflows.decide.validation.restart_policy import validate_restart_policy
+from workflows.decide.validation.storage_sources import PULL_POLICIES
 
 Container = Mapping[str, Any]
 
-_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 
@@ -65,7 +65,7 @@ def validate_container(container: Container, path: str) -> Iterator[str]:
         yield required(f"{path}.image")
     elif image != image.strip():
         yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
-    for field, known in (("terminationMessagePolicy", _MESSAGE_POLICIES), ("imagePullPolicy", _PULL_POLICIES)):
+    for field, known in (("terminationMessagePolicy", _MESSAGE_POLICIES), ("imagePullPolicy", PULL_POLICIES)):
         if (value := container[field]) not in known:
             yield not_supported(f"{path}.{field}", value, known)
     yield from _ports(container.get("ports", ()), f"{path}.ports")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from proto.kubernetes.quantity import parse_quantity
-from workflows.decide.validation import names
+from workflows.decide.validation import names, storage_sources
 from workflows.decide.validation.descending_paths import sub_path
 from workflows.decide.validation.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required
 
@@ -82,6 +82,7 @@ SOURCES: Final[Mapping[str, Callable[[Source, str], Iterator[str]]]] = {
     "emptyDir": _empty_dir,
     "hostPath": _host_path,
     "persistentVolumeClaim": _claim,
+    "image": storage_sources.image,
 }
 """One line a type, in the order in which the API looks at them."""
 
