@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.recorded_node import EVERY_SECOND, FULL, NEVER_FULL, news, until_told
+from tests.node.recorded_node import EVERY_SECOND, FULL, NEVER_FULL, configure, news, until_told
 from tests.node.registry import Registry
 from tests.node.tempolet_node import BUSYBOX, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
@@ -78,6 +78,24 @@ def test_a_full_disk_loses_what_nobody_uses_and_nothing_else(
         node.remove_all()
         node.until(lambda: not BUSYBOXES & images(own), "removed when its pods were gone")
         assert PAUSE_IMAGE in images(own)
+
+
+def test_an_image_that_a_container_has_as_a_volume_is_in_use(
+    tmp_path: Path, own: Containerd, temporal: TemporalServer, registry: Registry
+) -> None:
+    """No container is made of it, and it stays until its pod is gone."""
+    mounted = f"{registry.host}/mounted:1"
+    manifest = pod_manifest("reader")
+    manifest["spec"]["volumes"] = [{"name": "files", "image": {"reference": mounted, "pullPolicy": "IfNotPresent"}}]
+    manifest["spec"]["containers"][0]["volumeMounts"] = [{"name": "files", "mountPath": "/files"}]
+    with tempolet_node(tmp_path, own, temporal, keys=NEVER_FULL) as node:
+        node.apply(manifest)
+        node.until_running("reader")
+        configure(node, FULL, EVERY_SECOND)
+        until_told(node, "3 in use or pinned")
+        assert images(own) >= {BUSYBOX, PAUSE_IMAGE, mounted}
+        node.remove_all()
+        node.until(lambda: mounted not in images(own), "removed when its pod was gone")
 
 
 def test_an_image_unused_for_too_long_goes_though_there_is_room(
