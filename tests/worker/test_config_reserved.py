@@ -8,19 +8,19 @@ from activities.node_capacity import cpu_capacity, memory_capacity
 from proto.temporal.resources import Allocatable
 from tests.worker.test_config import load
 from worker.settings.kubelet_configuration import ConfigurationRefused
-from worker.settings.reserved import NOTHING_RESERVED, Reserved, allocatable
+from worker.settings.reserved import NOTHING_RESERVED, Reserved, allocatable, allocatable_resources
 
 GI = 1024**3
 
 
 def test_both_reservations_add_up(tmp_path: Path) -> None:
-    """Cpu and memory of each; what else is kept back is no matter of a resize."""
+    """Cpu, memory and ephemeral storage of each; what a process id costs is nobody's matter here."""
     config = load(
         tmp_path,
         "kubeReserved: {cpu: 100m, memory: 1Gi, pid: '100'}\nsystemReserved: {cpu: '0.5', ephemeral-storage: 1Gi}",
     )
-    assert config.reserved == Reserved(600, GI)
-    said = "no pod is resized to more cpu or memory than it leaves"
+    assert config.reserved == Reserved(600, GI, GI)
+    said = "no pod is resized to more cpu or memory than it leaves, or told that it may use more"
     assert [one.split(":")[0] for one in config.warnings if said in one] == ["kubeReserved", "systemReserved"]
 
 
@@ -51,3 +51,12 @@ def test_what_is_no_amount_is_refused(tmp_path: Path, text: str, message: str) -
     """With the key that says it."""
     with pytest.raises(ConfigurationRefused, match=message):
         load(tmp_path, text)
+
+
+def test_what_a_container_without_a_limit_may_use_is_what_is_left(tmp_path: Path) -> None:
+    """By the names of resources; a folder that is not there yet lies where its parent does."""
+    whole = allocatable_resources(NOTHING_RESERVED, tmp_path)
+    left = allocatable_resources(Reserved(100, GI, GI), tmp_path / "kubelet" / "pods")
+    assert set(left) == {"cpu", "memory", "ephemeral-storage"}
+    assert whole["cpu"].milli - left["cpu"].milli == 100
+    assert all(whole[name].value - left[name].value == GI for name in ("memory", "ephemeral-storage"))

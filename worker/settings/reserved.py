@@ -72,7 +72,7 @@ def reserved_warnings(kubelet: KubeletConfiguration) -> Iterator[str]:
     """Tell how far a reservation is obeyed."""
     for key in KEYS:
         if kubelet[key]:
-            yield f"{key}: no pod is resized to more cpu or memory than it leaves; tempolet does not enforce it otherwise yet"
+            yield f"{key}: no pod is resized to more cpu or memory than it leaves, or told that it may use more; tempolet does not enforce it otherwise yet"
 
 
 def _amount(kubelet: KubeletConfiguration, key: str, name: str) -> Quantity:
