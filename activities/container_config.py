@@ -62,6 +62,7 @@ class ContainerInputs:
     environment: Mapping[str, str] = field(repr=False)
     """Resolved values: they go to the runtime and nowhere else."""
     mounts: Sequence[cri.Mount] = ()
+    devices: Sequence[cri.Device] = ()
     cgroup_v2: bool = False
 
 
@@ -111,6 +112,7 @@ def container_config(inputs: ContainerInputs) -> cri.ContainerConfig:
             cri.KeyValue(key=key, value=value.encode(errors="surrogateescape")) for key, value in environment.items()
         ],
         mounts=inputs.mounts,
+        devices=inputs.devices,
         labels=container_labels(inputs.key, name),
         annotations=_container_annotations(inputs.pod, container, inputs.attempt),
         log_path=f"{name}/{inputs.attempt}.log",

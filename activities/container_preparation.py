@@ -17,6 +17,7 @@ from activities.environment_sources import container_environment
 from activities.node_services import NodeServices
 from activities.sandbox import describe_sandbox
 from activities.security_context import SecurityInputs, container_security, verify_non_root
+from activities.volume_mounts import volume_devices
 from activities.volumes.image import check_image_paths
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources import container_resources
@@ -85,6 +86,7 @@ def _configure(
             resources=container_resources(pod, container, settings.resources),
             environment=environment.values,
             mounts=container_mounts(services, request, attempt, environment.values),
+            devices=volume_devices(container, request.volumes),
             security=container_security(awaited.security),
             cgroup_v2=services.cgroups.v2,
         )

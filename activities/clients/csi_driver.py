@@ -12,6 +12,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from activities.csi.hiding import without_secrets
 from activities.errors import shorten
 from proto.csi.v1 import csi_pb2 as csi
 from proto.csi.v1 import csi_pb2_grpc
@@ -38,7 +39,10 @@ _CODES: Final = {code: code.name.title().replace("_", "") for code in grpc.Statu
 
 
 class CsiError(Exception):
-    """A driver's call that did not succeed, in the words that Go's gRPC has for it, which operators search for."""
+    """A driver's call that did not succeed, in the words that Go's gRPC has for it, which operators search for.
+
+    What the call told in secret is hidden in them.
+    """
 
     def __init__(self, call: str, code: grpc.StatusCode, details: str) -> None:
         self.call = call
@@ -95,7 +99,9 @@ class CsiNode:
         try:
             return await method(request, timeout=CALL_SECONDS)
         except grpc.aio.AioRpcError as error:
-            raise CsiError(call, error.code(), error.details() or "") from None  # its text may quote the request
+            said = without_secrets(error.details() or "", getattr(request, "secrets", {}))
+            failure = CsiError(call, error.code(), said)
+        raise failure  # out here it has no context, which may quote the request
 
 
 @asynccontextmanager

@@ -43,6 +43,8 @@ class CsiDrivers:
         self._changed = asyncio.Condition()
         self.staged: set[tuple[str, str]] = set()
         """By driver and volume handle. One that is missing may be staged all the same: staging it again is safe."""
+        self.published: set[str] = set()
+        """The places of pods to which this process has published, by path; likewise."""
 
     def find(self, name: str) -> Driver | None:
         """Answer the driver of this name, or None."""
@@ -61,6 +63,9 @@ class CsiDrivers:
         """Take a driver in; one of the same name gives way."""
         async with self._changed:
             self._drivers[driver.name] = driver
+            self.staged = {
+                one for one in self.staged if one[0] != driver.name
+            }  # one that was restarted may have lost it
             self._changed.notify_all()
 
     def remove(self, driver: Driver) -> None:

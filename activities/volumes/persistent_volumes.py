@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 from activities.pod_paths import plain_name
-from activities.volumes import host_path
+from activities.volumes import csi, host_path
 from activities.volumes.claims import ClaimUnusable, bound_volume, check_use, volume_name
 from activities.volumes.node_affinity import NO_MATCH, reachable
 from activities.volumes.persistent_type import PersistentType, PersistentVolume
@@ -44,6 +44,7 @@ class PersistentHostPath:
 
 PERSISTENT_TYPES: Final[Mapping[str, PersistentType]] = {
     "hostPath": PersistentHostPath(),
+    "csi": csi.PERSISTENT,
 }
 """What a PersistentVolume can be made of, by the field of its spec."""
 

@@ -7,12 +7,13 @@ and judged in `workflows/decide/validation/volumes.py`.
 from collections.abc import Mapping
 from typing import Final
 
-from activities.volumes import empty_dir, host_path, image, persistent_volumes
+from activities.volumes import csi, empty_dir, host_path, image, persistent_volumes
 from activities.volumes.volume_type import VolumeType
 
 VOLUME_TYPES: Final[Mapping[str, VolumeType]] = {
     "emptyDir": empty_dir.TYPE,
     "hostPath": host_path.TYPE,
+    "csi": csi.TYPE,
     "persistentVolumeClaim": persistent_volumes.TYPE,
     "image": image.TYPE,
 }

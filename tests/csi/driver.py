@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
 
     def __init__(self, folder: DriverFolder, setup: Setup) -> None:
         self._folder, self._setup = folder, setup
+        self.called: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        """Set when a call of that kind has come."""
 
     async def NodeGetInfo(self, request: Any, context: Any) -> csi.NodeGetInfoResponse:  # noqa: N802 - gRPC's name
         """Say how it calls this node."""
@@ -119,6 +122,7 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
     async def _obey(self, call: str, request: Any, context: Any) -> bool:
         asked = MessageToDict(request)
         self._folder.write_call(call, asked)
+        self.called[call].set()
         order = self._folder.order_for(call)
         while order.until and not Path(order.until).exists():  # noqa: ASYNC110, ASYNC240 - the order comes from another process
             await asyncio.sleep(0.02)

@@ -34,7 +34,7 @@ class Setup:
     kind: str = "CSIPlugin"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class DriverFolder:
     """The folder of one driver: its volumes, its orders and its calls."""
 

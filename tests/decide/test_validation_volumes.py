@@ -4,20 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.decide.pods import LABEL_RULE, container, pod
-from workflows.decide.defaults import default_pod
-from workflows.decide.supported import POD
-from workflows.decide.validation.pod import validate_pod
-from workflows.decide.validation.structure import read_structure
+from tests.decide.judging import judged
+from tests.decide.pods import LABEL_RULE, SUBDOMAIN_RULE, container, pod
 
 DATA = {"name": "data", "emptyDir": {}}
 ALONE = "may only be specified when mountPropagation is None or not specified"
-
-
-def judged(manifest: dict[str, Any]) -> tuple[str, ...]:
-    """Read, default and judge a pod as the poller does."""
-    read = read_structure(manifest, POD)
-    return (*read.faults, *read.not_yet) or validate_pod(default_pod(read.content))
 
 
 def host(**fields: Any) -> dict[str, Any]:
@@ -28,6 +19,11 @@ def host(**fields: Any) -> dict[str, Any]:
 def claim(**fields: Any) -> dict[str, Any]:
     """Write a volume by a claim."""
     return {"name": "data", "persistentVolumeClaim": fields}
+
+
+def inline(**fields: Any) -> dict[str, Any]:
+    """Write a volume of a CSI driver that is the pod's own."""
+    return {"name": "data", "csi": fields}
 
 
 @pytest.mark.parametrize(
@@ -63,6 +59,38 @@ def claim(**fields: Any) -> dict[str, Any]:
         pytest.param([claim(claimName="c", readOnly=True)], [], id="a-claim-read-only"),
         pytest.param(
             [claim()], ["spec.volumes[0].persistentVolumeClaim.claimName: Required value"], id="a-claim-of-no-name"
+        ),
+        pytest.param([inline(driver="Disks.example.com", volumeAttributes={"a": "b"})], [], id="a-drivers-own"),
+        pytest.param([inline()], ["spec.volumes[0].csi.driver: Required value"], id="of-no-driver"),
+        pytest.param(
+            [inline(driver="a/b")],
+            [f'spec.volumes[0].csi.driver: Invalid value: "a/b": {SUBDOMAIN_RULE}'],
+            id="of-a-driver-with-a-bad-name",
+        ),
+        pytest.param(
+            [inline(driver="d" * 64)],
+            ["spec.volumes[0].csi.driver: Too long: may not be more than 63 bytes"],
+            id="of-a-driver-with-a-long-name",
+        ),
+        pytest.param(
+            [inline(driver="d", nodePublishSecretRef={})],
+            ["spec.volumes[0].csi.nodePublishSecretRef.name: Required value"],
+            id="with-a-secret-of-no-name",
+        ),
+        pytest.param(
+            [inline(driver="d", nodePublishSecretRef={"name": "B"})],
+            [f'spec.volumes[0].csi.name: Invalid value: "B": {SUBDOMAIN_RULE}'],
+            id="with-a-secret-of-a-bad-name",
+        ),
+        pytest.param(
+            [{"name": "data", "ephemeral": {"volumeClaimTemplate": {}}}],
+            [
+                (
+                    "spec.volumes[0].ephemeral: not supported: a node without a cluster has nobody who provisions its claim; use a "
+                    "persistentVolumeClaim that you bind yourself"
+                )
+            ],
+            id="a-claim-made-for-the-pod",
         ),
         pytest.param([{"emptyDir": {}}], ["spec.volumes[0].name: Required value"], id="no-name"),
         pytest.param(

@@ -11,7 +11,7 @@ from typing import Final
 from workflows.decide.field_kinds import OFF, ON, Fields, Kind, not_yet, only, only_empty, runs
 from workflows.decide.supported_environment import ENV_FROM, ENV_VAR
 from workflows.decide.supported_security import POD_SECURITY_CONTEXT, SECURITY_CONTEXT
-from workflows.decide.supported_volumes import VOLUME, VOLUME_MOUNT
+from workflows.decide.supported_volumes import VOLUME, VOLUME_DEVICE, VOLUME_MOUNT
 
 METADATA: Final[Fields] = {
     "name": runs(Kind.STRING),
@@ -132,7 +132,7 @@ CONTAINER: Final[Fields] = {
     "restartPolicy": runs(Kind.STRING),
     "restartPolicyRules": runs(Kind.OBJECTS, RESTART_RULE),
     "volumeMounts": runs(Kind.OBJECTS, VOLUME_MOUNT),
-    "volumeDevices": only_empty(Kind.OBJECTS),
+    "volumeDevices": runs(Kind.OBJECTS, VOLUME_DEVICE),
     "livenessProbe": runs(Kind.OBJECT, PROBE),
     "readinessProbe": runs(Kind.OBJECT, PROBE),
     "startupProbe": runs(Kind.OBJECT, PROBE),

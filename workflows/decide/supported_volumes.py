@@ -15,6 +15,13 @@ EMPTY_DIR: Final[Fields] = {
 HOST_PATH: Final[Fields] = {"path": runs(Kind.STRING), "type": runs(Kind.STRING)}
 CLAIM: Final[Fields] = {"claimName": runs(Kind.STRING), "readOnly": runs(Kind.BOOLEAN)}
 IMAGE: Final[Fields] = {"reference": runs(Kind.STRING), "pullPolicy": runs(Kind.STRING)}
+CSI: Final[Fields] = {
+    "driver": runs(Kind.STRING),
+    "readOnly": runs(Kind.BOOLEAN),
+    "fsType": runs(Kind.STRING),
+    "volumeAttributes": runs(Kind.STRING_MAP),
+    "nodePublishSecretRef": runs(Kind.OBJECT, {"name": runs(Kind.STRING)}),
+}
 
 VOLUME: Final[Fields] = {
     "name": runs(Kind.STRING),
@@ -25,7 +32,7 @@ VOLUME: Final[Fields] = {
     "downwardAPI": not_yet(Kind.OBJECT),
     "projected": not_yet(Kind.OBJECT),
     "persistentVolumeClaim": runs(Kind.OBJECT, CLAIM),
-    "csi": not_yet(Kind.OBJECT),
+    "csi": runs(Kind.OBJECT, CSI),
     "ephemeral": refused(
         Kind.OBJECT,
         "a node without a cluster has nobody who provisions its claim; use a persistentVolumeClaim that you bind yourself",
@@ -65,3 +72,5 @@ VOLUME_MOUNT: Final[Fields] = {
     "subPathExpr": runs(Kind.STRING),
     "bindMountOptions": not_yet(Kind.STRINGS),
 }
+
+VOLUME_DEVICE: Final[Fields] = {"name": runs(Kind.STRING), "devicePath": runs(Kind.STRING)}

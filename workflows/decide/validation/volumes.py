@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from proto.kubernetes.quantity import parse_quantity
 from workflows.decide.validation import names, storage_sources
+from workflows.decide.validation.csi_source import validate_csi
 from workflows.decide.validation.descending_paths import sub_path
+from workflows.decide.validation.devices import validate_volume_devices
 from workflows.decide.validation.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required
 
 Source = Mapping[str, Any]
@@ -33,7 +35,9 @@ def validate_volumes(spec: Source) -> Iterator[str]:
             sound.add(volume["name"])
     for kind in _CONTAINERS:
         for index, container in enumerate(spec.get(kind, ())):
-            yield from validate_volume_mounts(container, sound, f"spec.{kind}[{index}]")
+            path = f"spec.{kind}[{index}]"
+            yield from validate_volume_mounts(container, sound, path)
+            yield from validate_volume_devices(container, [one for one in volumes if one.get("name") in sound], path)
 
 
 def _volume(volume: Source, path: str, taken: set[str]) -> Iterator[str]:
@@ -82,6 +86,7 @@ SOURCES: Final[Mapping[str, Callable[[Source, str], Iterator[str]]]] = {
     "emptyDir": _empty_dir,
     "hostPath": _host_path,
     "persistentVolumeClaim": _claim,
+    "csi": validate_csi,
     "image": storage_sources.image,
 }
 """One line a type, in the order in which the API looks at them."""

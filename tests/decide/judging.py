@@ -1,0 +1,14 @@
+"""A manifest judged as the poller judges it, for tests that mix fields, defaults and rules."""
+
+from typing import Any
+
+from workflows.decide.defaults import default_pod
+from workflows.decide.supported import POD
+from workflows.decide.validation.pod import validate_pod
+from workflows.decide.validation.structure import read_structure
+
+
+def judged(manifest: dict[str, Any]) -> tuple[str, ...]:
+    """Read, default and judge a pod as the poller does."""
+    read = read_structure(manifest, POD)
+    return (*read.faults, *read.not_yet) or validate_pod(default_pod(read.content))
