@@ -62,10 +62,10 @@ class HookContainers:
         """
         with self._told():
             await self._remove(request)
-        return replace(helper, image_ref=helper.image_ref or await self._image_ref(helper))
+        return replace(helper, image_ref=helper.image_ref or await self._image_ref(request, helper))
 
-    async def _image_ref(self, helper: StartContainer) -> str:
-        wanted = PullImage(helper.pod, str(helper.container["image"]), "IfNotPresent")
+    async def _image_ref(self, request: RunHook, helper: StartContainer) -> str:
+        wanted = PullImage(helper.pod, str(helper.container["image"]), "IfNotPresent", request.secrets)
         try:
             return (await ImageActivities(self._services).pull_image(wanted)).image_ref
         except ApplicationError as error:

@@ -23,6 +23,7 @@ _REFERENCE: Final = re.compile(
 _IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}", re.ASCII)
 _DIGEST_LENGTHS: Final = {"sha256": 64, "sha384": 96, "sha512": 128}
 _DOCKER_HUB: Final = "docker.io"
+_LEGACY_HUB: Final = "index.docker.io"
 
 
 class InvalidImageName(ValueError):
@@ -31,6 +32,24 @@ class InvalidImageName(ValueError):
 
 def with_default_tag(image: str) -> str:
     """Answer the name to ask the runtime for: `:latest` is added where neither tag nor digest is given."""
+    match = _parsed(image)
+    return image if match["tag"] or match["digest"] else f"{image}:{DEFAULT_TAG}"
+
+
+def repository(image: str) -> str:
+    """Answer the registry and path that a name stands for: `busybox:1` is in `docker.io/library/busybox`."""
+    match = _parsed(image)
+    return match.string[: match.end("path")]
+
+
+def without_tag(image: str) -> str:
+    """Answer a name as it is written, without its tag and digest."""
+    match = _parsed(image)
+    return image[: len(image) - len(match.string) + match.end("path")]
+
+
+def _parsed(image: str) -> re.Match[str]:
+    """Take a name apart, its registry written out; raises InvalidImageName."""
     if _IDENTIFIER.fullmatch(image):
         raise InvalidImageName(f"couldn't parse image name {image!r}: it is a bare 64-digit id, which names no image")
     domain, rest = _split_domain(image)
@@ -44,12 +63,14 @@ def with_default_tag(image: str) -> str:
         algorithm, _, digits = digest.partition(":")
         if _DIGEST_LENGTHS.get(algorithm) != len(digits) or digits != digits.lower():
             raise InvalidImageName(f"couldn't parse image name {image!r}: unknown or malformed digest {digest!r}")
-    return image if match["tag"] or match["digest"] else f"{image}:{DEFAULT_TAG}"
+    return match
 
 
 def _split_domain(image: str) -> tuple[str, str]:
     """Tell a registry from the first part of a path: it has a dot, a port, capitals, or is localhost."""
     first, slash, rest = image.partition("/")
     if slash and (any(mark in first for mark in ".:") or first == "localhost" or first != first.lower()):
+        if first in {_DOCKER_HUB, _LEGACY_HUB}:
+            return _DOCKER_HUB, rest if "/" in rest else f"library/{rest}"
         return first, rest
     return _DOCKER_HUB, image if slash else f"library/{image}"

@@ -1,12 +1,13 @@
 """Have an image on the node, by its pull policy.
 
-Reasons are the kubelet's (pkg/kubelet/images): InvalidImageName, ImageInspectError, ErrImageNeverPull, ErrImagePull,
+An image that is there is not everybody's: `image_access` says whether this pod may use it as it is. Reasons are the kubelet's (pkg/kubelet/images): InvalidImageName, ImageInspectError, ErrImageNeverPull, ErrImagePull,
 RegistryUnavailable, SignatureValidationFailed. The back-off between tries is the workflow's. Images are pulled while
 the sandbox is being made.
 """
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
 from typing import Final
@@ -16,6 +17,10 @@ from temporalio.exceptions import ApplicationError
 
 from activities.errors import CriError, Remedy, failed, translated
 from activities.heartbeat import Heartbeat, heartbeating
+from activities.image_access.docker_config import NotADockerConfig
+from activities.image_access.logins import FoundLogins
+from activities.image_access.registry_pull import IntentNotWritten, RegistryPull
+from activities.image_access.verification import Standing
 from activities.image_names import InvalidImageName, with_default_tag
 from activities.node_services import NodeServices
 from proto.cri.v1 import api_pb2 as cri
@@ -36,7 +41,7 @@ class ImageActivities:
 
     @activity.defn(name=names.READ_IMAGES)
     async def read_images(self, request: ReadImages) -> ImagesPresent:
-        """Say which images are there; one whose name or record the runtime refuses is not, and a pull tells why."""
+        """Say which images are there for whoever asks; of any other a pull tells whether this pod may have it, or why not."""
         async with heartbeating(f"look for the images of {request.pod}"):
             found = await asyncio.gather(*(self._present(image) for image in request.images))
         return ImagesPresent({image: ref for image, ref in zip(request.images, found, strict=True) if ref})
@@ -48,54 +53,124 @@ class ImageActivities:
             image = with_default_tag(request.image)
         except InvalidImageName as error:
             raise failed("InvalidImageName", f"Failed to apply default image tag: {error}") from error
+        wanted = _Wanted(request, image, self._services)
         async with heartbeating(f"look for {image}") as heart:
             if request.policy != "Always":
-                if found := await self._inspect(image):
-                    return PulledImage(image_ref=found.id, present=True, size_bytes=found.size)
-                if request.policy == "Never":
+                found = await self._inspect(image)
+                if found and await self._may_use(wanted, found.id):
+                    return PulledImage(found.id, present=True, size_bytes=found.size, warnings=wanted.warnings)
+                if request.policy == "Never":  # whether it is there is nobody's business who may not have it
                     message = f'Container image "{request.image}" is not present with pull policy of Never'
                     raise failed("ErrImageNeverPull", message)
-            return await self._pull(image, heart)
+            return await self._pull(wanted, heart)
 
     async def _present(self, asked: str) -> str:
         try:
-            found = await self._services.runtime.image_status(with_default_tag(asked))
+            image = with_default_tag(asked)
+            found = await self._services.runtime.image_status(image)
+            if found is None or await self._standing(image, found.id) is not Standing.ALLOWED:
+                return ""
         except InvalidImageName:
             return ""
         except CriError as error:
             if error.remedy is Remedy.RETRY:
                 raise translated(error, self._services.endpoint, "ImageInspectError", f"look for {asked}") from error
             return ""
+        return str(found.id)
+
+    async def _standing(self, image: str, image_ref: str) -> Standing:
+        """Judge an image that is there without the pod's logins; raises CriError while the runtime is away."""
+        if (rights := self._services.pull_rights) is None:
+            return Standing.ALLOWED
+        try:
+            await rights.ready(self._image_ref)
+        except OSError as error:
+            raise failed("ImageInspectError", f"The records of pulls cannot be read: {error}") from error
+        return rights.standing(image, image_ref)
+
+    async def _image_ref(self, image: str) -> str:
+        found = await self._services.runtime.image_status(image)
         return str(found.id) if found else ""
 
-    async def _pull(self, image: str, heart: Heartbeat) -> PulledImage:
-        started = monotonic()
-        heart.say(f"wait for {image}: other pulls go first, or another pod pulls it")
+    async def _may_use(self, wanted: "_Wanted", image_ref: str) -> bool:
+        """Say whether the pod may use an image that is there as it is."""
+        try:
+            standing = await self._standing(wanted.image, image_ref)
+        except CriError as error:
+            raise self._not_inspected(wanted.image, error) from error
+        rights = self._services.pull_rights
+        if standing is not Standing.ASK_LOGINS or rights is None:
+            return standing is Standing.ALLOWED
+        logins = await wanted.find_logins()
+        return await rights.allows(wanted.image, image_ref, logins.secret_rights())
+
+    async def _pull(self, wanted: "_Wanted", heart: Heartbeat) -> PulledImage:
+        started, begun = monotonic(), monotonic()
+        logins = await wanted.find_logins()
+        heart.say(f"wait for {wanted.image}: other pulls go first, or another pod pulls it")
 
         def pull(asked: str) -> Awaitable[str]:
-            heart.say(f"pull {asked}, {monotonic() - started:.0f} s after it was asked for")
-            return self._services.runtime.pull_image(asked)
+            nonlocal begun
+            begun = monotonic()
+            heart.say(f"pull {asked}, begun {begun - started:.0f} s after it was asked for")
+            return RegistryPull(self._services.runtime, self._services.pull_rights, asked, logins.credentials).run()
 
         try:
-            image_ref = await self._services.pulls.pull(image, pull)
+            image_ref = await self._services.pulls.pull(wanted.image, pull, logins.digest())
         except CriError as error:
-            raise self._pull_failed(image, error) from error
-        took = timedelta(seconds=monotonic() - started)
+            raise self._pull_failed(wanted, error) from error
+        except IntentNotWritten as error:
+            raise failed("ErrImagePull", str(error)) from error
         found = await self._inspect(image_ref)
-        return PulledImage(image_ref=image_ref, size_bytes=found.size if found else 0, took=took)
+        return PulledImage(
+            image_ref=image_ref,
+            size_bytes=found.size if found else 0,
+            took=timedelta(seconds=monotonic() - started),
+            waited=timedelta(seconds=begun - started),
+            warnings=logins.warnings,
+        )
 
     async def _inspect(self, image: str) -> cri.Image | None:
         try:
             return await self._services.runtime.image_status(image)
         except CriError as error:
-            doing = f'Failed to inspect image "{image}"'
-            raise translated(error, self._services.endpoint, "ImageInspectError", doing) from error
+            raise self._not_inspected(image, error) from error
 
-    def _pull_failed(self, image: str, error: CriError) -> ApplicationError:
-        word, _, rest = error.details.partition(":")
+    def _not_inspected(self, image: str, error: CriError) -> ApplicationError:
+        return translated(error, self._services.endpoint, "ImageInspectError", f'Failed to inspect image "{image}"')
+
+    def _pull_failed(self, wanted: "_Wanted", error: CriError) -> ApplicationError:
+        image, word, rest = wanted.image, *error.details.partition(":")[::2]
+        warnings = "".join(f"; {one}" for one in wanted.warnings)
         if because := _REGISTRY_REASONS.get(word):
-            return failed(word, f"image pull failed for {image} {because}:{rest}")
-        if error.remedy is Remedy.RETRY and error.details.startswith("failed to pull"):
-            # the runtime is there and passes a registry's 503 on
-            return failed("ErrImagePull", f'Failed to pull image "{image}": {error.details}')
-        return translated(error, self._services.endpoint, "ErrImagePull", f'Failed to pull image "{image}"')
+            return failed(word, f"image pull failed for {image} {because}:{rest}{warnings}")
+        doing = f'Failed to pull image "{image}"'
+        if error.remedy is Remedy.RETRY and not error.details.startswith("failed to pull"):
+            return translated(error, self._services.endpoint, "ErrImagePull", doing)
+        # the runtime is there, and passes a registry's 503 on
+        return failed("ErrImagePull", f"{doing}: {error.details}{warnings}")
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """An image that a pod wants, and the logins for it once somebody needs them."""
+
+    request: PullImage
+    image: str
+    """With its tag."""
+    services: NodeServices
+    logins: FoundLogins | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was found out about the logins, where they were needed."""
+        return self.logins.warnings if self.logins else ()
+
+    async def find_logins(self) -> FoundLogins:
+        """Find them, the first time."""
+        if self.logins is None:
+            try:
+                self.logins = await self.services.logins.find(self.services.objects, self.request)
+            except NotADockerConfig as error:
+                raise failed("ErrImagePull", f'Failed to pull image "{self.image}": {error}') from None
+        return self.logins

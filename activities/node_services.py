@@ -10,6 +10,8 @@ from activities.clients.runtime import RuntimeClient
 from activities.container_logs.links import ContainerLinks
 from activities.csi.drivers import CsiDrivers
 from activities.going_pods import GoingPods
+from activities.image_access.logins import ImageLogins
+from activities.image_access.rights import PullRights
 from activities.image_pulls import ImagePulls
 from activities.image_users import ImageUsers
 from activities.node_capacity import memory_capacity
@@ -56,6 +58,9 @@ class NodeServices:
     cgroups: Cgroups
     pulls: ImagePulls
     objects: ObjectSource = field(default_factory=NoObjects)
+    logins: ImageLogins = field(default_factory=ImageLogins)
+    pull_rights: PullRights | None = None
+    """None: an image that is there is everybody's (the feature gate KubeletEnsureSecretPulledImages is off)."""
     locks: PodLocks = field(default_factory=PodLocks)
     going: GoingPods = field(default_factory=GoingPods)
     image_users: ImageUsers = field(default_factory=ImageUsers)

@@ -14,8 +14,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from activities.image_access.verification import Verification
 from proto.temporal.node import ImagePolicy
+from worker.settings.credential_providers import CredentialProviders, load_credential_providers
 from worker.settings.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
+from worker.settings.image_verification import verification
 from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration, load_kubelet_configuration
 from worker.settings.kubelet_validation import validate
 from worker.settings.log_rotation import DEFAULT_CONTAINER_LOGS, ContainerLogs, container_logs
@@ -43,6 +46,8 @@ class Flags:
     node_ip: str | None = None
     lock_file: Path | None = None
     feature_gates: str | None = None
+    image_credential_provider_config: Path | None = None
+    image_credential_provider_bin_dir: Path | None = None
     keys: Mapping[str, Any] = field(default_factory=dict)
     """Flags that stand for a key of KubeletConfiguration: dotted path -> value."""
 
@@ -56,6 +61,8 @@ class ImagePulls:
     qps: int = 5
     """Pulls a second; 0: no limit."""
     burst: int = 10
+    verification: Verification | None = None
+    """None: an image that is there is everybody's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,7 @@ class NodeConfig:
     """0: no healthz endpoint."""
     pulls: ImagePulls = ImagePulls()
     image_policy: ImagePolicy = field(default_factory=ImagePolicy)
+    credential_providers: CredentialProviders = field(default_factory=CredentialProviders)
     dns: Dns = Dns()
     logging: Logging = Logging()
     tracing: Tracing | None = None
@@ -184,7 +192,10 @@ def load_node_config(flags: Flags) -> NodeConfig:
         max_container_restart_period=(kubelet["crashLoopBackOff.maxContainerRestartPeriod"] or _UNBOUNDED_BACKOFF),
         healthz_bind_address=kubelet["healthzBindAddress"],
         healthz_port=kubelet["healthzPort"],
-        pulls=_pulls(kubelet),
+        pulls=_pulls(kubelet, gates),
+        credential_providers=load_credential_providers(
+            flags.image_credential_provider_config, flags.image_credential_provider_bin_dir
+        ),
         image_policy=_image_policy(kubelet, own),
         dns=Dns(tuple(kubelet["clusterDNS"] or ()), kubelet["clusterDomain"] or "", kubelet["resolvConf"] or ""),
         logging=Logging(kubelet["logging.format"], kubelet["logging.verbosity"]),
@@ -233,7 +244,7 @@ def _refuse_cgroup_v1(kubelet: KubeletConfiguration) -> None:
         raise ConfigurationRefused("failCgroupV1: true, and this node has cgroup v1; set it to false to run here")
 
 
-def _pulls(kubelet: KubeletConfiguration) -> ImagePulls:
+def _pulls(kubelet: KubeletConfiguration, gates: FeatureGates) -> ImagePulls:
     said = {"serializeImagePulls", "maxParallelImagePulls"} & kubelet.said
     if not said:
         parallel: int | None = DEFAULT_PARALLEL_PULLS
@@ -241,7 +252,8 @@ def _pulls(kubelet: KubeletConfiguration) -> ImagePulls:
         parallel = 1
     else:
         parallel = kubelet["maxParallelImagePulls"]
-    return ImagePulls(parallel, kubelet["registryPullQPS"], kubelet["registryBurst"])
+    rate = (kubelet["registryPullQPS"], kubelet["registryBurst"])
+    return ImagePulls(parallel, *rate, verification=verification(kubelet, gates))
 
 
 def _image_policy(kubelet: KubeletConfiguration, own: TempoletConfiguration) -> ImagePolicy:

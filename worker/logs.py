@@ -19,8 +19,8 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from activities.errors import UNEXPECTED
+from proto.kubernetes.go_duration import say_duration
 from worker.config import Logging
-from worker.settings.go_duration import say_duration
 
 if TYPE_CHECKING:
     from temporalio.runtime import LoggingConfig

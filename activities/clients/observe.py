@@ -51,7 +51,9 @@ class CallObserver(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-a
             if span is not None:
                 span.set_attribute("rpc.grpc.status_code", code.value[0])
                 if failed:
-                    span.set_status(trace.Status(trace.StatusCode.ERROR, f"{code.name}: {await call.details()}"))
+                    # what is said of a pull may quote a login: the activity's own error has the words without it
+                    said = "" if name == "PullImage" else f": {await call.details()}"
+                    span.set_status(trace.Status(trace.StatusCode.ERROR, f"{code.name}{said}"))
         self._measure(name, time.perf_counter() - start, failed=failed)
         return call
 

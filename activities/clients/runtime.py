@@ -12,8 +12,10 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from activities.clients.scrub import scrubbed
 from activities.clients.start_limit import StartLimit, Turn
 from activities.errors import CriError
+from activities.image_access.docker_config import Login
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
 
@@ -219,10 +221,15 @@ class RuntimeClient:
         request = cri.RemoveImageRequest(image=cri.ImageSpec(image=image_id))
         await self._ask(self._images.RemoveImage, request, REQUEST_SECONDS)
 
-    async def pull_image(self, image: str) -> str:
-        """Pull an image; answers the reference to create containers with."""
-        request = cri.PullImageRequest(image=cri.ImageSpec(image=image))
-        answer = await self._ask(self._images.PullImage, request, PULL_SECONDS)
+    async def pull_image(self, image: str, login: Login | None = None) -> str:
+        """Pull an image; answers the reference to create containers with. Its error tells no login."""
+        auth = login.auth_config() if login else None
+        request = cri.PullImageRequest(image=cri.ImageSpec(image=image), auth=auth)
+        try:
+            answer = await self._images.PullImage(request, timeout=PULL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            details = scrubbed(error.details() or "no details", login.secrets() if login else ())
+            raise CriError("PullImage", error.code(), details) from None  # the cause quotes the runtime's own words
         return str(answer.image_ref)
 
     async def _ask(self, method: Any, request: Any, deadline: float | None = READ_SECONDS) -> Any:

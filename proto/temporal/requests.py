@@ -7,6 +7,7 @@ facts, not judgements: what they mean is for `workflows/decide/`.
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from proto.temporal.images import NO_SECRETS, PullSecrets
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import ContainerState, Hook, PodJson, PodKey, ProbeFact, ProbeKind
 
@@ -99,6 +100,7 @@ class PullImage:
     image: str
     policy: str
     """Always, IfNotPresent or Never."""
+    secrets: PullSecrets = NO_SECRETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,9 @@ class PulledImage:
     """It was there: nothing was pulled."""
     size_bytes: int = 0
     took: timedelta = timedelta()
+    waited: timedelta = timedelta()
+    """Of that, before the pull began: other pulls went first."""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +204,7 @@ class RunHook:
     """Of preStart and postStop: for which sandbox and attempt; a preStart hook has no container's id yet."""
     helper: StartContainer | None = None
     """Of an exec of those: the container that runs the command beside the pod's own; without `image_ref` it is pulled."""
+    secrets: PullSecrets = NO_SECRETS
 
 
 @dataclass(frozen=True, slots=True)

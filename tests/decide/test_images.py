@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.images import PullSecrets
 from proto.temporal.pod import ImageFacts
 from proto.temporal.requests import ImagesPresent, PullImage, ReadImages
 from tests.decide.situations import IMAGE, KEY, Around, at, container, done, down, pod, situation, told, up
@@ -111,6 +112,24 @@ def test_a_look_that_fails_leaves_it_to_the_pull() -> None:
     fold_failure(here, ReadImages(KEY, (IMAGE,)), "ImageInspectError", "no")
     assert told(list(pull_images(here))) == [PULL]
     assert not here.observed.failures
+
+
+@pytest.mark.parametrize(
+    ("spec", "secrets"),
+    [
+        pytest.param({}, PullSecrets(), id="none"),
+        pytest.param(
+            {"imagePullSecrets": [{"name": "b"}, {"name": ""}, {}, {"name": "a"}]},
+            PullSecrets(("b", "a")),
+            id="in-the-pods-order-and-only-with-a-name",
+        ),
+        pytest.param({"serviceAccountName": "robot"}, PullSecrets((), "robot"), id="its-service-account-s"),
+        pytest.param({"serviceAccount": "old"}, PullSecrets((), "old"), id="by-the-old-field"),
+    ],
+)
+def test_whose_logins_a_pull_may_use(spec: dict[str, Any], secrets: PullSecrets) -> None:
+    """Their names go along, and nothing of what they hold."""
+    assert list(pull_images(situation(pod(**spec), images=ABSENT))) == [PullImage(KEY, IMAGE, "IfNotPresent", secrets)]
 
 
 def test_an_image_under_way_is_not_asked_for_twice() -> None:

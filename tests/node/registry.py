@@ -4,6 +4,7 @@ It counts the manifests it was asked for and may be told to fail, so that a test
 failed pull looks like.
 """
 
+import base64
 import hashlib
 import json
 import tarfile
@@ -26,9 +27,18 @@ class Registry:
     archive: Path
     label: str = ""
     failing_with: HTTPStatus | None = None
+    login: str = ""
+    """`user:password`; without one everybody may pull."""
+    seconds_a_manifest: float = 0.0
+    """How long the answer to the first question of a pull is kept back."""
+    truncated: bool = False
+    """Layers end before their length."""
+    echoing: bool = False
+    """A refusal quotes the login, as careless registries do."""
     manifests_asked: list[str] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
     manifest: dict[str, Any] = field(default_factory=dict)
+    closing: threading.Event = field(default_factory=threading.Event)
     server: ThreadingHTTPServer = field(init=False)
 
     def __enter__(self) -> Self:
@@ -47,6 +57,7 @@ class Registry:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.closing.set()
         self.server.shutdown()
         self.server.server_close()
 
@@ -73,12 +84,18 @@ class Registry:
         self.blobs[digest] = blob
         return {"digest": digest, "size": len(blob)}
 
-    def _answer(self, path: str) -> tuple[HTTPStatus, str, bytes]:
+    def _answer(self, path: str, authorization: str = "") -> tuple[HTTPStatus, str, bytes]:
+        if self.login and authorization != f"Basic {base64.b64encode(self.login.encode()).decode()}":
+            said = base64.b64decode(authorization.removeprefix("Basic ")).decode() if self.echoing else "refused"
+            errors = {"errors": [{"code": "UNAUTHORIZED", "message": said, "detail": authorization}]}
+            return HTTPStatus.UNAUTHORIZED, "application/json", json.dumps(errors).encode()
         match path.strip("/").split("/"):
             case ["v2"]:
                 return HTTPStatus.OK, "application/json", b"{}"
             case ["v2", *_, "manifests", reference]:
                 self.manifests_asked.append(reference)
+                if not reference.startswith("sha256:"):
+                    self.closing.wait(self.seconds_a_manifest)
                 if self.failing_with is not None:
                     return self.failing_with, "application/json", b'{"errors":[]}'
                 digest = reference if reference.startswith("sha256:") else self.manifest["digest"]
@@ -96,7 +113,10 @@ class Registry:
 
             def do_GET(self) -> None:
                 """Answer with the body."""
-                self.wfile.write(self._head())
+                body = self._head()
+                if registry.truncated and "/blobs/" in self.path:
+                    body, self.close_connection = body[: len(body) // 2], True
+                self.wfile.write(body)
 
             def do_HEAD(self) -> None:
                 """Answer without."""
@@ -106,9 +126,13 @@ class Registry:
                 """Say nothing."""
 
             def _head(self) -> bytes:
-                status, kind, body = registry._answer(self.path.partition("?")[0])
+                status, kind, body = registry._answer(
+                    self.path.partition("?")[0], self.headers.get("Authorization", "")
+                )
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
+                if status is HTTPStatus.UNAUTHORIZED:
+                    self.send_header("WWW-Authenticate", 'Basic realm="registry"')
                 self.send_header("Content-Length", str(len(body)))
                 if "manifests" in self.path and status is HTTPStatus.OK:
                     self.send_header("Docker-Content-Digest", registry.manifest["digest"])

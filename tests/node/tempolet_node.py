@@ -55,6 +55,8 @@ class TempoletNode:
     """More keys of KubeletConfiguration."""
     own_keys: dict[str, Any] = field(default_factory=dict)
     """More keys of TempoletConfiguration."""
+    flags: list[str] = field(default_factory=list)
+    """More flags of worker and poller."""
     processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @property
@@ -112,7 +114,7 @@ class TempoletNode:
     def start(self, role: str) -> "subprocess.Popen[bytes]":
         """Start worker or poller; its log is `<role>.log`."""
         arguments = ["--config", self.directory / "kubelet.json", "--tempolet-config", self.directory / "tempolet.json"]
-        arguments += ["--root-dir", self.root_dir, "--hostname-override", self.name]
+        arguments += ["--root-dir", self.root_dir, "--hostname-override", self.name, *self.flags]
         command = [sys.executable, "-m", "worker.cli", role, *map(str, arguments)]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("TEMPORAL_")}
         with (self.directory / f"{role}.log").open("ab") as log:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.settings.go_duration import parse_duration, say_duration
+from proto.kubernetes.go_duration import parse_duration, say_duration
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ from typing import Any, Final
 from activities.container_logs.log_files import ContainerLog
 from activities.container_logs.reader import LogOptions, read_log
 from activities.pod_paths import PodPaths
+from proto.kubernetes.go_duration import parse_duration
 from proto.pod_snapshot import PodSnapshot, read_snapshots, snapshot_path
 from proto.temporal.pod import ContainerState, PodKey
 from worker.commands.exits import CommandFailed, Exit
 from worker.commands.printable import printable
 from worker.commands.wanted import Wanted
 from worker.config import NodeConfig
-from worker.settings.go_duration import parse_duration
 
 BETWEEN_LOOKS: Final = timedelta(milliseconds=100)
 KINDS: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")

@@ -7,6 +7,7 @@ by type), a name for it when it fails, and what it says when it is done.
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -18,6 +19,9 @@ from proto.temporal.resources import RuntimeResources
 from worker.commands import container_sentences, edit_sentences, resize_sentences, volume_sentences
 from worker.commands.told import Done, Told, seconds
 from worker.commands.verdicts import said_verdict
+
+WAIT_TOLD: Final = timedelta(seconds=0.1)
+"""From which on it is told that a pull waited for others."""
 
 _IDENTITY: Final = 12  # characters of an id that tell it from others, as crictl shows it
 
@@ -137,9 +141,11 @@ def _image(_: Told, done: Done) -> Iterator[str]:
     pulled: requests.PulledImage = done.answer
     if pulled.present:
         yield f"image {done.asked.image} present ({seconds(done.took)})"
-        return
-    size = f", {pulled.size_bytes / 1_000_000:.1f} MB" if pulled.size_bytes else ""
-    yield f"image {done.asked.image} pulled in {seconds(done.took)}{size}"
+    else:
+        size = f", {pulled.size_bytes / 1_000_000:.1f} MB" if pulled.size_bytes else ""
+        waiting = f" ({seconds(pulled.waited)} of it waiting)" if pulled.waited >= WAIT_TOLD else ""
+        yield f"image {done.asked.image} pulled in {seconds(done.took)}{waiting}{size}"
+    yield from pulled.warnings
 
 
 def _runtime_read(told: Told, done: Done) -> Iterator[str]:

@@ -14,6 +14,7 @@ from activities.node_services import ActivitySettings, NodeServices
 from activities.security_context import NodeSecurity
 from proto.kubernetes.resources import NodeResources
 from worker.config import NodeConfig
+from worker.host.image_access import image_logins, pull_rights
 from worker.objects.folder import ObjectFolder
 from worker.settings.reserved import allocatable_resources
 
@@ -31,6 +32,8 @@ def node_services(config: NodeConfig, *calls: CallObserver) -> NodeServices:
         cgroups=Cgroups(config.cgroup_root, pod_pids_limit=config.pod_pids_limit),
         pulls=ImagePulls(config.pulls.parallel or UNLIMITED, qps=config.pulls.qps, burst=config.pulls.burst),
         objects=ObjectFolder(config.objects_dir),
+        logins=image_logins(config),
+        pull_rights=pull_rights(config),
     )
 
 

@@ -16,10 +16,12 @@ ALL_BETA: Final = "AllBeta"
 _GROUPS: Final = {ALL_ALPHA: "ALPHA", ALL_BETA: "BETA"}
 
 STOP_SIGNALS_GATE: Final = "ContainerStopSignals"
+VERIFICATION_GATE: Final = "KubeletEnsureSecretPulledImages"
 
 ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "KubeletCrashLoopBackOffMax": frozenset({True, False}),
     STOP_SIGNALS_GATE: frozenset({True}),
+    VERIFICATION_GATE: frozenset({True, False}),
     "EventedPLEG": frozenset({True}),  # the runtime's event stream is always read
     "PLEGOnDemandRelist": frozenset({True}),  # each step acts on its own result
 }

@@ -75,6 +75,8 @@ _OTHER_FLAGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "hostname-override": ("the node's name instead of the hostname", str),
     "node-ip": ("the node's address, or one of each family", str),
     "lock-file": ("a lock file to hold beside the node's own", Path),
+    "image-credential-provider-config": ("CredentialProviderConfig, a file or a folder of them", Path),
+    "image-credential-provider-bin-dir": ("folder of the credential providers' programs", Path),
     "feature-gates": ("Name=true,Other=false", str),
 }
 

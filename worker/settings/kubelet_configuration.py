@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from worker.settings.go_duration import parse_duration
+from proto.kubernetes.go_duration import parse_duration
 from worker.settings.kubelet_schema import WrongValue, check_fields, default_values, leaves, load_schema
 from worker.settings.yaml_document import DocumentRefused, read_document
 
@@ -53,6 +53,8 @@ ACTED_ON: Final = frozenset(
         "imageGCLowThresholdPercent",
         "imageMinimumGCAge",
         "imageMaximumGCAge",
+        "imagePullCredentialsVerificationPolicy",
+        "preloadedImagesVerificationAllowlist",
         "crashLoopBackOff.maxContainerRestartPeriod",
         "healthzPort",
         "healthzBindAddress",

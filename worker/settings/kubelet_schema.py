@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from worker.settings.go_duration import parse_duration, say_duration
+from proto.kubernetes.go_duration import parse_duration, say_duration
 
 _INTEGERS: Final = {
     "int32": (-(2**31), 2**31 - 1),

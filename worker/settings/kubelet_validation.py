@@ -12,8 +12,9 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
+from proto.kubernetes.go_duration import say_duration
 from worker.settings.feature_gates import FeatureGates
-from worker.settings.go_duration import say_duration
+from worker.settings.image_verification import verification_breaches
 from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
 from worker.settings.log_rotation import container_logs_breaches
 from worker.settings.reserved import reserved_breaches
@@ -30,7 +31,8 @@ _TRACING_SCHEMES: Final = frozenset({"dns", "unix", "unix-abstract"})
 
 def validate(kubelet: KubeletConfiguration, gates: FeatureGates) -> None:
     """Check all rules; raises ConfigurationRefused with every breach, one a line."""
-    breaches = [*_backoff(kubelet, gates), *(breach for rule in RULES for breach in rule(kubelet))]
+    gated = (*_backoff(kubelet, gates), *verification_breaches(kubelet, gates))
+    breaches = [*gated, *(breach for rule in RULES for breach in rule(kubelet))]
     if breaches:
         raise ConfigurationRefused("invalid KubeletConfiguration: " + "\n  ".join(breaches))
 

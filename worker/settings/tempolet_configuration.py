@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NewType, get_type_hints
 
 from activities.image_names import InvalidImageName, with_default_tag
+from proto.kubernetes.go_duration import parse_duration
 from proto.temporal.names import RETENTION_DAYS
-from worker.settings.go_duration import parse_duration
 from worker.settings.kubelet_configuration import ConfigurationRefused
 from worker.settings.kubelet_schema import WrongValue, check_fields
 from worker.settings.yaml_document import DocumentRefused, read_document

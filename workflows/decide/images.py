@@ -12,7 +12,7 @@ from proto.temporal.pod import ImageFacts
 from proto.temporal.requests import PullImage, ReadImages
 from workflows.decide.actions import Action, Wake, image_key, key
 from workflows.decide.containers import is_due, is_through, stops_outdated
-from workflows.decide.situation import AskedImage, Situation, unless_failed
+from workflows.decide.situation import AskedImage, Situation, pull_secrets, unless_failed
 from workflows.versions import STARTS_LEAN
 
 
@@ -54,7 +54,7 @@ def pull_image(situation: Situation, asked: AskedImage) -> Iterator[Action | Wak
 
 def pull(situation: Situation, asked: AskedImage) -> PullImage:
     """Write the request that pulls an image."""
-    return PullImage(situation.key, *asked)
+    return PullImage(situation.key, *asked, pull_secrets(situation.spec))
 
 
 def pulls_at(image: ImageFacts) -> datetime | None:

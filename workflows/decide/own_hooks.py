@@ -20,7 +20,7 @@ from workflows.decide.downward import start_slice, told_host_ips
 from workflows.decide.grace import grace_of
 from workflows.decide.hooks import LEFT_AFTER_HOOK, run_hook
 from workflows.decide.mounts import mounted_for
-from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.situation import Situation, pull_secrets, unless_failed
 from workflows.decide.slices import hook_container_slice, own_part
 
 RAN_OUT: Final = "the grace period ran out"
@@ -126,7 +126,7 @@ def with_helper(situation: Situation, hook: RunHook, image_ref: str) -> RunHook:
         volumes=mounted_for(situation, own),
         host_ips=told_host_ips(situation, hook.name),
     )
-    return replace(hook, helper=helper)
+    return replace(hook, helper=helper, secrets=pull_secrets(situation.spec) if image else hook.secrets)
 
 
 def over(situation: Situation, name: str) -> datetime | None:

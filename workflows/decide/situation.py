@@ -9,6 +9,7 @@ from kubernetes.client.models.v1_container import V1Container
 from kubernetes.client.models.v1_ephemeral_container import V1EphemeralContainer
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
+from proto.temporal.images import PullSecrets
 from proto.temporal.pod import ContainerFacts, Failure, ImageFacts, NodeSettings, Observed, PodJson, PodKey
 from proto.temporal.requests import StartContainer
 from workflows.decide.actions import Action, Wake, image_key, key
@@ -29,6 +30,12 @@ AskedImage = tuple[str, str]
 def image_asked(container: V1Container) -> AskedImage:
     """Say which image a container asks for, and by which policy."""
     return container.image or "", container.image_pull_policy or "IfNotPresent"
+
+
+def pull_secrets(spec: V1PodSpec) -> PullSecrets:
+    """Say whose logins a pod's images are pulled with; entries without a name mean nothing (kubelet_pods.go)."""
+    names = tuple(one.name for one in spec.image_pull_secrets or () if one.name)
+    return PullSecrets(names, spec.service_account_name or spec.service_account or "")
 
 
 def has_restart_all(container: V1Container) -> bool:

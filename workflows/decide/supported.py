@@ -179,7 +179,7 @@ SPEC: Final[Fields] = {
     "hostUsers": only(Kind.BOOLEAN, ON),
     "shareProcessNamespace": runs(Kind.BOOLEAN),
     "securityContext": runs(Kind.OBJECT, POD_SECURITY_CONTEXT),
-    "imagePullSecrets": only_empty(Kind.OBJECTS),
+    "imagePullSecrets": runs(Kind.OBJECTS, {"name": runs(Kind.STRING)}),
     "hostname": runs(Kind.STRING),
     "hostnameOverride": not_yet(Kind.STRING),
     "subdomain": only_empty(Kind.STRING),

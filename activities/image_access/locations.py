@@ -1,0 +1,69 @@
+"""Whether a location that a login or a credential provider is for covers an image.
+
+Pure. A location is a registry with an optional port and the beginning of a path; each part of its host may hold `*`. The
+rules are pkg/credentialprovider/keyring.go's URLsMatch and isDefaultRegistryMatch.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+from urllib.parse import unquote
+
+DEFAULT_REGISTRY: Final = "index.docker.io"
+_HUB: Final = frozenset({"docker.io", DEFAULT_REGISTRY})
+_SHAPE: Final = re.compile(r"(?P<host>[^/?#\s\x00-\x1f\x7f<>\"\\^`{|}]*)(?P<path>/[^?#\x00-\x1f\x7f]*)?([?#].*)?")
+_PORT: Final = re.compile(r"[0-9]*", re.ASCII)
+_KNOWN: Final = 512
+"""Locations that are kept parsed: the same few are compared for every image."""
+
+
+class InvalidLocation(ValueError):
+    """The text is no location of images."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A location, taken apart."""
+
+    host: tuple[str, ...]
+    """Its labels."""
+    port: str
+    path: str
+
+
+@lru_cache(_KNOWN)
+def parse_location(text: str) -> Location:
+    """Take a location without a scheme apart; raises InvalidLocation."""
+    match = _SHAPE.fullmatch(text)
+    if match is None:
+        raise InvalidLocation(f"{text[:300]!r} is no registry with an optional port and path")
+    name, colon, port = match["host"].rpartition("@")[2].rpartition(":")
+    if not colon or port.endswith("]"):  # the last colon is one of an IPv6 address
+        name, port = name + colon + port, ""
+    elif not _PORT.fullmatch(port):
+        raise InvalidLocation(f"{text[:300]!r} has no number as its port")
+    return Location(tuple(name.split(".")), port, unquote(match["path"] or ""))
+
+
+def matches(glob: str, image: str) -> bool:
+    """Say whether a location covers an image's repository; one that is no location covers nothing."""
+    try:
+        wanted, found = parse_location(glob), parse_location(image)
+    except InvalidLocation:
+        return False
+    if wanted.port != found.port or len(wanted.host) != len(found.host) or not found.path.startswith(wanted.path):
+        return False
+    return all(_label_matches(*pair) for pair in zip(wanted.host, found.host, strict=True))
+
+
+def is_on_default_registry(repository: str) -> bool:
+    """Say whether a repository is on Docker Hub, by its name's looks."""
+    first, slash, _ = repository.partition("/")
+    return bool(first) and (not slash or first in _HUB or not any(mark in first for mark in ".:"))
+
+
+def _label_matches(glob: str, label: str) -> bool:
+    if "*" not in glob:
+        return glob == label
+    return re.fullmatch(".*".join(map(re.escape, glob.split("*"))), label) is not None

@@ -1,0 +1,147 @@
+"""The records of pulls on this node's disk, and in memory what stands there.
+
+`<root-dir>/image_manager/pulling` and `pulled`, as the kubelet's. The node's one worker is the only writer, so its memory
+is right once it has read them; each change is on the disk before it counts, a crash of the machine included. Every function
+here blocks, but for the two that look things up.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeVar
+
+from activities.image_access.record_format import (
+    PREFIX,
+    SUFFIX_OF_UNFINISHED,
+    BrokenRecord,
+    PulledRecord,
+    Rights,
+    file_name,
+    read_intent,
+    read_pulled,
+    write_intent,
+    write_pulled,
+)
+from activities.image_access.verification import Known, name_of
+
+_Content = TypeVar("_Content")
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class PullRecords:
+    """What was pulled, by whom, and what was about to be."""
+
+    root_dir: Path
+    _pulled: dict[str, PulledRecord | None] = field(default_factory=dict)
+    """By file name; None for one that cannot be read."""
+    _intents: dict[str, str] = field(default_factory=dict)
+    """File name -> image."""
+
+    @property
+    def pulling_dir(self) -> Path:
+        """Where it stands which pulls were begun."""
+        return self.root_dir / "image_manager" / "pulling"
+
+    @property
+    def pulled_dir(self) -> Path:
+        """Where it stands who pulled what."""
+        return self.root_dir / "image_manager" / "pulled"
+
+    def load(self) -> None:
+        """Make the folders, and read what stands in them."""
+        for folder in (self.pulling_dir, self.pulled_dir):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        intents = dict(_read_all(self.pulling_dir, read_intent))
+        self._intents = {name: image for name, image in intents.items() if image and file_name(image) == name}
+        self._pulled = {
+            name: one if one and file_name(one.image_ref) == name else None
+            for name, one in _read_all(self.pulled_dir, read_pulled)
+        }
+
+    def known(self, image: str, image_ref: str) -> Known:
+        """Tell what is known of an image that is there; from memory."""
+        name = file_name(image_ref)
+        record = self._pulled.get(name)
+        broken = record is None and name in self._pulled
+        return Known(record, intended=file_name(image) in self._intents, broken=broken)
+
+    def intents(self) -> tuple[str, ...]:
+        """List the images of which a pull was begun; from memory."""
+        return tuple(self._intents.values())
+
+    def intend(self, image: str) -> None:
+        """Write down that a pull begins; raises OSError."""
+        name = file_name(image)
+        if name not in self._intents:
+            _write(self.pulling_dir / name, write_intent(image))
+            self._intents[name] = image
+
+    def forget_intent(self, image: str) -> None:
+        """Remove what was written down when a pull began; raises OSError."""
+        name = file_name(image)
+        if name in self._intents:
+            _remove(self.pulling_dir / name)
+            del self._intents[name]
+
+    def pulled(self, image: str, image_ref: str, rights: Rights | None, now: datetime | None = None) -> None:
+        """Write down who has pulled an image; None: nobody knows, so everybody has to show his right. Raises OSError."""
+        name, at = file_name(image_ref), now or datetime.now(UTC)
+        known = self._pulled.get(name)
+        record = (known or PulledRecord(image_ref, updated_at=at)).merged(name_of(image), rights, at)
+        if record is not known:
+            _write(self.pulled_dir / name, write_pulled(record))
+            self._pulled[name] = record
+
+    def prune(self, image_refs: Collection[str], until: datetime) -> None:
+        """Remove the records of images that are gone, but for those changed after `until`; raises OSError."""
+        there = {file_name(one) for one in image_refs}
+        for name, record in list(self._pulled.items()):
+            if name not in there and record is not None and record.updated_at < until:
+                _remove(self.pulled_dir / name)
+                del self._pulled[name]
+
+
+def _read_all(folder: Path, read: Callable[[bytes], _Content]) -> Iterator[tuple[str, _Content | None]]:
+    for path in folder.iterdir():
+        if not path.name.startswith(PREFIX) or path.name.endswith(SUFFIX_OF_UNFINISHED) or path.is_dir():
+            continue
+        try:
+            yield path.name, read(path.read_bytes())
+        except (OSError, BrokenRecord) as error:
+            _log.warning("%s cannot be used: %s; who wants that image has to show his right", path, error)
+            yield path.name, None
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Put a file in place, on the disk before this returns."""
+    unfinished = path.with_name(path.name + SUFFIX_OF_UNFINISHED)
+    try:
+        with open(unfinished, "wb", opener=_private) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, mode=0o600)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,119 @@
+"""Who may have an image that is on the node, and the writing down of it: the one place that pulls and looks go through.
+
+Without the feature gate KubeletEnsureSecretPulledImages there is none of it. What is decided stands in `verification`,
+what is kept in `pull_records`; here is in which order, and that the event loop waits for no disk.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from activities.image_access.keyring import Credential
+from activities.image_access.pull_records import PullRecords
+from activities.image_access.record_format import Rights, SecretRight
+from activities.image_access.verification import Standing, Verification, judged_by_secrets, name_of, standing
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class PullRights:
+    """The node's records, and the policy by which they are read."""
+
+    records: PullRecords
+    verification: Verification = field(default_factory=Verification)
+    _loaded: bool = False
+    _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _in_flight: Counter[str] = field(default_factory=Counter)
+
+    async def ready(self, image_ref: Callable[[str], Awaitable[str]]) -> None:
+        """Read the records, once; raises OSError.
+
+        Where an earlier worker had begun a pull and its image is there (`image_ref`), nobody knows by whose right: whoever
+        wants it has to show his own (image_pull_manager.go initialize).
+        """
+        if self._loaded:
+            return
+        async with self._changing:
+            if not self._loaded:
+                await asyncio.to_thread(self.records.load)
+                for image in self.records.intents():
+                    if ref := await image_ref(image):
+                        await asyncio.to_thread(self.records.pulled, image, ref, None)
+                        await asyncio.to_thread(self.records.forget_intent, image)
+                self._loaded = True
+
+    def standing(self, image: str, image_ref: str) -> Standing:
+        """Judge an image that is there as far as that goes without the pod's logins; from memory."""
+        return standing(self.verification, image, self.records.known(image, image_ref))
+
+    async def allows(self, image: str, image_ref: str, secrets: Sequence[SecretRight]) -> bool:
+        """Say whether a pod's secrets give it the right to an image, and remember what is new of that."""
+        record = self.records.known(image, image_ref).record
+        rights = record.rights.get(name_of(image)) if record else None
+        judged = judged_by_secrets(rights or Rights(), secrets)
+        if judged.remember:
+            await self._write_down(image, image_ref, judged.remember)
+        return judged.allowed
+
+    async def intend(self, image: str) -> None:
+        """Write down that a pull begins; raises OSError, and then nothing may be pulled."""
+        async with self._changing:
+            await asyncio.to_thread(self.records.intend, image)
+            self._in_flight[image] += 1
+
+    async def pulled(self, image: str, image_ref: str, used: Credential | None) -> None:
+        """Write down by whose right an image was pulled; without that, the intent stays and nobody has it for nothing."""
+        if await self._write_down(image, image_ref, rights_of(used)):
+            await self.not_pulled(image)
+        else:
+            self.unknown(image)
+
+    async def not_pulled(self, image: str) -> None:
+        """Forget the intent of a pull that is over, unless another of the same image is under way."""
+        async with self._changing:
+            self.unknown(image)
+            if not self._in_flight[image]:
+                try:
+                    await asyncio.to_thread(self.records.forget_intent, image)
+                except OSError as error:
+                    _log.warning("the record that a pull of %s was begun cannot be removed: %s", image, error.strerror)
+
+    def unknown(self, image: str) -> None:
+        """Leave the intent of a pull of which nobody knows how it ended: the runtime may go on with it by itself."""
+        self._in_flight[image] -= 1
+        if self._in_flight[image] <= 0:
+            del self._in_flight[image]
+
+    async def prune(self, image_refs: Collection[str], until: datetime) -> None:
+        """Forget images that are gone from the node: all but these, and but for what changed after `until`."""
+        if self._loaded:
+            async with self._changing:
+                await asyncio.to_thread(self.records.prune, image_refs, until)
+
+    async def _write_down(self, image: str, image_ref: str, rights: Rights) -> bool:
+        async with self._changing:
+            try:
+                await asyncio.to_thread(self.records.pulled, image, image_ref, rights)
+            except OSError as error:
+                _log.warning("the record of the image %s cannot be written: %s", image, error.strerror)
+                return False
+            return True
+
+
+def rights_of(used: Credential | None) -> Rights:
+    """Say what a pull with a login has shown (image_manager.go trackedToImagePullCreds)."""
+    if used is None or used.source is None:
+        return Rights(everyone=True)
+    return Rights((secret_right(used),))
+
+
+def secret_right(credential: Credential) -> SecretRight:
+    """Write a secret's login as records do; only for one that comes from a secret."""
+    source = credential.source
+    assert source is not None
+    return SecretRight(source.namespace, source.name, source.uid, credential.login.digest())

@@ -1,0 +1,58 @@
+"""A registry that a node's containerd may pull from, and the Secrets of pods that do; for the tests of pulls."""
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.node.registry import Registry
+from tests.node.tempolet_node import TempoletNode, pod_manifest
+from worker.standalone.containerd import Containerd
+
+
+@contextmanager
+def served(containerd: Containerd, **registry: Any) -> Iterator[Registry]:
+    """Serve busybox under any name, over plain HTTP."""
+    (archive,) = (containerd.parts_dir / "images").glob("busybox*.tar")
+    with Registry(archive, **registry) as made:
+        allow(containerd, made.host)
+        yield made
+
+
+def allow(containerd: Containerd, host: str) -> None:
+    """Let containerd speak plain HTTP to a registry; it looks at each pull."""
+    hosts = containerd.places.registries / host / "hosts.toml"
+    hosts.parent.mkdir(parents=True)
+    hosts.write_text(f'server = "http://{host}"\n')
+
+
+def pull_secret(host: str, login: str) -> dict[str, Any]:
+    """Write a Secret as `kubectl create secret docker-registry` does."""
+    config = {"auths": {host: {"auth": base64.b64encode(login.encode()).decode()}}}
+    return {"type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": json.dumps(config)}}
+
+
+def keep_secret(folder: Path, name: str, content: dict[str, Any]) -> None:
+    """Put a Secret into a node's objects folder, for root's eyes only."""
+    path = folder / "default" / "secrets" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".new")
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}} | content))
+    unfinished.replace(path)
+
+
+def pulling(name: str, image: str, *secrets: str, policy: str = "IfNotPresent", **spec: Any) -> dict[str, Any]:
+    """Write the manifest of a pod that pulls an image."""
+    manifest = pod_manifest(name, **spec)
+    manifest["spec"]["containers"][0] |= {"image": image, "imagePullPolicy": policy}
+    if secrets:
+        manifest["spec"]["imagePullSecrets"] = [{"name": one} for one in secrets]
+    return manifest
+
+
+def objects_folder(node: TempoletNode) -> Path:
+    """Say where a node's objects lie: beside its manifests."""
+    return node.manifests.parent / "objects"

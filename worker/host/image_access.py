@@ -1,0 +1,31 @@
+"""Who may pull and use images on this node, made from its configuration: logins, credential providers, records of pulls."""
+
+import os
+from pathlib import Path
+
+from activities.image_access.logins import ImageLogins
+from activities.image_access.node_logins import NodeLogins, search_paths
+from activities.image_access.provider_exec import ProviderProgram
+from activities.image_access.providers import CredentialProvider, ProviderMeasure, uncounted
+from activities.image_access.pull_records import PullRecords
+from activities.image_access.rights import PullRights
+from worker.config import NodeConfig
+from worker.settings.credential_providers import ProviderSettings
+
+
+def image_logins(config: NodeConfig, measure: ProviderMeasure = uncounted) -> ImageLogins:
+    """Make what the node itself knows; reads nothing yet. `measure` sees every run of a provider."""
+    files = search_paths(config.root_dir, Path(os.environ.get("HOME") or "/"))
+    providers = config.credential_providers.providers
+    return ImageLogins(NodeLogins(files), tuple(_provider(one, measure) for one in providers))
+
+
+def pull_rights(config: NodeConfig) -> PullRights | None:
+    """Make the records; None where no pod has to show its right."""
+    verification = config.pulls.verification
+    return PullRights(PullRecords(config.root_dir), verification) if verification else None
+
+
+def _provider(one: ProviderSettings, measure: ProviderMeasure) -> CredentialProvider:
+    program = ProviderProgram(name=one.name, path=one.path, api_version=one.api_version, args=one.args, env=one.env)
+    return CredentialProvider(program, one.match_images, one.default_cache_duration, measure)
