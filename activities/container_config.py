@@ -111,7 +111,7 @@ def container_config(inputs: ContainerInputs) -> cri.ContainerConfig:
         envs=[
             cri.KeyValue(key=key, value=value.encode(errors="surrogateescape")) for key, value in environment.items()
         ],
-        mounts=inputs.mounts,
+        mounts=_mapped(inputs.mounts, inputs.security.namespace_options.userns_options),
         devices=inputs.devices,
         labels=container_labels(inputs.key, name),
         annotations=_container_annotations(inputs.pod, container, inputs.attempt),
@@ -124,6 +124,18 @@ def container_config(inputs: ContainerInputs) -> cri.ContainerConfig:
             resources=linux_resources(inputs.resources, cgroup_v2=inputs.cgroup_v2), security_context=inputs.security
         ),
     )
+
+
+def _mapped(mounts: Sequence[cri.Mount], users: cri.UserNamespace) -> list[cri.Mount]:
+    """Let what is mounted belong to the pod's own users as it belongs to the node's, where the pod has users of its own."""
+    mapped = []
+    for mount in mounts:
+        own = cri.Mount()
+        own.CopyFrom(mount)
+        own.uidMappings.extend(users.uids)
+        own.gidMappings.extend(users.gids)
+        mapped.append(own)
+    return mapped
 
 
 def _container_annotations(pod: Mapping[str, Any], container: Mapping[str, Any], attempt: int) -> dict[str, str]:

@@ -14,6 +14,7 @@ from activities.container_config import ContainerInputs, container_config
 from activities.container_files import container_mounts
 from activities.environment import Environment, UnresolvedVariable
 from activities.environment_sources import container_environment
+from activities.isolation import Isolation, isolation_of
 from activities.node_services import NodeServices
 from activities.sandbox import describe_sandbox
 from activities.security_context import SecurityInputs, container_security, verify_non_root
@@ -39,6 +40,7 @@ class _Awaited:
 
     environment: Environment = field(repr=False)
     security: SecurityInputs
+    isolation: Isolation
 
 
 async def prepare(services: NodeServices, request: StartContainer, attempt: int) -> Prepared:
@@ -46,7 +48,8 @@ async def prepare(services: NodeServices, request: StartContainer, attempt: int)
     await check_image_paths(services.runtime, request.container, request.volumes)
     environment = await container_environment(services, request)
     hidden = hidden_in(environment, request.container)
-    awaited = _Awaited(environment, await _security(services, request))
+    isolation = await isolation_of(services, request.pod, request.sandbox_spec)
+    awaited = _Awaited(environment, await _security(services, request, isolation), isolation)
     verify_non_root(awaited.security)
     try:
         config, sandbox = await asyncio.to_thread(_configure, services, request, attempt, awaited)
@@ -59,13 +62,14 @@ async def prepare(services: NodeServices, request: StartContainer, attempt: int)
     return Prepared(config, sandbox, hidden)
 
 
-async def _security(services: NodeServices, request: StartContainer) -> SecurityInputs:
+async def _security(services: NodeServices, request: StartContainer, isolation: Isolation) -> SecurityInputs:
     return SecurityInputs(
         key=request.pod,
         pod=request.sandbox_spec,
         container=request.container,
         image_user=await services.image_users.user_of(services.runtime, request.image_ref),
         node=services.settings.security,
+        user_namespace=isolation.user_namespace,
         target_id=request.target_id,
     )
 
@@ -93,4 +97,4 @@ def _configure(
     )
     if is_quotable(environment, container):
         config.annotations[QUOTABLE] = "true"
-    return config, describe_sandbox(services, request.pod, pod, request.sandbox_attempt)
+    return config, describe_sandbox(services, request.pod, pod, request.sandbox_attempt, isolation=awaited.isolation)

@@ -20,6 +20,7 @@ from activities.pod_locks import PodLocks
 from activities.pod_paths import PodPaths
 from activities.probes.loops import ProbeLoops
 from activities.security_context import NodeSecurity
+from activities.user_namespaces import UserNamespaces
 from proto.kubernetes.quantity import Quantity
 from proto.kubernetes.resources import NodeResources
 from proto.temporal.pod import PodKey
@@ -63,6 +64,7 @@ class NodeServices:
     """None: an image that is there is everybody's (the feature gate KubeletEnsureSecretPulledImages is off)."""
     locks: PodLocks = field(default_factory=PodLocks)
     going: GoingPods = field(default_factory=GoingPods)
+    user_namespaces: UserNamespaces = field(default_factory=UserNamespaces)
     image_users: ImageUsers = field(default_factory=ImageUsers)
     probes: ProbeLoops = field(default_factory=ProbeLoops)
     csi: CsiDrivers = field(default_factory=CsiDrivers)

@@ -17,12 +17,12 @@ from activities.directories import make_directories
 from activities.errors import PREDECESSOR_PRESENT, CriError, Remedy, failed, translated
 from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
-from activities.isolation import refuse_unsupported
+from activities.isolation import ORDINARY, Isolation, isolation_of, refuse_unsupported
 from activities.network import NodeDns, network_failure, on_host_network, pod_resolver, read_node_file
 from activities.node_services import NodeServices
 from activities.predecessor import list_of_full_name, other_uid
 from activities.runtime_facts import runtime_sandbox
-from activities.security_context import NODES_USERS, sandbox_security, sandbox_sysctls
+from activities.security_context import sandbox_security, sandbox_sysctls
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.qos import qos_class
 from proto.kubernetes.resources import pod_resources, sandbox_resources
@@ -94,9 +94,12 @@ class SandboxActivities:
             if ready:
                 return await self._read_back(ready, adopted=True)
             await refuse_unsupported(services, pod)
-            config = await asyncio.to_thread(prepare_sandbox, services, request.pod, pod, attempt + raised)
+            isolation = await isolation_of(services, request.pod, pod)
+            config = await asyncio.to_thread(
+                prepare_sandbox, services, request.pod, pod, attempt + raised, isolation=isolation
+            )
             try:
-                sandbox_id = await services.runtime.run_pod_sandbox(config, services.settings.runtime_handler)
+                sandbox_id = await services.runtime.run_pod_sandbox(config, isolation.handler)
                 return await self._read_back(sandbox_id, adopted=False)
             except CriError as error:
                 if error.remedy is not Remedy.ADOPT or raised == _RAISES:
@@ -159,15 +162,19 @@ def free_attempt(asked: int, taken: Iterable[int]) -> int:
     return max([asked, *(attempt + 1 for attempt in taken)])
 
 
-def prepare_sandbox(services: NodeServices, key: PodKey, pod: Mapping[str, Any], attempt: int) -> cri.PodSandboxConfig:
+def prepare_sandbox(
+    services: NodeServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
+) -> cri.PodSandboxConfig:
     """Make the cgroup and log folder of a sandbox and build its configuration; blocks on files. Raises OSError."""
     resources = pod_resources(pod, services.settings.resources)
     services.cgroups.make_pod(key.uid, qos_class(pod), resources)
     services.paths(key).logs.mkdir(parents=True, exist_ok=True)
-    return describe_sandbox(services, key, pod, attempt)
+    return describe_sandbox(services, key, pod, attempt, isolation=isolation)
 
 
-def describe_sandbox(services: NodeServices, key: PodKey, pod: Mapping[str, Any], attempt: int) -> cri.PodSandboxConfig:
+def describe_sandbox(
+    services: NodeServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
+) -> cri.PodSandboxConfig:
     """Build the configuration of a sandbox, as it was made and as each of its containers names it."""
     settings = services.settings
     dns = NodeDns(settings.cluster_dns, settings.cluster_domain, read_node_file(settings.resolv_conf))
@@ -181,7 +188,7 @@ def describe_sandbox(services: NodeServices, key: PodKey, pod: Mapping[str, Any]
             cgroup_parent=services.cgroups.pod_cgroup(key.uid, qos_class(pod)),
             dns=cri.DNSConfig(servers=resolver.servers, searches=resolver.searches, options=resolver.options),
             resources=sandbox_resources(pod, settings.resources),
-            security=sandbox_security(pod, NODES_USERS),
+            security=sandbox_security(pod, isolation.user_namespace),
             sysctls=sandbox_sysctls(pod),
         )
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.image_access.verification import Verification
+from proto.kubernetes.user_ids import UNIT
 from proto.temporal.node import ImagePolicy
 from worker.settings.credential_providers import CredentialProviders, load_credential_providers
 from worker.settings.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
@@ -116,6 +117,8 @@ class NodeConfig:
     cpu_cfs_quota_period: timedelta = timedelta(milliseconds=100)
     seccomp_default: bool = False
     allowed_unsafe_sysctls: tuple[str, ...] = ()
+    user_ids_per_pod: int = UNIT
+    max_pods: int = 110
     max_container_restart_period: timedelta = timedelta(seconds=300)
     healthz_bind_address: str = "127.0.0.1"
     healthz_port: int = 10248
@@ -188,6 +191,8 @@ def load_node_config(flags: Flags) -> NodeConfig:
         cpu_cfs_quota=kubelet["cpuCFSQuota"],
         cpu_cfs_quota_period=kubelet["cpuCFSQuotaPeriod"],
         seccomp_default=kubelet["seccompDefault"],
+        user_ids_per_pod=kubelet["userNamespaces.idsPerPod"] or UNIT,
+        max_pods=kubelet["maxPods"],
         allowed_unsafe_sysctls=tuple(kubelet["allowedUnsafeSysctls"] or ()),
         max_container_restart_period=(kubelet["crashLoopBackOff.maxContainerRestartPeriod"] or _UNBOUNDED_BACKOFF),
         healthz_bind_address=kubelet["healthzBindAddress"],

@@ -56,6 +56,7 @@ def slot() -> Iterator[int]:
 def node_dir() -> Iterator[Path]:
     """Give a short folder: a socket's path has 107 characters."""
     directory = Path(tempfile.mkdtemp(prefix="tpl.", dir="/tmp"))
+    directory.chmod(0o711)  # a pod with users of its own must come to its root file system
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
 

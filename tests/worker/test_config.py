@@ -173,6 +173,16 @@ def test_a_default_is_no_warning(tmp_path: Path, text: str) -> None:
             "allowedUnsafeSysctls[0]: 'net.*.x' must have at most 253 characters and match",
             id="no-list-of-sysctls",
         ),
+        pytest.param(
+            "userNamespaces: {idsPerPod: 65535}",
+            "userNamespaces.idsPerPod: 65535, but it must not be less than 65536",
+            id="too-few-ids-of-its-own",
+        ),
+        pytest.param(
+            "userNamespaces: {idsPerPod: 65537}",
+            "userNamespaces.idsPerPod: 65537, but it must be a multiple of 65536",
+            id="ids-that-are-no-multiple",
+        ),
         pytest.param("registryPullQPS: -1", "registryPullQPS: -1, but it must not be negative", id="negative-qps"),
         pytest.param("maxParallelImagePulls: 0", "maxParallelImagePulls: 0", id="no-pulls-at-all"),
         pytest.param("imageGCHighThresholdPercent: 101", "101, but it is 0 to 100", id="more-than-full"),

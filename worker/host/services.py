@@ -12,11 +12,13 @@ from activities.image_pulls import ImagePulls
 from activities.node_capacity import memory_capacity, throttle_paths
 from activities.node_services import ActivitySettings, NodeServices
 from activities.security_context import NodeSecurity
+from activities.user_namespaces import UserNamespaces
 from proto.kubernetes.resources import NodeResources
 from worker.config import NodeConfig
 from worker.host.image_access import image_logins, pull_rights
 from worker.objects.folder import ObjectFolder
 from worker.settings.reserved import allocatable_resources
+from worker.settings.user_namespaces import id_ranges
 
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 """Go's words for what the kernel calls a machine."""
@@ -30,6 +32,7 @@ def node_services(config: NodeConfig, *calls: CallObserver) -> NodeServices:
         settings=activity_settings(config),
         runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
         cgroups=Cgroups(config.cgroup_root, pod_pids_limit=config.pod_pids_limit),
+        user_namespaces=UserNamespaces(id_ranges(config.user_ids_per_pod, config.max_pods)),
         pulls=ImagePulls(config.pulls.parallel or UNLIMITED, qps=config.pulls.qps, burst=config.pulls.burst),
         objects=ObjectFolder(config.objects_dir),
         logins=image_logins(config),

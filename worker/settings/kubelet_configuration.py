@@ -45,6 +45,7 @@ ACTED_ON: Final = frozenset(
         "cpuCFSQuotaPeriod",
         "seccompDefault",
         "allowedUnsafeSysctls",
+        "userNamespaces.idsPerPod",
         "serializeImagePulls",
         "maxParallelImagePulls",
         "registryPullQPS",

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 from proto.kubernetes.sysctls import LIST_PATTERN, LONGEST, is_listable, namespace_of
 from worker.settings.kubelet_configuration import KubeletConfiguration
+from worker.settings.user_namespaces import user_namespace_breaches
 
 
 def security_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
     """Name what is wrong with them."""
+    yield from user_namespace_breaches(kubelet)
     for index, name in enumerate(kubelet["allowedUnsafeSysctls"] or ()):
         here = f"allowedUnsafeSysctls[{index}]: {name!r}"
         if not is_listable(name):

@@ -8,7 +8,7 @@ holds the names and kinds against kubernetes.client's models, whose schema is on
 
 from typing import Final
 
-from workflows.decide.field_kinds import OFF, ON, Fields, Kind, not_yet, only, only_empty, runs
+from workflows.decide.field_kinds import OFF, Fields, Kind, not_yet, only, only_empty, runs
 from workflows.decide.supported_environment import ENV_FROM, ENV_VAR
 from workflows.decide.supported_security import POD_SECURITY_CONTEXT, SECURITY_CONTEXT
 from workflows.decide.supported_volumes import VOLUME, VOLUME_DEVICE, VOLUME_MOUNT
@@ -176,7 +176,7 @@ SPEC: Final[Fields] = {
     "hostNetwork": runs(Kind.BOOLEAN),
     "hostPID": runs(Kind.BOOLEAN),
     "hostIPC": runs(Kind.BOOLEAN),
-    "hostUsers": only(Kind.BOOLEAN, ON),
+    "hostUsers": runs(Kind.BOOLEAN),
     "shareProcessNamespace": runs(Kind.BOOLEAN),
     "securityContext": runs(Kind.OBJECT, POD_SECURITY_CONTEXT),
     "imagePullSecrets": runs(Kind.OBJECTS, {"name": runs(Kind.STRING)}),

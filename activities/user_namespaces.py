@@ -1,0 +1,123 @@
+"""Which user and group ids of the node a pod has, whose users are its own (`hostUsers: false`).
+
+Asked before a sandbox is made and before each container; blocks on files, so call it in a thread. A pod has one range of ids,
+none of them another pod's, and keeps it as long as its directory stands: the range is written there before anybody uses it,
+so what a pod has is read from the disk and never remembered (pkg/kubelet/userns/userns_manager.go, whose file this is).
+"""
+
+import json
+import os
+import secrets
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.user_ids import IdRanges
+
+ALL_IDS: Final = IdRanges()
+FILE: Final = "userns"
+_FIELDS: Final = ("hostId", "containerId", "length")
+
+
+class NoRangeError(ValueError):
+    """A pod can't be given ids, or those that it has can't be read; the message is the kubelet's."""
+
+
+class UserNamespaces:
+    """The ranges of this node's pods."""
+
+    def __init__(self, ranges: IdRanges = ALL_IDS) -> None:
+        self._ranges = ranges
+        self._lock = threading.Lock()
+
+    def of_pod(self, directory: Path) -> cri.UserNamespace:
+        """Answer the range of the pod with this directory, `pods/<uid>`; one that has none gets one.
+
+        Raises NoRangeError, and OSError where the directory is not there or can't be written.
+        """
+        with self._lock:
+            host_id = self._read(directory)
+            if host_id is None:
+                host_id = self._free(directory.parent)
+                self._write(directory, host_id)
+            elif host_id in self._taken(directory.parent, but=directory):
+                raise NoRangeError(f'user namespace: range picked for pod "{directory.name}" already taken')
+        mapping = cri.IDMapping(host_id=host_id, container_id=0, length=self._ranges.per_pod)
+        return cri.UserNamespace(mode=cri.NamespaceMode.POD, uids=[mapping], gids=[mapping])
+
+    def _read(self, directory: Path) -> int | None:
+        """Read which id a pod's range begins with; None when it has none yet."""
+        try:
+            content = (directory / FILE).read_bytes()
+        except FileNotFoundError:
+            return None
+        if not content:
+            return None
+        try:
+            found = json.loads(content)
+        except ValueError as error:
+            raise NoRangeError(f"user namespace: invalid user namespace mappings file: {error}") from error
+        host_id, length = _only_mapping(found)
+        if length != self._ranges.per_pod:
+            raise NoRangeError(f"user namespace: wrong user namespace length {length}")
+        if host_id % length:
+            raise NoRangeError(f"user namespace: wrong user namespace offset specified {host_id}")
+        if not self._ranges.holds(host_id):
+            raise NoRangeError(f"user namespace: id {host_id} is out of range")
+        return host_id
+
+    def _taken(self, pods: Path, *, but: Path | None = None) -> Iterator[int]:
+        """Give the ranges of all pods but one; a file that nobody can read says nothing, and its pod does not start."""
+        for other in pods.iterdir():
+            if other != but:
+                try:
+                    host_id = self._read(other)
+                except (NoRangeError, OSError):
+                    continue
+                if host_id is not None:
+                    yield host_id
+
+    def _free(self, pods: Path) -> int:
+        """Find a range that no pod has, from a random one on: what a pod left behind is not the next one's."""
+        taken = set(self._taken(pods))
+        slots = self._ranges.count // self._ranges.per_pod
+        begin = secrets.randbelow(slots)
+        for number in range(min(slots, len(taken) + 1)):
+            host_id = self._ranges.first + (begin + number) % slots * self._ranges.per_pod
+            if host_id not in taken:
+                return host_id
+        raise NoRangeError("create user namespace: could not find an empty slot to allocate a user namespace")
+
+    def _write(self, directory: Path, host_id: int) -> None:
+        """Write a pod's range so that it is there after a power loss, too, or is not there at all."""
+        mapping = dict(zip(_FIELDS, (host_id, 0, self._ranges.per_pod), strict=True))
+        content = json.dumps({"uidMappings": [mapping], "gidMappings": [mapping]}, separators=(",", ":"))
+        new = directory / f".{FILE}.new"
+        with new.open("w") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(directory / FILE)
+        parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(parent)
+        finally:
+            os.close(parent)
+
+
+def _only_mapping(found: Any) -> tuple[int, int]:
+    """Read the one mapping that users and groups share: the id that it begins with, and how many there are."""
+    users, groups = (found.get(kind) if isinstance(found, Mapping) else None for kind in ("uidMappings", "gidMappings"))
+    wrong = "user namespace: invalid user namespace configuration"
+    if not isinstance(users, list) or len(users) != 1:
+        raise NoRangeError(f"{wrong}: no more than one mapping allowed.")
+    if users != groups:
+        raise NoRangeError(f"{wrong}: GID and UID mapping should be identical")
+    host_id, container_id, length = (users[0].get(field) for field in _FIELDS)
+    if container_id != 0:
+        raise NoRangeError(f"{wrong}: UID 0 must be mapped")
+    if not isinstance(host_id, int) or not isinstance(length, int) or length < 1:
+        raise NoRangeError(f"{wrong}: no range")
+    return host_id, length
