@@ -14,62 +14,33 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from activities.cgroup_hierarchies import ENABLED, LIMITED, Hierarchies
+from activities.memory_protection import MemoryProtection
 from activities.pod_paths import plain_name
 from proto.kubernetes.qos import QosClass
 from proto.kubernetes.resources import MAX_SHARES, MIN_SHARES, PodResources, cpu_weight
 
 KUBEPODS: Final = "kubepods"
 _TIERS: Final = {QosClass.GUARANTEED: "", QosClass.BURSTABLE: "burstable", QosClass.BEST_EFFORT: "besteffort"}
-_LIMITED: Final = ("cpu", "memory", "pids")
-"""Controllers in which limits are written; the runtime makes the rest of v1's hierarchies itself."""
-_ENABLED: Final = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
-"""What v2 hands down to the pods (cm/cgroup_manager_linux.go)."""
 _NO_MEMORY_LIMIT: Final = 2**62
 """Bytes. Where cgroup v1 knows no limit, it tells the largest number of whole pages."""
-_MOUNTS: Final = Path("/proc/self/mounts")
-
-
-@dataclass(frozen=True, slots=True)
-class Hierarchies:
-    """Where the node's cgroups are mounted: one folder a controller on v1, one in all on v2."""
-
-    v2: Path | None
-    v1: Mapping[str, Path]
-
-    @classmethod
-    def of_this_node(cls, mounts: Path = _MOUNTS) -> "Hierarchies":
-        """Read them from the mount table.
-
-        A hybrid node counts as v1, with the controllerless v2 tree as one more hierarchy: the runtime makes cgroups there.
-        """
-        v1: dict[str, Path] = {}
-        v2 = None
-        for line in mounts.read_text().splitlines():
-            _, place, kind, options = line.split()[:4]
-            if kind == "cgroup2":
-                v2 = Path(place)
-            elif kind == "cgroup":
-                names = [one for one in options.split(",") if one in (*_LIMITED, *_ENABLED)] or [place]
-                v1.update(dict.fromkeys(names, Path(place)))
-        if v1 and v2:
-            v1[str(v2)] = v2
-        return cls(v2=None if v1 else v2, v1=v1)
-
-    def folders(self, cgroup: str) -> Iterator[Path]:
-        """Walk a cgroup's folder in every hierarchy."""
-        roots = [self.v2] if self.v2 else list(dict.fromkeys(self.v1.values()))
-        for root in roots:
-            yield root / cgroup.lstrip("/")
 
 
 class Cgroups:
     """The tree of the node's pods; `root` is KubeletConfiguration cgroupRoot."""
 
-    def __init__(self, root: str = "/", *, hierarchies: Hierarchies | None = None, pod_pids_limit: int = -1) -> None:
+    def __init__(
+        self,
+        root: str = "/",
+        *,
+        hierarchies: Hierarchies | None = None,
+        pod_pids_limit: int = -1,
+        memory_qos: bool = False,
+    ) -> None:
+        """Take where the pods' tree begins, and KubeletConfiguration's podPidsLimit and the feature gate MemoryQoS."""
         self.root = str(PurePosixPath("/") / root / KUBEPODS)
         if ".." in PurePosixPath(self.root).parts:
             raise ValueError(f"cgroupRoot {root!r} leads upward; name a cgroup below the node's root")
@@ -77,6 +48,9 @@ class Cgroups:
         self._pod_pids_limit = pod_pids_limit
         self._burstable: dict[str, int] = {}
         self._weighing = threading.Lock()
+        unified = self._hierarchies.v2 if memory_qos else None
+        tiers = [unified / self.root.lstrip("/") / name for name in ("", "burstable")] if unified else [None, None]
+        self._protection = MemoryProtection(*tiers)
 
     @property
     def v2(self) -> bool:
@@ -94,6 +68,8 @@ class Cgroups:
             shares = MIN_SHARES if qos is QosClass.BEST_EFFORT else None
             self._make(tier, {} if shares is None else self._cpu_files(shares))
         self._weigh_burstable(self._burstable_pods_found())
+        with self._weighing:
+            self._protection.begin()
 
     def remove_tiers(self) -> None:
         """Remove the tiers and kubepods where they are empty: the node takes its leave."""
@@ -108,6 +84,8 @@ class Cgroups:
         self._make(cgroup, self._pod_files(resources))
         if qos is QosClass.BURSTABLE:
             self._weigh_burstable({pod_uid: resources.cpu_shares})
+        with self._weighing:
+            self._protection.pod(pod_uid, qos, resources.unified)
         return cgroup
 
     def resize_pod(self, pod_uid: str, qos: QosClass, resources: PodResources, *, only_raise: bool) -> None:
@@ -119,6 +97,8 @@ class Cgroups:
         if qos is QosClass.BURSTABLE:
             least = self._burstable.get(pod_uid, 0) if only_raise else 0
             self._weigh_burstable({pod_uid: max(least, resources.cpu_shares)})
+        with self._weighing:
+            self._protection.pod(pod_uid, qos, resources.unified)
 
     def pod_memory(self, pod_uid: str, qos: QosClass) -> tuple[int, int]:
         """Read the memory limit of a pod's cgroup (0: none) and what it uses, in bytes. Raises OSError."""
@@ -145,6 +125,9 @@ class Cgroups:
         left = [folder for folder in folders if folder.is_dir() and not _removed(folder)]
         if not left and pod_uid in self._burstable:
             self._weigh_burstable({pod_uid: 0})
+        if not left:
+            with self._weighing:
+                self._protection.gone(pod_uid)
         return left
 
     def _weigh_burstable(self, changed: Mapping[str, int]) -> None:
@@ -169,10 +152,10 @@ class Cgroups:
         if self._hierarchies.v2:
             folder = self._hierarchies.v2 / cgroup.lstrip("/")
             _make_unified(self._hierarchies.v2, folder)
-            for controller in _LIMITED:
+            for controller in LIMITED:
                 _write_files(folder, files.get(controller, ()))
             return
-        for controller in _LIMITED:
+        for controller in LIMITED:
             if found := self._folder(controller, cgroup):
                 found.mkdir(parents=True, exist_ok=True)
                 _write_files(found, files.get(controller, ()))
@@ -186,12 +169,22 @@ class Cgroups:
             else:
                 cpu.append(("cpu.cfs_period_us", str(resources.cpu_period)))
                 cpu.append(("cpu.cfs_quota_us", str(resources.cpu_quota or -1)))
-        files = {"cpu": tuple(cpu)}
+        memory = list(resources.unified.items()) if self.v2 else []
         if resources.memory_limit:
-            files["memory"] = (("memory.max" if self.v2 else "memory.limit_in_bytes", str(resources.memory_limit)),)
+            memory.append(("memory.max" if self.v2 else "memory.limit_in_bytes", str(resources.memory_limit)))
+        files = {"cpu": tuple(cpu), "memory": tuple(memory)}
+        if self._has_huge_pages():
+            suffix = "max" if self.v2 else "limit_in_bytes"
+            files["hugetlb"] = tuple((f"hugetlb.{size}.{suffix}", str(limit)) for size, limit in resources.huge_pages)
         if self._pod_pids_limit > 0:
             files["pids"] = (("pids.max", str(self._pod_pids_limit)),)
         return files
+
+    def _has_huge_pages(self) -> bool:
+        """Say whether the kernel counts huge pages for each cgroup."""
+        if self._hierarchies.v2 is None:
+            return "hugetlb" in self._hierarchies.v1
+        return "hugetlb" in (self._hierarchies.v2 / "cgroup.controllers").read_text().split()
 
     def _cpu_files(self, shares: int) -> dict[str, tuple[tuple[str, str], ...]]:
         return {"cpu": (("cpu.weight", str(cpu_weight(shares))) if self.v2 else ("cpu.shares", str(shares)),)}
@@ -227,7 +220,7 @@ def _make_unified(root: Path, folder: Path) -> None:
     """Make a v2 cgroup, handing the controllers down from each parent."""
     folder.mkdir(parents=True, exist_ok=True)
     available = set((root / "cgroup.controllers").read_text().split())
-    wanted = " ".join(f"+{name}" for name in _ENABLED if name in available)
+    wanted = " ".join(f"+{name}" for name in ENABLED if name in available)
     for parent in reversed(folder.relative_to(root).parents):
         control = root / parent / "cgroup.subtree_control"
         if not {name.lstrip("+") for name in wanted.split()} <= set(control.read_text().split()):

@@ -63,7 +63,6 @@ class ContainerInputs:
     """Resolved values: they go to the runtime and nowhere else."""
     mounts: Sequence[cri.Mount] = ()
     devices: Sequence[cri.Device] = ()
-    cgroup_v2: bool = False
 
 
 def pod_labels(key: PodKey) -> dict[str, str]:
@@ -93,7 +92,7 @@ def sandbox_config(inputs: SandboxInputs) -> cri.PodSandboxConfig:
             security_context=inputs.security,
             sysctls=inputs.sysctls,
             overhead=cri.LinuxContainerResources(),
-            resources=_figures(inputs.resources),
+            resources=linux_resources(inputs.resources),
         ),
     )
 
@@ -120,9 +119,7 @@ def container_config(inputs: ContainerInputs) -> cri.ContainerConfig:
         stdin_once=bool(container.get("stdinOnce")),
         tty=bool(container.get("tty")),
         stop_signal=cri_signal((container.get("lifecycle") or {}).get("stopSignal") or ""),
-        linux=cri.LinuxContainerConfig(
-            resources=linux_resources(inputs.resources, cgroup_v2=inputs.cgroup_v2), security_context=inputs.security
-        ),
+        linux=cri.LinuxContainerConfig(resources=linux_resources(inputs.resources), security_context=inputs.security),
     )
 
 
@@ -156,19 +153,15 @@ def _container_annotations(pod: Mapping[str, Any], container: Mapping[str, Any],
     return annotations
 
 
-def linux_resources(resources: ContainerResources, *, cgroup_v2: bool) -> cri.LinuxContainerResources:
-    """Write what a container is to have, when it is made and when it is resized."""
-    written = _figures(resources)
-    if cgroup_v2:
-        written.unified["memory.oom.group"] = "1"  # singleProcessOOMKill is false by default on v2
-    return written
-
-
-def _figures(resources: ContainerResources) -> cri.LinuxContainerResources:
+def linux_resources(resources: ContainerResources) -> cri.LinuxContainerResources:
+    """Write what a sandbox or a container is to have, when it is made and when it is resized."""
     return cri.LinuxContainerResources(
         cpu_shares=resources.cpu_shares,
         cpu_quota=resources.cpu_quota,
         cpu_period=resources.cpu_period,
         memory_limit_in_bytes=resources.memory_limit_in_bytes,
         oom_score_adj=resources.oom_score_adj,
+        memory_swap_limit_in_bytes=resources.memory_swap_limit_in_bytes,
+        hugepage_limits=[cri.HugepageLimit(page_size=size, limit=limit) for size, limit in resources.hugepage_limits],
+        unified=resources.unified,
     )

@@ -92,7 +92,6 @@ def _configure(
             mounts=container_mounts(services, request, attempt, environment.values),
             devices=volume_devices(container, request.volumes),
             security=container_security(awaited.security),
-            cgroup_v2=services.cgroups.v2,
         )
     )
     if is_quotable(environment, container):

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from proto.kubernetes.field_paths import split_subscript
+from proto.kubernetes.pod_totals import ResourceList
 from proto.kubernetes.qos import resource_list
 from proto.kubernetes.quantity import ZERO, parse_quantity
-from proto.kubernetes.resources import ResourceList
 
 _HUGE_PAGES: Final = "hugepages-"
 _DEFAULTED: Final = ("cpu", "memory", "ephemeral-storage")

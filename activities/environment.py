@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from activities.downward import FieldError, default_limits, find_container, metadata_value, resource_value
 from activities.objects import ObjectKind
-from proto.kubernetes.resources import ResourceList
+from proto.kubernetes.pod_totals import ResourceList
 
 _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _KINDS: Final[Mapping[str, tuple[ObjectKind, str]]] = {

@@ -1,7 +1,15 @@
-"""What the machine has of cpu, memory and disk (cadvisor's MachineInfo, as the kubelet asks it)."""
+"""What the machine has of cpu, memory, huge pages, swap and disk (cadvisor's MachineInfo, as the kubelet asks it)."""
 
 import os
 from pathlib import Path
+from typing import Final
+
+from activities.cgroup_hierarchies import Hierarchies
+from proto.kubernetes.node_resources import NodeResources, NodeSwap
+
+_HUGE_PAGES: Final = Path("/sys/kernel/mm/hugepages")
+_MEMORY: Final = Path("/proc/meminfo")
+_KIB: Final = 1024
 
 
 def memory_capacity() -> int:
@@ -36,3 +44,39 @@ def apparmor_enabled(system: Path = Path("/sys")) -> bool:
         return (system / "module/apparmor/parameters/enabled").read_text().startswith("Y")
     except OSError:
         return False
+
+
+def huge_page_sizes(folder: Path = _HUGE_PAGES) -> tuple[int, ...]:
+    """List the sizes of huge pages that the kernel has, in bytes."""
+    if not folder.is_dir():
+        return ()
+    names = (one.name.removeprefix("hugepages-").removesuffix("kB") for one in folder.iterdir())
+    return tuple(sorted(int(name) * _KIB for name in names if name.isdecimal()))
+
+
+def swap_capacity(meminfo: Path = _MEMORY) -> int:
+    """Read how many bytes of swap there are."""
+    for line in meminfo.read_text().splitlines():
+        name, _, amount = line.partition(":")
+        if name == "SwapTotal":
+            return int(amount.split()[0]) * _KIB
+    return 0
+
+
+def swap_accounted(hierarchies: Hierarchies) -> bool:
+    """Say whether the kernel counts swap for each cgroup; the root one of v2 has no file for it."""
+    if hierarchies.v2 is not None:
+        return next(hierarchies.v2.glob("*/memory.swap.max"), None) is not None
+    memory = hierarchies.v1.get("memory")
+    return memory is not None and (memory / "memory.memsw.limit_in_bytes").exists()
+
+
+def this_node(hierarchies: Hierarchies | None = None) -> NodeResources:
+    """Read what the figures of pods depend on, with the kubelet's own settings."""
+    found = hierarchies or Hierarchies.of_this_node()
+    return NodeResources(
+        memory_capacity=memory_capacity(),
+        cgroup_v2=found.v2 is not None,
+        huge_page_sizes=huge_page_sizes(),
+        swap=NodeSwap(swap_accounted(found), swap_capacity()),
+    )

@@ -14,15 +14,15 @@ from activities.image_access.logins import ImageLogins
 from activities.image_access.rights import PullRights
 from activities.image_pulls import ImagePulls
 from activities.image_users import ImageUsers
-from activities.node_capacity import memory_capacity
+from activities.node_capacity import this_node
 from activities.objects import NoObjects, ObjectSource
 from activities.pod_locks import PodLocks
 from activities.pod_paths import PodPaths
 from activities.probes.loops import ProbeLoops
 from activities.security_context import NodeSecurity
 from activities.user_namespaces import UserNamespaces
+from proto.kubernetes.node_resources import NodeResources
 from proto.kubernetes.quantity import Quantity
-from proto.kubernetes.resources import NodeResources
 from proto.temporal.pod import PodKey
 
 
@@ -43,7 +43,7 @@ class ActivitySettings:
     node_hosts: Path = Path("/etc/hosts")
     runtime_handler: str = ""
     security: NodeSecurity = field(default_factory=NodeSecurity)
-    resources: NodeResources = field(default_factory=lambda: NodeResources(memory_capacity=memory_capacity()))
+    resources: NodeResources = field(default_factory=this_node)
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
     """What the node has for pods, by the resource's name: what a container without a limit is told to have."""
     name_reserved_wait: timedelta = timedelta(seconds=5)

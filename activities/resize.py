@@ -80,7 +80,7 @@ class ResizeActivities:
 
 async def update(services: NodeServices, container_id: str, figures: ContainerResources) -> None:
     """Tell the runtime what a container is to have; raises CriError."""
-    resources = linux_resources(figures, cgroup_v2=services.cgroups.v2)
+    resources = linux_resources(figures)
     await services.runtime.update_container_resources(container_id, resources)
 
 

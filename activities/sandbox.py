@@ -24,6 +24,8 @@ from activities.predecessor import list_of_full_name, other_uid
 from activities.runtime_facts import runtime_sandbox
 from activities.security_context import sandbox_security, sandbox_sysctls
 from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.huge_pages import missing_sizes, page_size_name
+from proto.kubernetes.pod_totals import pod_requests
 from proto.kubernetes.qos import qos_class
 from proto.kubernetes.resources import pod_resources, sandbox_resources
 from proto.temporal import names
@@ -165,7 +167,13 @@ def free_attempt(asked: int, taken: Iterable[int]) -> int:
 def prepare_sandbox(
     services: NodeServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
 ) -> cri.PodSandboxConfig:
-    """Make the cgroup and log folder of a sandbox and build its configuration; blocks on files. Raises OSError."""
+    """Make the cgroup and log folder of a sandbox and build its configuration; blocks on files. Raises OSError, ValueError."""
+    sizes = services.settings.resources.huge_page_sizes
+    if missing := missing_sizes(pod_requests(pod), sizes):
+        has = ", ".join(page_size_name(size) for size in sizes) or "none"
+        raise ValueError(
+            f"{missing[0]}: this node has huge pages of {has} only; choose one of these, or boot with others"
+        )
     resources = pod_resources(pod, services.settings.resources)
     services.cgroups.make_pod(key.uid, qos_class(pod), resources)
     services.paths(key).logs.mkdir(parents=True, exist_ok=True)

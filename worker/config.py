@@ -23,6 +23,7 @@ from worker.settings.image_verification import verification
 from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration, load_kubelet_configuration
 from worker.settings.kubelet_validation import validate
 from worker.settings.log_rotation import DEFAULT_CONTAINER_LOGS, ContainerLogs, container_logs
+from worker.settings.memory import DEFAULT_MEMORY, MemorySettings, memory_settings, refuse_what_this_node_has_not
 from worker.settings.reserved import NOTHING_RESERVED, Reserved, reserved, reserved_warnings
 from worker.settings.tempolet_configuration import TempoletConfiguration, load_tempolet_configuration
 
@@ -115,6 +116,7 @@ class NodeConfig:
     """What of cpu and memory is kept back from pods."""
     cpu_cfs_quota: bool = True
     cpu_cfs_quota_period: timedelta = timedelta(milliseconds=100)
+    memory: MemorySettings = DEFAULT_MEMORY
     seccomp_default: bool = False
     allowed_unsafe_sysctls: tuple[str, ...] = ()
     user_ids_per_pod: int = UNIT
@@ -174,6 +176,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         raise ConfigurationRefused(str(error)) from error
     validate(kubelet, gates)
     _refuse_cgroup_v1(kubelet)
+    refuse_what_this_node_has_not(kubelet, cgroup_v2=_CGROUP_V2.exists())
     return NodeConfig(
         node_name=node_name(flags.hostname_override),
         root_dir=(flags.root_dir or DEFAULT_ROOT_DIR).absolute(),
@@ -190,6 +193,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         reserved=reserved(kubelet),
         cpu_cfs_quota=kubelet["cpuCFSQuota"],
         cpu_cfs_quota_period=kubelet["cpuCFSQuotaPeriod"],
+        memory=memory_settings(kubelet),
         seccomp_default=kubelet["seccompDefault"],
         user_ids_per_pod=kubelet["userNamespaces.idsPerPod"] or UNIT,
         max_pods=kubelet["maxPods"],

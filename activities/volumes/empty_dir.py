@@ -18,8 +18,9 @@ from activities.file_trees import remove_tree
 from activities.mounts import Mount
 from activities.volumes.ownership import FsGroup, fs_group_of, give_to_group
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
+from proto.kubernetes.node_resources import NodeResources
 from proto.kubernetes.quantity import Quantity, QuantityError, parse_quantity
-from proto.kubernetes.resources import NodeResources, pod_resources
+from proto.kubernetes.resources import pod_resources
 from proto.temporal.mounted import MountedVolume
 
 PLUGIN: Final = "kubernetes.io/empty-dir"

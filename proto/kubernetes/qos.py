@@ -1,8 +1,8 @@
 """Which quality-of-service class a pod belongs to: it names the cgroup's parent and the order of dying.
 
 Asked when a pod's cgroup is placed, its resources are computed and its status is written; the rule is
-pkg/apis/core/v1/helper/qos/qos.go. Only cpu and memory count, in containers and init containers alike. Pod-level
-resources (`spec.resources`) are refused by `supported`, so they are no part of it yet.
+pkg/apis/core/v1/helper/qos/qos.go. Only cpu and memory count, in containers and init containers alike; where the pod has
+resources of its own (`spec.resources`), those and nothing else.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,11 +40,13 @@ def qos_class(pod: Mapping[str, Any]) -> QosClass:
     known = (pod.get("status") or {}).get("qosClass")
     if known:
         return QosClass(known)
+    spec = pod.get("spec") or {}
+    judged = [spec] if spec.get("resources") is not None else all_containers(pod)
     totals: dict[str, dict[str, Quantity]] = {"requests": {}, "limits": {}}
     every_limit_set = True
-    for container in all_containers(pod):
+    for one in judged:
         for kind, total in totals.items():
-            given = {n: q for n, q in resource_list(container, kind).items() if n in _COMPUTE and q > ZERO}
+            given = {n: q for n, q in resource_list(one, kind).items() if n in _COMPUTE and q > ZERO}
             for name, amount in given.items():
                 total[name] = total.get(name, ZERO) + amount
             if kind == "limits" and len(given) < len(_COMPUTE):

@@ -1,41 +1,27 @@
-"""What the kernel is told about a pod's cpu and memory: shares, quota, limit and the order of dying.
+"""What the kernel is told about a pod's cpu, memory and huge pages: shares, quota, limits and the order of dying.
 
 Asked by the workflow for the cgroup of the pod, its sandbox and its containers. The rules are the kubelet's
-pkg/kubelet/cm/helpers_linux.go (pod), pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (container),
-pkg/kubelet/qos/policy.go (oom_score_adj) and k8s.io/component-helpers resource/helpers.go (sums). Facts about the node
-come in as `NodeResources`. None means: leave the kernel's value alone.
+pkg/kubelet/cm/helpers_linux.go (pod) and pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (container); parts of them
+stand in `oom_score`, `memory` (swap, protection), `huge_pages` and `pod_totals` (sums). Facts about the node come in as
+`NodeResources`. None means: leave the kernel's value alone.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from proto.kubernetes.priority import SYSTEM_CRITICAL_PRIORITY, SYSTEM_NODE_CRITICAL
+from proto.kubernetes.huge_pages import huge_page_limits
+from proto.kubernetes.memory import protected, swap_limit, unified_memory
+from proto.kubernetes.node_resources import NodeResources
+from proto.kubernetes.oom_score import oom_score_adj
+from proto.kubernetes.pod_totals import ResourceList, is_limited, pod_level, pod_limits, pod_requests
 from proto.kubernetes.qos import QosClass, qos_class, resource_list
-from proto.kubernetes.quantity import ZERO, Quantity
+from proto.kubernetes.quantity import ZERO
 
 MIN_SHARES: Final = 2  # the kernel's bounds, kernel/sched/sched.h
 MAX_SHARES: Final = 262144
 _MIN_QUOTA: Final = 1000  # microseconds; the kernel takes no less
-_GUARANTEED_OOM_SCORE: Final = -997
-_BEST_EFFORT_OOM_SCORE: Final = 1000
-_SOURCE_ANNOTATION: Final = "kubernetes.io/config.source"
-_MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
-
-ResourceList = dict[str, Quantity]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeResources:
-    """Facts and settings of the node that the figures depend on."""
-
-    memory_capacity: int
-    """Bytes."""
-    cpu_cfs_quota: bool = True
-    """KubeletConfiguration cpuCFSQuota."""
-    cpu_cfs_quota_period: timedelta = timedelta(milliseconds=100)
-    """KubeletConfiguration cpuCFSQuotaPeriod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +32,10 @@ class PodResources:
     cpu_quota: int | None = None
     cpu_period: int | None = None
     memory_limit: int | None = None
+    huge_pages: tuple[tuple[str, int], ...] = ()
+    """Of each size of page that the node has, by the kernel's name: how many bytes may be used."""
+    unified: Mapping[str, str] = field(default_factory=dict)
+    """Further files of cgroup v2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +47,10 @@ class ContainerResources:
     cpu_period: int
     memory_limit_in_bytes: int
     oom_score_adj: int
+    memory_swap_limit_in_bytes: int = 0
+    """Memory and swap together, on cgroup v1."""
+    hugepage_limits: tuple[tuple[str, int], ...] = ()
+    unified: Mapping[str, str] = field(default_factory=dict)
 
 
 def cpu_shares(milli_cpu: int) -> int:
@@ -92,52 +86,52 @@ def cpu_weight(shares: int) -> int:
     return 1 + (max(MIN_SHARES, min(shares, MAX_SHARES)) - 2) * 9999 // 262142
 
 
-def pod_requests(pod: Mapping[str, Any]) -> ResourceList:
-    """Sum what the pod asks for: all that run on together, or the hungriest moment of initialization where that is more.
-
-    An init container that ends counts together with the sidecars before it (AggregateContainerRequests).
-    """
-    return _pod_total(pod, "requests")
-
-
-def pod_limits(pod: Mapping[str, Any]) -> ResourceList:
-    """Sum what the pod may use, by the same rule as `pod_requests`."""
-    return _pod_total(pod, "limits")
-
-
 def pod_resources(pod: Mapping[str, Any], node: NodeResources) -> PodResources:
-    """Compute the pod cgroup's figures; a limit counts only when every container has one (ResourceConfigForPod)."""
+    """Compute the pod cgroup's figures; a limit counts only when it is the pod's own or every container has one.
+
+    (ResourceConfigForPod)
+    """
     requests, limits = pod_requests(pod), pod_limits(pod)
     shares = cpu_shares(requests.get("cpu", ZERO).milli)
+    pages = huge_page_limits(requests, node.huge_page_sizes)
     match qos_class(pod):
         case QosClass.BEST_EFFORT:
-            return PodResources(cpu_shares=MIN_SHARES)
+            return PodResources(cpu_shares=MIN_SHARES, huge_pages=pages)
         case QosClass.GUARANTEED:
             cpu_limited = memory_limited = True
         case QosClass.BURSTABLE:
-            declared = _declared_limits(pod)
-            cpu_limited = all(one.get("cpu", ZERO) for one in declared)
-            memory_limited = all(one.get("memory", ZERO) for one in declared)
+            cpu_limited, memory_limited = is_limited(pod, "cpu"), is_limited(pod, "memory")
     quota = cpu_quota(limits.get("cpu", ZERO).milli, node.cpu_cfs_quota_period) if node.cpu_cfs_quota else -1
     return PodResources(
         cpu_shares=shares,
         cpu_quota=quota if cpu_limited else None,
         cpu_period=_microseconds(node.cpu_cfs_quota_period) if cpu_limited else None,
         memory_limit=limits.get("memory", ZERO).value if memory_limited else None,
+        huge_pages=pages,
+        unified=protected(pod, node),
     )
 
 
 def container_resources(
     pod: Mapping[str, Any], container: Mapping[str, Any], node: NodeResources
 ) -> ContainerResources:
-    """Compute one container's figures; without a cpu request its limit takes that place."""
+    """Compute one container's figures; without a cpu request its limit takes that place, without limits the pod's own do."""
     requests, limits = resource_list(container, "requests"), resource_list(container, "limits")
-    return _linux_resources(requests, limits, node, oom_score_adj(pod, container, node.memory_capacity))
+    of_pod = pod_level(pod, "limits")
+    effective = {name: limits.get(name) or of_pod.get(name, ZERO) for name in ("cpu", "memory")}
+    figures = _linux_resources(requests, effective, node)
+    return replace(
+        figures,
+        oom_score_adj=oom_score_adj(pod, container, node.memory_capacity),
+        memory_swap_limit_in_bytes=swap_limit(figures.memory_limit_in_bytes, node),
+        hugepage_limits=huge_page_limits({**of_pod, **limits}, node.huge_page_sizes),
+        unified=unified_memory(pod, container, node),
+    )
 
 
 def sandbox_resources(pod: Mapping[str, Any], node: NodeResources) -> ContainerResources:
     """Compute what the runtime is told of the whole pod with its sandbox (calculateSandboxResources)."""
-    return _linux_resources(pod_requests(pod), pod_limits(pod), node, oom_score=0)
+    return _linux_resources(pod_requests(pod), pod_limits(pod), node)
 
 
 def burstable_cpu_shares(pods: Iterable[Mapping[str, Any]]) -> int:
@@ -146,29 +140,7 @@ def burstable_cpu_shares(pods: Iterable[Mapping[str, Any]]) -> int:
     return cpu_shares(sum(asked))
 
 
-def oom_score_adj(pod: Mapping[str, Any], container: Mapping[str, Any], memory_capacity: int) -> int:
-    """Say how early the kernel kills a container when memory runs out: -997 last, 1000 first.
-
-    memory_capacity is the node's, in bytes. Burstable containers stand between, the lower the more they asked for.
-    """
-    if _is_node_critical(pod):
-        return _GUARANTEED_OOM_SCORE
-    match qos_class(pod):
-        case QosClass.GUARANTEED:
-            return _GUARANTEED_OOM_SCORE
-        case QosClass.BEST_EFFORT:
-            return _BEST_EFFORT_OOM_SCORE
-        case QosClass.BURSTABLE:
-            asked = resource_list(container, "requests").get("memory", ZERO).value
-            if _is_sidecar(pod, container):  # it dies no sooner than what it serves
-                asked = max(asked, min(_memory_requests(pod), default=0))
-            score = 1000 - 1000 * asked // memory_capacity
-            return max(1000 + _GUARANTEED_OOM_SCORE, min(score, _BEST_EFFORT_OOM_SCORE - 1))
-
-
-def _linux_resources(
-    requests: ResourceList, limits: ResourceList, node: NodeResources, oom_score: int
-) -> ContainerResources:
+def _linux_resources(requests: ResourceList, limits: ResourceList, node: NodeResources) -> ContainerResources:
     limit = limits.get("cpu", ZERO)
     capped = node.cpu_cfs_quota
     return ContainerResources(
@@ -176,68 +148,8 @@ def _linux_resources(
         cpu_quota=cpu_quota(limit.milli, node.cpu_cfs_quota_period) if capped else 0,
         cpu_period=_microseconds(node.cpu_cfs_quota_period) if capped else 0,
         memory_limit_in_bytes=limits.get("memory", ZERO).value,
-        oom_score_adj=oom_score,
+        oom_score_adj=0,
     )
-
-
-def _pod_total(pod: Mapping[str, Any], kind: str) -> ResourceList:
-    spec = pod.get("spec") or {}
-    total: ResourceList = {}
-    for container in spec.get("containers") or ():
-        _add(total, resource_list(container, kind))
-    for container in spec.get("initContainers") or ():
-        if _runs_on(container):
-            _add(total, resource_list(container, kind))
-    for moment in _initialization(pod, kind):
-        for name, amount in moment.items():
-            total[name] = max(total.get(name, ZERO), amount)
-    return total
-
-
-def _initialization(pod: Mapping[str, Any], kind: str) -> Iterator[ResourceList]:
-    """Sum what is used while each init container runs: its own, and that of the sidecars before it."""
-    sidecars: ResourceList = {}
-    for container in (pod.get("spec") or {}).get("initContainers") or ():
-        own = resource_list(container, kind)
-        if _runs_on(container):
-            _add(sidecars, own)
-            yield dict(sidecars)
-        else:
-            _add(own, sidecars)
-            yield own
-
-
-def _declared_limits(pod: Mapping[str, Any]) -> list[ResourceList]:
-    """List the limits that must all be there for the pod to have one; a sidecar may lean on those before it."""
-    regular = [resource_list(container, "limits") for container in (pod.get("spec") or {}).get("containers") or ()]
-    return [*regular, *_initialization(pod, "limits")]
-
-
-def _add(total: ResourceList, more: ResourceList) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, ZERO) + amount
-
-
-def _runs_on(init_container: Mapping[str, Any]) -> bool:
-    return init_container.get("restartPolicy") == "Always"
-
-
-def _is_sidecar(pod: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
-    init = (pod.get("spec") or {}).get("initContainers") or ()
-    return any(_runs_on(one) and one.get("name") == container.get("name") for one in init)
-
-
-def _memory_requests(pod: Mapping[str, Any]) -> Iterator[int]:
-    for container in (pod.get("spec") or {}).get("containers") or ():
-        yield resource_list(container, "requests").get("memory", ZERO).value
-
-
-def _is_node_critical(pod: Mapping[str, Any]) -> bool:
-    """Say whether the pod dies last: named system-node-critical, and static or of such a priority."""
-    spec, annotations = pod.get("spec") or {}, (pod.get("metadata") or {}).get("annotations") or {}
-    static = annotations.get(_SOURCE_ANNOTATION, "api") != "api" or _MIRROR_ANNOTATION in annotations
-    critical = static or (spec.get("priority") or 0) >= SYSTEM_CRITICAL_PRIORITY
-    return critical and spec.get("priorityClassName") == SYSTEM_NODE_CRITICAL
 
 
 def _microseconds(period: timedelta) -> int:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities.cgroups import Cgroups, Hierarchies
+from activities.cgroup_hierarchies import Hierarchies
+from activities.cgroups import Cgroups
 from proto.kubernetes.qos import QosClass
 from proto.kubernetes.resources import PodResources
 

@@ -1,5 +1,6 @@
 """Do sandbox and container reach CRI with the kubelet's labels, annotations, paths and defaults?"""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,7 +54,9 @@ def built_sandbox(**spec: Any) -> cri.PodSandboxConfig:
     )
 
 
-def built_container(*, cgroup_v2: bool = False, target_id: str = "", **container: Any) -> cri.ContainerConfig:
+def built_container(
+    *, figures: ContainerResources = FIGURES, target_id: str = "", **container: Any
+) -> cri.ContainerConfig:
     """Build the container `main` with the given fields, seventh attempt."""
     own, of_pod = {"name": "main", "image": "busybox", **container}, pod(terminationGracePeriodSeconds=30)
     return container_config(
@@ -63,10 +66,9 @@ def built_container(*, cgroup_v2: bool = False, target_id: str = "", **container
             container=own,
             attempt=6,
             image_ref="sha256:abc",
-            resources=FIGURES,
+            resources=figures,
             security=container_security(SecurityInputs(key=KEY, pod=of_pod, container=own, target_id=target_id)),
             environment={"WORD": "hello", "ODD": "ü\n"},
-            cgroup_v2=cgroup_v2,
         )
     )
 
@@ -159,9 +161,17 @@ def test_container_resources() -> None:
     assert not resources.unified
 
 
-def test_container_on_v2_dies_as_a_whole() -> None:
-    """By default one out-of-memory kill ends all of a container (singleProcessOOMKill) where the kernel can do it."""
-    assert dict(built_container(cgroup_v2=True).linux.resources.unified) == {"memory.oom.group": "1"}
+def test_a_container_carries_all_that_the_kernel_is_to_be_told() -> None:
+    """Swap and huge pages have fields of the CRI, the rest goes as files of cgroup v2."""
+    figures = replace(
+        FIGURES,
+        memory_swap_limit_in_bytes=64,
+        hugepage_limits=(("2MB", 4 << 20), ("1GB", 0)),
+        unified={"memory.oom.group": "1", "memory.swap.max": "0"},
+    )
+    told = built_container(figures=figures).linux.resources
+    assert (told.memory_swap_limit_in_bytes, dict(told.unified)) == (64, figures.unified)
+    assert [(one.page_size, one.limit) for one in told.hugepage_limits] == [("2MB", 4 << 20), ("1GB", 0)]
 
 
 @pytest.mark.parametrize(

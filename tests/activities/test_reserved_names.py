@@ -12,7 +12,8 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.cgroups import Cgroups, Hierarchies
+from activities.cgroup_hierarchies import Hierarchies
+from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
 from activities.containers import ContainerActivities
 from activities.errors import CriError

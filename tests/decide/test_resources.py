@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
+from proto.kubernetes.node_resources import NodeResources
+from proto.kubernetes.oom_score import oom_score_adj
+from proto.kubernetes.pod_totals import pod_requests
 from proto.kubernetes.resources import (
     ContainerResources,
-    NodeResources,
     PodResources,
     burstable_cpu_shares,
     container_resources,
     cpu_quota,
     cpu_shares,
     cpu_weight,
-    oom_score_adj,
-    pod_requests,
     pod_resources,
     sandbox_resources,
 )

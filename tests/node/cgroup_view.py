@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from activities.cgroups import Hierarchies
+from activities.cgroup_hierarchies import Hierarchies
 
 
 @dataclass(frozen=True, slots=True)

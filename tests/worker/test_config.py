@@ -10,7 +10,6 @@ import pytest
 
 from worker.config import DEFAULT_PARALLEL_PULLS, Flags, NodeConfig, load_node_config, node_ips, node_name
 from worker.settings.kubelet_configuration import ConfigurationRefused
-from worker.settings.log_rotation import ContainerLogs
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
@@ -27,13 +26,6 @@ def load(tmp_path: Path, text: str, flags: Flags | None = None, **keys: Any) -> 
     [
         pytest.param("", "pod_pids_limit", -1, id="the-kubelets-default"),
         pytest.param("podPidsLimit: 20", "pod_pids_limit", 20, id="a-key-is-obeyed"),
-        pytest.param("", "container_logs", ContainerLogs(10 << 20, 5, 1, timedelta(seconds=10)), id="logs-of-10-MiB"),
-        pytest.param(
-            "containerLogMaxSize: 1k\ncontainerLogMaxFiles: 2\ncontainerLogMaxWorkers: 3\ncontainerLogMonitorInterval: 1m",
-            "container_logs",
-            ContainerLogs(1000, 2, 3, timedelta(minutes=1)),
-            id="how-logs-are-rotated",
-        ),
         pytest.param("podLogsDir: ''", "pod_logs_dir", Path("/var/log/pods"), id="empty-is-absent"),
         pytest.param("syncFrequency: 0s", "sync_frequency", timedelta(minutes=1), id="a-zero-duration-is-absent"),
         pytest.param("podPidsLimit: null", "pod_pids_limit", -1, id="null-is-absent"),
@@ -156,12 +148,6 @@ def test_a_default_is_no_warning(tmp_path: Path, text: str) -> None:
         pytest.param("podLogsDir: /a/../b", "must be written '/b'", id="a-log-path-that-is-not-normal"),
         pytest.param("clusterDNS: [x]", "clusterDNS[0]: 'x' is no IP address", id="a-dns-name-as-dns-server"),
         pytest.param("healthzPort: 70000", "healthzPort: 70000", id="a-port-beyond"),
-        pytest.param("containerLogMaxFiles: 1", "containerLogMaxFiles: 1, but it must be above 1", id="one-log-file"),
-        pytest.param(
-            "containerLogMaxWorkers: 0", "containerLogMaxWorkers: 0, but it must be 1", id="no-rotation-workers"
-        ),
-        pytest.param("containerLogMonitorInterval: 2s", "2s, but it must be 3s or longer", id="looks-too-often"),
-        pytest.param("containerLogMaxSize: big", "containerLogMaxSize: 'big': ", id="a-size-that-is-none"),
         pytest.param("logging: {format: xml}", "logging.format: 'xml'", id="a-log-format"),
         pytest.param(
             "allowedUnsafeSysctls: [kernel.msg*, kernel.hostname]",

@@ -59,6 +59,7 @@ def test_what_is_said_to_be_acted_on_are_keys_of_the_kubelet() -> None:
     """A mistyped name there would silence a warning that is due."""
     known = {path for path, _ in leaves(default_values())} | set(load_schema().fields)
     known |= {"tracing.endpoint", "tracing.samplingRatePerMillion", "userNamespaces.idsPerPod"}  # without a default
+    known |= {"memorySwap.swapBehavior"}
     assert known >= ACTED_ON
     assert set(load_schema().feature_gates) >= set(GATES_ACTED_ON)
 

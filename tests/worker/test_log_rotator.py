@@ -9,7 +9,8 @@ import grpc
 import pytest
 import structlog
 
-from activities.cgroups import Cgroups, Hierarchies
+from activities.cgroup_hierarchies import Hierarchies
+from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
 from activities.errors import CriError
 from activities.image_pulls import ImagePulls

@@ -16,7 +16,8 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from proto.kubernetes.container_hash import container_hash
-from proto.kubernetes.resources import NodeResources, container_resources
+from proto.kubernetes.node_resources import NodeResources
+from proto.kubernetes.resources import container_resources
 from proto.temporal import names
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import ContainerState

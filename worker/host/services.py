@@ -1,6 +1,8 @@
 """What the activities of this node stand on, made from its configuration."""
 
+import os
 import platform
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -9,15 +11,16 @@ from activities.clients.observe import CallObserver
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.image_pulls import ImagePulls
-from activities.node_capacity import memory_capacity, throttle_paths
+from activities.node_capacity import this_node, throttle_paths
 from activities.node_services import ActivitySettings, NodeServices
 from activities.security_context import NodeSecurity
 from activities.user_namespaces import UserNamespaces
-from proto.kubernetes.resources import NodeResources
+from proto.kubernetes.node_resources import MemoryQos, NodeResources
 from worker.config import NodeConfig
 from worker.host.image_access import image_logins, pull_rights
 from worker.objects.folder import ObjectFolder
-from worker.settings.reserved import allocatable_resources
+from worker.settings.feature_gates import MEMORY_QOS_GATE
+from worker.settings.reserved import allocatable, allocatable_resources
 from worker.settings.user_namespaces import id_ranges
 
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -31,7 +34,11 @@ def node_services(config: NodeConfig, *calls: CallObserver) -> NodeServices:
     return NodeServices(
         settings=activity_settings(config),
         runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
-        cgroups=Cgroups(config.cgroup_root, pod_pids_limit=config.pod_pids_limit),
+        cgroups=Cgroups(
+            config.cgroup_root,
+            pod_pids_limit=config.pod_pids_limit,
+            memory_qos=config.feature_gates.enabled(MEMORY_QOS_GATE),
+        ),
         user_namespaces=UserNamespaces(id_ranges(config.user_ids_per_pod, config.max_pods)),
         pulls=ImagePulls(config.pulls.parallel or UNLIMITED, qps=config.pulls.qps, burst=config.pulls.burst),
         objects=ObjectFolder(config.objects_dir),
@@ -53,7 +60,28 @@ def activity_settings(config: NodeConfig) -> ActivitySettings:
         resolv_conf=Path(config.dns.resolv_conf) if config.dns.resolv_conf else None,
         allocatable=allocatable_resources(config.reserved, config.root_dir),
         security=NodeSecurity(config.seccomp_default, str(config.root_dir / "seccomp"), throttle_paths()),
-        resources=NodeResources(memory_capacity(), config.cpu_cfs_quota, config.cpu_cfs_quota_period),
+        resources=node_resources(config),
+    )
+
+
+def node_resources(config: NodeConfig) -> NodeResources:
+    """Say what the figures of pods depend on: what the machine has, and what its configuration makes of it."""
+    found, memory = this_node(), config.memory
+    quality = None
+    if config.feature_gates.enabled(MEMORY_QOS_GATE) and found.cgroup_v2:
+        quality = MemoryQos(
+            throttling_factor=memory.throttling_factor,
+            tiered=memory.tiered,
+            allocatable=allocatable(config.reserved).memory_bytes,
+            page_size=os.sysconf("SC_PAGE_SIZE"),
+        )
+    return replace(
+        found,
+        cpu_cfs_quota=config.cpu_cfs_quota,
+        cpu_cfs_quota_period=config.cpu_cfs_quota_period,
+        single_process_oom_kill=memory.single_process_oom_kill,
+        swap=replace(found.swap, limited=memory.limited_swap),
+        memory_qos=quality,
     )
 
 

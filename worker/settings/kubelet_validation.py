@@ -17,6 +17,7 @@ from worker.settings.feature_gates import FeatureGates
 from worker.settings.image_verification import verification_breaches
 from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
 from worker.settings.log_rotation import container_logs_breaches
+from worker.settings.memory import memory_breaches
 from worker.settings.reserved import reserved_breaches
 from worker.settings.security import security_breaches
 
@@ -31,7 +32,7 @@ _TRACING_SCHEMES: Final = frozenset({"dns", "unix", "unix-abstract"})
 
 def validate(kubelet: KubeletConfiguration, gates: FeatureGates) -> None:
     """Check all rules; raises ConfigurationRefused with every breach, one a line."""
-    gated = (*_backoff(kubelet, gates), *verification_breaches(kubelet, gates))
+    gated = (*_backoff(kubelet, gates), *verification_breaches(kubelet, gates), *memory_breaches(kubelet, gates))
     breaches = [*gated, *(breach for rule in RULES for breach in rule(kubelet))]
     if breaches:
         raise ConfigurationRefused("invalid KubeletConfiguration: " + "\n  ".join(breaches))

@@ -9,7 +9,8 @@ still has is written down from then on; while nothing is, everything stands as t
 from collections.abc import Iterator
 from typing import Final
 
-from proto.kubernetes.resources import NodeResources, pod_resources
+from proto.kubernetes.node_resources import NodeResources
+from proto.kubernetes.resources import pod_resources
 from proto.temporal.pod import Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StartContainer
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources

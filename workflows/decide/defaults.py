@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from proto.kubernetes.quantity import canonical_quantity, parse_quantity
 from proto.temporal.pod import PodJson
+from workflows.decide.pod_level_defaults import pod_level_resources
 
 TERMINATION_MESSAGE_PATH: Final = "/dev/termination-log"
 HOOKS: Final = ("postStart", "preStop")
@@ -39,6 +40,8 @@ def default_pod(pod: PodJson) -> PodJson:
             spec[kind] = [default_container(one, host_network=host_network) for one in spec[kind]]
     if "volumes" in spec:
         spec["volumes"] = [default_volume(one) for one in spec["volumes"]]
+    if spec.get("resources"):
+        spec["resources"] = pod_level_resources(spec)
     _where_unset(spec, "restartPolicy", "Always")
     _where_unset(spec, "dnsPolicy", "ClusterFirst")
     _where_unset(spec, "schedulerName", "default-scheduler")

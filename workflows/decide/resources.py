@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from proto.kubernetes.pod_totals import pod_requests
 from proto.kubernetes.qos import all_containers, resource_list
 from proto.kubernetes.quantity import ZERO
-from proto.kubernetes.resources import pod_requests
 from proto.temporal.pod import PodJson
 from proto.temporal.resources import Allocatable
 

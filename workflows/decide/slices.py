@@ -66,6 +66,8 @@ def sandbox_slice(pod: PodJson) -> PodJson:
     """Cut what a sandbox, the pod's cgroup and its network need."""
     spec = pod["spec"]
     cut = _cut(spec, SPEC)
+    if "resources" in spec:  # empty ones say something, too: they are the pod's
+        cut["resources"] = spec["resources"]
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
             cut[kind] = [_cut(one, CONTAINER) | _privilege(one) for one in spec[kind]]

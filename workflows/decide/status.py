@@ -23,6 +23,7 @@ from workflows.decide.container_status import (
     ephemeral_status,
 )
 from workflows.decide.phase import TERMINAL, Phase, pod_phase
+from workflows.decide.pod_level_status import allocated_resources, pod_resources_shown
 from workflows.decide.situation import Situation
 
 ORDINARY_WAITS = (CONTAINER_CREATING, POD_INITIALIZING)
@@ -67,6 +68,8 @@ def pod_status(situation: Situation) -> V1PodStatus:
         pod_ips=[V1PodIP(ip=ip) for ip in ips] or None,
         qos_class=qos_class(situation.source).value,
         start_time=observed.started_at,
+        allocated_resources=allocated_resources(situation.source),
+        resources=pod_resources_shown(situation.source),
     )
 
 

@@ -43,8 +43,14 @@ CONTAINER_PORT: Final[Fields] = {
 
 RESOURCES: Final[Fields] = {
     # ephemeral-storage: a request is only summed up, as the kubelet does; a limit it would enforce by eviction
-    "requests": runs(Kind.QUANTITY_MAP, never=("hugepages-*", "*/*")),
-    "limits": runs(Kind.QUANTITY_MAP, never=("ephemeral-storage", "hugepages-*", "*/*")),
+    "requests": runs(Kind.QUANTITY_MAP),
+    "limits": runs(Kind.QUANTITY_MAP, never=("ephemeral-storage",)),
+    "claims": only_empty(Kind.OBJECTS),
+}
+
+POD_RESOURCES: Final[Fields] = {
+    "requests": runs(Kind.QUANTITY_MAP),
+    "limits": runs(Kind.QUANTITY_MAP),
     "claims": only_empty(Kind.OBJECTS),
 }
 
@@ -196,7 +202,7 @@ SPEC: Final[Fields] = {
     "preemptionPolicy": runs(Kind.STRING),
     "runtimeClassName": not_yet(Kind.STRING),
     "overhead": only_empty(Kind.QUANTITY_MAP),
-    "resources": not_yet(Kind.OBJECT),
+    "resources": runs(Kind.OBJECT, POD_RESOURCES),
     "resourceClaims": only_empty(Kind.OBJECTS),
     "readinessGates": runs(Kind.OBJECTS, READINESS_GATE),
     "enableServiceLinks": runs(Kind.BOOLEAN),

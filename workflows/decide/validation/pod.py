@@ -14,6 +14,7 @@ from workflows.decide.validation.containers import validate_containers, validate
 from workflows.decide.validation.ephemeral import refuse_ephemeral_containers
 from workflows.decide.validation.field_errors import invalid, not_supported, required, too_long
 from workflows.decide.validation.hook_annotations import validate_hook_annotations
+from workflows.decide.validation.requirements import validate_pod_resources
 from workflows.decide.validation.resize_policy import validate_resize_policies
 from workflows.decide.validation.security import validate_pod_security
 from workflows.decide.validation.volumes import validate_volumes
@@ -66,6 +67,7 @@ def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
     yield from validate_init_containers(init, containers, "spec.initContainers", grace=grace, os=os)
     yield from refuse_ephemeral_containers(spec.get("ephemeralContainers", ()))
     yield from validate_resize_policies(spec)
+    yield from validate_pod_resources(spec)
     yield from validate_volumes(spec)
     if spec.get("hostNetwork"):
         yield from _host_network(containers)

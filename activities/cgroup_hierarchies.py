@@ -1,0 +1,48 @@
+"""Where the node's cgroups are mounted, and which controllers a pod's limits are written in.
+
+Asked by `cgroups` for its tree and by `node_capacity` for what the kernel can.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+LIMITED: Final = ("cpu", "memory", "pids", "hugetlb")
+"""Controllers in which limits are written; the runtime makes the rest of v1's hierarchies itself."""
+ENABLED: Final = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
+"""What v2 hands down to the pods (cm/cgroup_manager_linux.go)."""
+_MOUNTS: Final = Path("/proc/self/mounts")
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchies:
+    """Where the node's cgroups are mounted: one folder a controller on v1, one in all on v2."""
+
+    v2: Path | None
+    v1: Mapping[str, Path]
+
+    @classmethod
+    def of_this_node(cls, mounts: Path = _MOUNTS) -> "Hierarchies":
+        """Read them from the mount table.
+
+        A hybrid node counts as v1, with the controllerless v2 tree as one more hierarchy: the runtime makes cgroups there.
+        """
+        v1: dict[str, Path] = {}
+        v2 = None
+        for line in mounts.read_text().splitlines():
+            _, place, kind, options = line.split()[:4]
+            if kind == "cgroup2":
+                v2 = Path(place)
+            elif kind == "cgroup":
+                names = [one for one in options.split(",") if one in (*LIMITED, *ENABLED)] or [place]
+                v1.update(dict.fromkeys(names, Path(place)))
+        if v1 and v2:
+            v1[str(v2)] = v2
+        return cls(v2=None if v1 else v2, v1=v1)
+
+    def folders(self, cgroup: str) -> Iterator[Path]:
+        """Walk a cgroup's folder in every hierarchy."""
+        roots = [self.v2] if self.v2 else list(dict.fromkeys(self.v1.values()))
+        for root in roots:
+            yield root / cgroup.lstrip("/")
