@@ -7,7 +7,8 @@ from typing import Any, cast
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities.cgroups import Cgroups, Hierarchies
+from activities.cgroup_hierarchies import Hierarchies
+from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
 from activities.container_config import ContainerInputs, container_config
 from activities.image_pulls import ImagePulls
