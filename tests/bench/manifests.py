@@ -49,6 +49,7 @@ class Pod:
     name: str
     containers: Sequence[Container] = (MAIN,)
     init_containers: Sequence[Container] = ()
+    volumes: Sequence[Mapping[str, Any]] = ()
 
     def manifest(self) -> str:
         """Write the manifest."""
@@ -58,6 +59,8 @@ class Pod:
         }
         if self.init_containers:
             spec["initContainers"] = [one.written() for one in self.init_containers]
+        if self.volumes:
+            spec["volumes"] = list(self.volumes)
         metadata = {"name": self.name, "namespace": NAMESPACE}
         return yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
@@ -65,6 +68,15 @@ class Pod:
 def with_init(name: str) -> Pod:
     """Make a pod with three init containers that end at once."""
     return Pod(name, init_containers=[Container(one, TRUE) for one in ("first", "second", "third")])
+
+
+def with_volumes(name: str) -> Pod:
+    """Make a pod whose container mounts ten volumes, of the types that a static pod of each agent may have."""
+    volumes: list[dict[str, Any]] = [{"name": f"disk-{number}", "emptyDir": {}} for number in range(4)]
+    volumes += [{"name": f"memory-{number}", "emptyDir": {"medium": "Memory"}} for number in range(4)]
+    volumes += [{"name": f"host-{number}", "hostPath": {"path": "/tmp", "type": "Directory"}} for number in range(2)]
+    mounts = [{"name": one["name"], "mountPath": f"/mnt/{one['name']}"} for one in volumes]
+    return Pod(name, [Container("main", fields={"volumeMounts": mounts})], volumes=volumes)
 
 
 def with_sidecars(name: str) -> Pod:

@@ -10,14 +10,17 @@ from tests.bench.fleet import Idle
 from tests.bench.manifests import GRACE_SECONDS
 from tests.bench.session import EXEC_PROBES, PROBES, Session, Watched
 from tests.bench.single import Figure
-from tests.bench.table import ABSENT, Row, limit_row, render, seconds_row
+from tests.bench.table import ABSENT, Row, difference_row, limit_row, render, seconds_row
 
 SINGLE_OWED: Final[Sequence[tuple[str, Figure, Mapping[str, float]]]] = (
     ("one pod, manifest written -> running, p50", Figure.RUNNING, {"kubelet": 1.5}),
     ("three init containers, then running, p50", Figure.INIT_RUNNING, {"kubelet": 0.2}),
     ("three sidecars with startup probes, then two running, p50", Figure.SIDECARS_RUNNING, {"kubelet": 0.3}),
+    ("one pod with ten volumes, p50", Figure.VOLUMES_RUNNING, {"kubelet": 1.5}),
     ("crash -> running again, first restart, p50", Figure.RESTARTED, {"kubelet": 0.2}),
 )
+VOLUMES_OWED: Final = 0.03
+"""Seconds that ten volumes may add to a start."""
 VERDICTS: Final = (
     ("readiness probe succeeds -> Ready in the status, p50", Figure.READY),
     ("liveness probe fails -> SIGTERM, process ended, p50", Figure.TERMINATED),
@@ -49,6 +52,9 @@ def _rows(session: Session) -> Iterator[Row]:
     for title, figure, owed in SINGLE_OWED:
         if figure in session.figures:
             yield seconds_row(title, session.figures[figure], owed)
+    if Figure.VOLUMES_ADD in session.figures:
+        added = session.figures[Figure.VOLUMES_ADD]
+        yield difference_row("... and what these add to a start without any, p50", added, VOLUMES_OWED)
     if session.fleet.by_peer:
         yield seconds_row(f"{session.plan.pods} pods at once, last running", session.fleet, FLEET_OWED)
     if Figure.STOPPED in session.figures:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from tests.bench.manifests import Pod, with_http_probe, with_init, with_sidecars
+from tests.bench.manifests import Pod, with_http_probe, with_init, with_sidecars, with_volumes
 from tests.bench.peers.peer import ManifestPeer, Peer
 from tests.bench.probed_server import HOST, ProbedServer
 
@@ -27,6 +27,8 @@ class Figure(StrEnum):
     RUNNING = "running"
     INIT_RUNNING = "init running"
     SIDECARS_RUNNING = "sidecars running"
+    VOLUMES_RUNNING = "volumes running"
+    VOLUMES_ADD = "volumes add"
     RESTARTED = "restarted"
     READY = "ready"
     TERMINATED = "terminated"
@@ -62,6 +64,19 @@ async def _sidecars(peer: Peer, name: str, settle: float) -> dict[Figure, float]
     await asyncio.sleep(settle)
     await _delete(peer, pod)
     return {Figure.SIDECARS_RUNNING: running}
+
+
+async def _volumes(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
+    """Manifest written -> running, with ten volumes, and by how much that is later than without any, just before."""
+    if not isinstance(peer, ManifestPeer):
+        return {}
+    took = []
+    for pod in (Pod(f"{name}-none"), with_volumes(name)):
+        asked = await peer.start([pod])
+        took.append((await peer.cri.started(peer.pod_name(pod))).at - asked)
+        await asyncio.sleep(settle)
+        await _delete(peer, pod)
+    return {Figure.VOLUMES_RUNNING: took[1], Figure.VOLUMES_ADD: took[1] - took[0]}
 
 
 async def _crash(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
@@ -139,6 +154,7 @@ LAPS: Final = (
     Lap("plain", _plain, (Figure.RUNNING, Figure.STOPPED, Figure.SANDBOX_STOPPED)),
     Lap("init", _init, (Figure.INIT_RUNNING,)),
     Lap("sidecars", _sidecars, (Figure.SIDECARS_RUNNING,)),
+    Lap("volumes", _volumes, (Figure.VOLUMES_RUNNING, Figure.VOLUMES_ADD)),
     Lap("crash", _crash, (Figure.RESTARTED,)),
     Lap("ready", _ready, (Figure.READY,)),
     Lap("liveness", _liveness, (Figure.TERMINATED,)),

@@ -88,6 +88,18 @@ def limit_row(title: str, samples: Samples, limit: float) -> Row:
     )
 
 
+def difference_row(title: str, samples: Samples, limit: float) -> Row:
+    """Make a row of differences, which have no ratios; `limit` is owed in seconds."""
+    failed, ours = samples.failed("tempolet"), samples.median("tempolet")
+    return Row(
+        title=title + (f" ({failed} of ours failed)" if failed else ""),
+        ours=seconds(ours),
+        kubelet=seconds(samples.median("kubelet")),
+        owed=seconds(limit),
+        met=_all_met([(ours, limit)], failed),
+    )
+
+
 def seconds(value: float) -> str:
     """Write a duration, three digits below ten seconds."""
     if math.isnan(value):

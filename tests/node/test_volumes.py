@@ -1,12 +1,17 @@
 """Does a container find its volumes on real containerd, do they outlive it, and are they gone with their pod?"""
 
+import os
 import signal
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from activities import mounts
 from activities.mounts import mounts_below
+from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
 from tests.node.pod_story import log_of, story, words
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
@@ -141,3 +146,86 @@ def test_a_mount_that_is_read_only(node: TempoletNode, tmp_path: Path) -> None:
         node.until(lambda: node.pod("fixed") is None, "gone")
     finally:
         mounts.unmount(tmp_path / "below")
+
+
+def test_a_volume_that_somebody_uses_holds_its_pod_up_and_no_other(node: TempoletNode) -> None:
+    """The reason is told, nothing is removed meanwhile, and the unmount is tried again until it works."""
+    volumes: list[dict[str, Any]] = [
+        {"name": "busy", "emptyDir": {"medium": "Memory"}},
+        {"name": "idle", "emptyDir": {}},
+    ]
+    node.apply(with_volumes("used", "echo kept > /busy/file; sleep 3600", volumes))
+    snapshot = node.until_running("used")
+    folder = volumes_of(node, snapshot.uid) / "kubernetes.io~empty-dir/busy"
+    node.until(lambda: (folder / "file").exists() and (folder / "file").stat().st_size, "what the container wrote")
+    with (folder / "file").open() as held:
+        node.remove("used")
+        waiting = node.until_pod("used", lambda one: one.reason == "FailedUnmount")
+        assert waiting.message == (
+            f"UnmountVolume.TearDown failed for volume \"busy\" : [Errno 16] Device or resource busy: '{folder}'"
+        )
+        node.apply(pod_manifest("unhurried"))
+        node.until_running("unhurried")
+        assert held.read() == "kept\n"
+        assert not folder.with_name("idle").exists()
+    node.until(lambda: node.pod("used") is None, "gone")
+    assert not folder.exists()
+    told = story(node, snapshot)
+    assert any("unmounting volumes busy, idle failed" in one and "FailedUnmount" in one for one in told)
+
+
+def test_after_the_machine_was_down_volumes_in_memory_are_mounted_anew(node: TempoletNode) -> None:
+    """The sandbox is a new one; what was on disk is there, what was in memory is not."""
+    volumes: list[dict[str, Any]] = [
+        {"name": "fast", "emptyDir": {"medium": "Memory"}},
+        {"name": "disk", "emptyDir": {}},
+    ]
+    node.apply(with_volumes("reboot", "echo up | tee -a /fast/starts >> /disk/starts; sleep 3600", volumes))
+    snapshot = node.until_running("reboot")
+    folder = volumes_of(node, snapshot.uid) / "kubernetes.io~empty-dir"
+    node.until((folder / "disk/starts").exists, "its first start")
+    node.stop("worker", signal.SIGKILL)
+    for container in containers_of(node.containerd, snapshot.uid):
+        os.kill(container_pid(node.containerd, container.id), signal.SIGKILL)
+    [(sandbox_id, _)] = sandboxes_of(node.containerd, snapshot.uid)
+    os.kill(container_pid(node.containerd, sandbox_id), signal.SIGKILL)
+    mounts.unmount(folder / "fast")
+    node.start("worker")
+    node.until(lambda: (folder / "disk/starts").read_text() == "up\nup\n", "its second start")
+    assert (folder / "fast/starts").read_text() == "up\n"
+    assert mounts.is_mount_point(folder / "fast")
+    node.remove("reboot")
+    node.until(lambda: node.pod("reboot") is None, "gone")
+    assert mounts_below(node.root_dir) == []
+
+
+@pytest.mark.parametrize("after", [0.02, 0.1, 0.2])
+def test_a_worker_killed_while_it_mounts_leaves_one_of_each(node: TempoletNode, after: float) -> None:
+    """Each volume is mounted once, the pod runs, and nothing is left of it."""
+    volumes: list[dict[str, Any]] = [{"name": f"m{number}", "emptyDir": {"medium": "Memory"}} for number in range(5)]
+    name = f"killed-{round(after * 1000)}"
+    node.apply(with_volumes(name, "touch /m0/x; sleep 3600", volumes))
+    node.until(lambda: list((node.root_dir / "pods").glob("*/volumes")), "its folders")
+    time.sleep(after)  # wherever that is on the way
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    snapshot = node.until_running(name)
+    points = mounts_below(volumes_of(node, snapshot.uid))
+    assert sorted(Path(one).name for one in points) == [one["name"] for one in volumes]
+    node.remove(name)
+    node.until(lambda: node.pod(name) is None, "gone")
+    assert mounts_below(node.root_dir) == []
+
+
+def test_a_volume_is_the_fs_groups(node: TempoletNode) -> None:
+    """Whoever the container runs as writes to it by its group, and what it makes there is the group's; the node's stays."""
+    command = "id -G; stat -c '%g %a' /disk /fast; touch /disk/new && stat -c %g /disk/new; sleep 3600"
+    volumes: list[dict[str, Any]] = [
+        {"name": "disk", "emptyDir": {}},
+        {"name": "fast", "emptyDir": {"medium": "Memory"}},
+    ]
+    security = {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 4321}
+    node.apply(with_volumes("grouped", command, volumes, securityContext=security))
+    snapshot = node.until_running("grouped")
+    node.until(lambda: len(words(log_of(node, snapshot))) >= 4, "its words")
+    assert words(log_of(node, snapshot)) == ["1000 4321", "4321 2777", "4321 3777", "4321"]

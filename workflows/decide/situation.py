@@ -164,7 +164,7 @@ def pause_after(failure: Failure) -> timedelta:
     first, longest = RETRY_AFTER, LONGEST_RETRY
     if failure.reason == "NetworkNotReady":  # it comes back for all pods at once, and soon
         first, longest = RETRY_AFTER_TRANSIENT, RETRY_AFTER
-    if failure.reason == "FailedMount":  # what it waits for is made by others, and may be there any moment
+    if failure.reason in ("FailedMount", "FailedUnmount"):  # others make or let go what it waits for, at any moment
         first = RETRY_AFTER_TRANSIENT
     doublings: int = 2 ** min(failure.tries - 1, 6)
     return min(first * doublings, longest)

@@ -24,6 +24,7 @@ from activities.container_config import POD_GRACE
 from activities.errors import CriError
 from activities.file_trees import StillMounted, remove_tree
 from activities.pod_paths import PodPaths
+from activities.volumes.leftovers import unmount_leftovers
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodKey
@@ -108,6 +109,7 @@ def remover(config: NodeConfig) -> Callable[[PodKey], None]:
         paths = PodPaths(config.root_dir, config.pod_logs_dir, pod)
         cgroups.remove_pod(pod.uid)
         remove_tree(paths.logs)
+        unmount_leftovers(paths.directory)
         remove_tree(paths.directory)
 
     return remove
