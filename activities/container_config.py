@@ -46,6 +46,8 @@ class SandboxInputs:
     resources: ContainerResources
     security: cri.LinuxSandboxSecurityContext
     sysctls: Mapping[str, str] = field(default_factory=dict)
+    overhead: ContainerResources | None = None
+    """What the pod takes beside its containers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ def sandbox_config(inputs: SandboxInputs) -> cri.PodSandboxConfig:
             cgroup_parent=inputs.cgroup_parent,
             security_context=inputs.security,
             sysctls=inputs.sysctls,
-            overhead=cri.LinuxContainerResources(),
+            overhead=linux_resources(inputs.overhead) if inputs.overhead else cri.LinuxContainerResources(),
             resources=linux_resources(inputs.resources),
         ),
     )

@@ -96,4 +96,5 @@ def _configure(
     )
     if is_quotable(environment, container):
         config.annotations[QUOTABLE] = "true"
-    return config, describe_sandbox(services, request.pod, pod, request.sandbox_attempt, isolation=awaited.isolation)
+    whole = awaited.isolation.whole(pod)
+    return config, describe_sandbox(services, request.pod, whole, request.sandbox_attempt, isolation=awaited.isolation)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from activities.errors import failed
 from activities.node_services import NodeServices
+from activities.runtime_classes import NO_CLASS, RuntimeClass, refuse_other_overhead, runtime_class_of, with_overhead
 from activities.security_context import NODES_USERS
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED
@@ -27,6 +28,11 @@ class Isolation:
     handler: str = ""
     """Of the runtime; empty: its default."""
     user_namespace: cri.UserNamespace = field(default_factory=lambda: NODES_USERS)
+    runtime_class: RuntimeClass = NO_CLASS
+
+    def whole(self, pod: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Give the pod with what its RuntimeClass adds to it."""
+        return with_overhead(pod, self.runtime_class)
 
 
 ORDINARY: Final = Isolation()
@@ -35,21 +41,23 @@ ORDINARY: Final = Isolation()
 async def isolation_of(services: NodeServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
     """Say what a pod is kept in, and give it users of its own where it wants them.
 
-    Raises NoUsersOfItsOwnError, NoRangeError, OSError, CriError.
+    Raises RuntimeClassRefused, NoUsersOfItsOwnError, NoRangeError, OSError, CriError.
     """
-    handler = services.settings.runtime_handler
+    named = await runtime_class_of(services, pod)
+    handler = named.handler or services.settings.runtime_handler
     if (pod.get("spec") or {}).get("hostUsers") is not False:
-        return Isolation(handler)
+        return Isolation(handler, runtime_class=named)
     await _require_user_namespaces(services, handler)
     directory = services.paths(key).directory
-    return Isolation(handler, await asyncio.to_thread(services.user_namespaces.of_pod, directory))
+    return Isolation(handler, await asyncio.to_thread(services.user_namespaces.of_pod, directory), named)
 
 
 async def refuse_unsupported(services: NodeServices, pod: Mapping[str, Any]) -> None:
-    """Refuse what the runtime can't do; raises SupplementalGroupsPolicyNotSupported, and CriError.
+    """Refuse what can't be; raises SupplementalGroupsPolicyNotSupported, RuntimeClassRefused, and CriError.
 
     A runtime that does not know the policy would let the image's own groups in, which the pod wants to be kept from.
     """
+    refuse_other_overhead(pod, await runtime_class_of(services, pod))
     context = (pod.get("spec") or {}).get("securityContext") or {}
     if context.get("supplementalGroupsPolicy") == "Strict":
         abilities = await services.runtime.abilities()

@@ -14,9 +14,16 @@ from activities.container_config import linux_resources
 from activities.errors import CriError, Remedy, failed, translated
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
+from activities.runtime_classes import runtime_class_of, with_overhead
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.qos import qos_class
-from proto.kubernetes.resources import ContainerResources, PodResources, container_resources, pod_resources
+from proto.kubernetes.resources import (
+    ContainerResources,
+    PodResources,
+    container_resources,
+    overhead_resources,
+    pod_resources,
+)
 from proto.temporal import names
 from proto.temporal.requests import StartContainer
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
@@ -38,11 +45,15 @@ class ResizeActivities:
         doing = f"resize the cgroup of {pod}"
         async with heartbeating(doing), services.locks.hold(f"{pod.namespace}/{pod.name}"):
             try:
-                resources, qos = pod_resources(spec, services.settings.resources), qos_class(spec)
+                whole = with_overhead(spec, await runtime_class_of(services, spec))
+                resources, qos = pod_resources(whole, services.settings.resources), qos_class(spec)
                 if not request.growing and resources.memory_limit:
                     limit, usage = await asyncio.to_thread(services.cgroups.pod_memory, pod.uid, qos)
                     _refuse_below_usage("pod", resources.memory_limit, limit, usage)
-                await services.runtime.update_pod_sandbox_resources(request.sandbox_id, _sandbox_figures(resources))
+                beside = overhead_resources(whole, services.settings.resources)
+                overhead = linux_resources(beside) if beside else cri.LinuxContainerResources()
+                figures = _sandbox_figures(resources)
+                await services.runtime.update_pod_sandbox_resources(request.sandbox_id, figures, overhead)
                 await asyncio.to_thread(
                     services.cgroups.resize_pod, pod.uid, qos, resources, only_raise=request.growing
                 )

@@ -27,7 +27,7 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.huge_pages import missing_sizes, page_size_name
 from proto.kubernetes.pod_totals import pod_requests
 from proto.kubernetes.qos import qos_class
-from proto.kubernetes.resources import pod_resources, sandbox_resources
+from proto.kubernetes.resources import overhead_resources, pod_resources, sandbox_resources
 from proto.temporal import names
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import PodSandbox, RemovePodSandbox, RunPodSandbox, StopPodSandbox
@@ -98,7 +98,7 @@ class SandboxActivities:
             await refuse_unsupported(services, pod)
             isolation = await isolation_of(services, request.pod, pod)
             config = await asyncio.to_thread(
-                prepare_sandbox, services, request.pod, pod, attempt + raised, isolation=isolation
+                prepare_sandbox, services, request.pod, isolation.whole(pod), attempt + raised, isolation=isolation
             )
             try:
                 sandbox_id = await services.runtime.run_pod_sandbox(config, isolation.handler)
@@ -198,6 +198,7 @@ def describe_sandbox(
             resources=sandbox_resources(pod, settings.resources),
             security=sandbox_security(pod, isolation.user_namespace),
             sysctls=sandbox_sysctls(pod),
+            overhead=overhead_resources(pod, settings.resources),
         )
     )
 

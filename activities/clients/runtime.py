@@ -167,9 +167,10 @@ class RuntimeClient:
         request = cri.UpdateContainerResourcesRequest(container_id=container_id, linux=resources)
         await self._ask(self._runtime.UpdateContainerResources, request, REQUEST_SECONDS)
 
-    async def update_pod_sandbox_resources(self, sandbox_id: str, resources: cri.LinuxContainerResources) -> None:
+    async def update_pod_sandbox_resources(
+        self, sandbox_id: str, resources: cri.LinuxContainerResources, overhead: cri.LinuxContainerResources
+    ) -> None:
         """Tell the runtime what a pod has altogether; one that does not want to know (containerd 2) is fine."""
-        overhead = cri.LinuxContainerResources()
         request = cri.UpdatePodSandboxResourcesRequest(
             pod_sandbox_id=sandbox_id, overhead=overhead, resources=resources
         )

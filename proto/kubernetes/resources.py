@@ -15,6 +15,7 @@ from proto.kubernetes.huge_pages import huge_page_limits
 from proto.kubernetes.memory import protected, swap_limit, unified_memory
 from proto.kubernetes.node_resources import NodeResources
 from proto.kubernetes.oom_score import oom_score_adj
+from proto.kubernetes.overhead import limits_and_overhead, pod_overhead, requests_and_overhead
 from proto.kubernetes.pod_totals import ResourceList, is_limited, pod_level, pod_limits, pod_requests
 from proto.kubernetes.qos import QosClass, qos_class, resource_list
 from proto.kubernetes.quantity import ZERO
@@ -91,7 +92,7 @@ def pod_resources(pod: Mapping[str, Any], node: NodeResources) -> PodResources:
 
     (ResourceConfigForPod)
     """
-    requests, limits = pod_requests(pod), pod_limits(pod)
+    requests, limits = requests_and_overhead(pod, pod_requests(pod)), limits_and_overhead(pod, pod_limits(pod))
     shares = cpu_shares(requests.get("cpu", ZERO).milli)
     pages = huge_page_limits(requests, node.huge_page_sizes)
     match qos_class(pod):
@@ -134,9 +135,19 @@ def sandbox_resources(pod: Mapping[str, Any], node: NodeResources) -> ContainerR
     return _linux_resources(pod_requests(pod), pod_limits(pod), node)
 
 
+def overhead_resources(pod: Mapping[str, Any], node: NodeResources) -> ContainerResources | None:
+    """Compute what the runtime is told that the pod takes beside its containers; None when that is nothing.
+
+    (convertOverheadToLinuxResources)
+    """
+    overhead = pod_overhead(pod)
+    return _linux_resources(overhead, overhead, node) if overhead else None
+
+
 def burstable_cpu_shares(pods: Iterable[Mapping[str, Any]]) -> int:
     """Say the shares of the cgroup that holds all burstable pods; the best-effort one has always MIN_SHARES."""
-    asked = (pod_requests(pod).get("cpu", ZERO).milli for pod in pods if qos_class(pod) is QosClass.BURSTABLE)
+    burstable = (pod for pod in pods if qos_class(pod) is QosClass.BURSTABLE)
+    asked = (requests_and_overhead(pod, pod_requests(pod)).get("cpu", ZERO).milli for pod in burstable)
     return cpu_shares(sum(asked))
 
 

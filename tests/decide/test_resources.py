@@ -16,6 +16,7 @@ from proto.kubernetes.resources import (
     cpu_quota,
     cpu_shares,
     cpu_weight,
+    overhead_resources,
     pod_resources,
     sandbox_resources,
 )
@@ -47,6 +48,7 @@ def pod_of(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = (), *
 
 BURSTABLE = pod_of(want("100m,100Mi", "200m,200Mi"))
 PARTIAL = pod_of(want("100m,100Mi", "200m,200Mi"), want("100m,100Mi"))
+OVERHEAD = {"cpu": "100m", "memory": "10Mi"}
 GUARANTEED = pod_of(want("100m,100Mi", "100m,100Mi"))
 
 
@@ -74,6 +76,16 @@ GUARANTEED = pod_of(want("100m,100Mi", "100m,100Mi"))
         pytest.param(GUARANTEED, NODE, PodResources(102, 10000, 100000, 100 * MI), id="guaranteed"),
         pytest.param(GUARANTEED, UNCAPPED, PodResources(102, -1, 100000, 100 * MI), id="guaranteed-no-cpu-enforcement"),
         pytest.param(GUARANTEED, TUNED, PodResources(102, 1000, 5000, 100 * MI), id="guaranteed-with-tuned-quota"),
+        pytest.param(
+            pod_of(want("100m,100Mi", "200m,200Mi"), overhead=OVERHEAD),
+            NODE,
+            PodResources(204, 30000, 100000, 210 * MI),
+            id="with-an-overhead",
+        ),
+        pytest.param(
+            pod_of(want("100m,100Mi"), overhead=OVERHEAD), NODE, PodResources(204), id="an-overhead-is-no-limit"
+        ),
+        pytest.param(pod_of(want(), overhead=OVERHEAD), NODE, PodResources(2), id="best-effort-with-an-overhead"),
     ],
 )
 def test_pod_cgroup(pod: dict[str, Any], node: NodeResources, expected: PodResources) -> None:
@@ -264,3 +276,11 @@ MIRROR = {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}
 def test_oom_score(pod: dict[str, Any], capacity: int, score: int) -> None:
     """The rows of pkg/kubelet/qos/policy_test.go without sidecars and pod-level resources."""
     assert oom_score_adj(pod, pod["spec"]["containers"][0], capacity) == score
+
+
+def test_the_sandbox_is_told_of_the_overhead_apart() -> None:
+    """As requests and limits alike, and of none where there is none (kuberuntime_sandbox_linux_test.go)."""
+    pod = pod_of(want("100m,100Mi", "200m,200Mi"), overhead=OVERHEAD)
+    assert overhead_resources(pod, NODE) == ContainerResources(102, 10000, 100000, 10 * MI, 0)
+    assert sandbox_resources(pod, NODE) == sandbox_resources(BURSTABLE, NODE)
+    assert overhead_resources(BURSTABLE, NODE) is None

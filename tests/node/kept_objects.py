@@ -12,8 +12,9 @@ _KINDS = {
     "persistentvolumeclaims": ("v1", "PersistentVolumeClaim"),
     "persistentvolumes": ("v1", "PersistentVolume"),
     "csidrivers": ("storage.k8s.io/v1", "CSIDriver"),
+    "runtimeclasses": ("node.k8s.io/v1", "RuntimeClass"),
 }
-_OF_THE_CLUSTER = {"persistentvolumes", "csidrivers"}
+_OF_THE_CLUSTER = {"persistentvolumes", "csidrivers", "runtimeclasses"}
 
 
 def object_file(node: TempoletNode, plural: str, name: str, namespace: str = "default") -> Path:

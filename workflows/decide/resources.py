@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from proto.kubernetes.overhead import requests_and_overhead
 from proto.kubernetes.pod_totals import pod_requests
 from proto.kubernetes.qos import all_containers, resource_list
 from proto.kubernetes.quantity import ZERO
@@ -58,7 +59,7 @@ def infeasible(now: PodJson, asked: PodJson, allocatable: Allocatable | None) ->
     """Say why a pod can never have what it asks for here; empty when it can, or asks for no more than it has."""
     if allocatable is None:
         return ""
-    before, after = pod_requests(now), pod_requests(asked)
+    before, after = (requests_and_overhead(pod, pod_requests(pod)) for pod in (now, asked))
     cpu, memory = after.get("cpu", ZERO), after.get("memory", ZERO)
     for name, wanted, has in (
         ("cpu", cpu.milli, allocatable.cpu_milli),
