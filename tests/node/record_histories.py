@@ -62,6 +62,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "failing-post-start": recorded_pods.failing_post_start,
     "own-hooks": recorded_pods.own_hooks,
     "late-object": recorded_inside.late_object,
+    "volumes": recorded_inside.volumes,
 }
 
 

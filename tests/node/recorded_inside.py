@@ -1,5 +1,9 @@
 """The lives of containers that find things inside, for `record_histories`: variables, and what they wait for."""
 
+import os
+import signal
+
+from tests.node.containerd_view import container_pid
 from tests.node.kept_objects import put_object
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
@@ -15,3 +19,23 @@ def late_object(node: TempoletNode) -> None:
     node.until_pod("pod", lambda one: "find key" in str(one.status), "waiting for the key")
     put_object(node, "configmaps", "late", data={"late": "1"})
     node.until_running("pod")
+
+
+def volumes(node: TempoletNode) -> None:
+    """A mount fails first, for want of what it shows; a new sandbox mounts again; the pod goes."""
+    shown = node.directory / "shown"
+    wanted = [
+        {"name": "disk", "emptyDir": {}},
+        {"name": "fast", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        {"name": "host", "hostPath": {"path": str(shown), "type": "Directory"}},
+    ]
+    manifest = pod_manifest("pod", volumes=wanted)
+    manifest["spec"]["containers"][0]["volumeMounts"] = [
+        {"name": one["name"], "mountPath": f"/{one['name']}"} for one in wanted
+    ]
+    node.apply(manifest)
+    node.until_pod("pod", lambda one: one.reason == "FailedMount", "its mount refused")
+    shown.mkdir()
+    first = node.until_running("pod")
+    os.kill(container_pid(node.containerd, first.sandbox_id), signal.SIGKILL)
+    node.until_pod("pod", lambda one: one.ready and one.sandbox_id != first.sandbox_id, "the new sandbox")

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +230,50 @@ def test_a_volume_is_the_fs_groups(node: TempoletNode) -> None:
     snapshot = node.until_running("grouped")
     node.until(lambda: len(words(log_of(node, snapshot))) >= 4, "its words")
     assert words(log_of(node, snapshot)) == ["1000 4321", "4321 2777", "4321 3777", "4321"]
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Path]:
+    """Give a folder of the node whose mounts are shared, as a node's own are."""
+    made = tmp_path / "shared"
+    (made / "host").mkdir(parents=True)
+    (made / "pod").mkdir()
+    mounts.bind(made, made)
+    mounts.mount("", made, flags=mounts.MountFlag.SHARED)
+    yield made
+    for point in mounts_below(made):
+        mounts.unmount(Path(point))
+
+
+def test_mounts_that_are_passed_on(node: TempoletNode, shared: Path) -> None:
+    """What the node mounts later is seen inside by HostToContainer; what a privileged container mounts, by both of them."""
+    volume = {"name": "host", "hostPath": {"path": str(shared)}}
+    mount = {"name": "host", "mountPath": "/host"}
+    manifest = pod_manifest("passed", volumes=[volume])
+    [container] = manifest["spec"]["containers"]
+    both = ["sh", "-c", "mount -t tmpfs none /host/pod && touch /host/pod/made; sleep 3600"]
+    manifest["spec"]["containers"] = [
+        {**container, "name": "private", "volumeMounts": [mount]},
+        {**container, "name": "inward", "volumeMounts": [{**mount, "mountPropagation": "HostToContainer"}]},
+        {
+            **container,
+            "name": "both",
+            "command": both,
+            "securityContext": {"privileged": True},
+            "volumeMounts": [{**mount, "mountPropagation": "Bidirectional"}],
+        },
+    ]
+    node.apply(manifest)
+    snapshot = node.until_running("passed")
+    node.until((shared / "pod/made").exists, "what the container has mounted")
+    mounts.mount("none", shared / "host", "tmpfs")
+    (shared / "host/made").touch()
+    inside = {
+        name: Path(f"/proc/{container_pid(node.containerd, one.container_id)}/root/host")
+        for name, one in snapshot.containers.items()
+    }
+    seen = {name: [(root / place / "made").exists() for place in ("host", "pod")] for name, root in inside.items()}
+    assert seen == {"private": [False, False], "inward": [True, True], "both": [True, True]}
+    node.remove("passed")
+    node.until(lambda: node.pod("passed") is None, "gone")
+    assert (shared / "pod/made").exists()

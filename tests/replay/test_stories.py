@@ -36,6 +36,17 @@ SAID = {
     "deletion-during-start": ["deletion requested by file: ManifestRemoved", "sandbox removed", "the pod is gone"],
     "sandbox-killed": ["sandbox attempt 0 is not ready any more", "sandbox attempt 1 ready", "started, restart 1"],
     "worker-restarted": ["another worker took over"],
+    "volumes": [
+        "mounting volumes disk, fast, host failed .*FailedMount: .*hostPath type check failed: .* is not a directory",
+        "volume.* mounted in|volume.* found mounted",
+        "container main started",
+        "sandbox attempt 0 is not ready any more",
+        "volumes disk, fast, host found mounted",
+        "sandbox attempt 1 ready",
+        "sandbox removed",
+        "volumes disk, fast, host unmounted",
+        "directories, logs and cgroup removed",
+    ],
     "late-object": [
         'starting container waits.* failed after .*CreateContainerConfigError: configmap "late" not found',
         "container runs started",

@@ -1,0 +1,87 @@
+"""Does PodWorkflow mount a pod's volumes beside its sandbox, wait for them, and undo them in their turn?"""
+
+import asyncio
+
+from temporalio.exceptions import ApplicationError
+
+from proto.temporal import names
+from proto.temporal.mounted import MountedVolume
+from proto.temporal.pod import PodJson
+from proto.temporal.signals import RuntimeChanged
+from tests.workflows.conftest import Node, container, pod_json
+
+BUSY = ApplicationError("device or resource busy", type="FailedUnmount", non_retryable=True)
+MISSING = ApplicationError("/nowhere is not a directory", type="FailedMount", non_retryable=True)
+
+
+def with_volume() -> PodJson:
+    """Write a pod whose container mounts a volume."""
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    return pod_json(volumes=[{"name": "data", "emptyDir": {}}], containers=[container("web", volumeMounts=mounts)])
+
+
+def order(node: Node, *of: str) -> list[str]:
+    """Say in which order some activities were called."""
+    return [name for name, _ in node.runtime.calls if name in of]
+
+
+async def test_mounted_beside_the_sandbox_and_undone_before_the_directories(node: Node) -> None:
+    """Both are under way at once; the container starts after both and is told of its volume; the undo is upward."""
+    node.runtime.held[names.MOUNT_VOLUMES] = node.runtime.held[names.RUN_POD_SANDBOX] = asyncio.Event()
+    pod = with_volume()
+    handle = await node.start(pod)
+    async with asyncio.timeout(20):
+        while len(order(node, names.MOUNT_VOLUMES, names.RUN_POD_SANDBOX)) < 2:
+            node.runtime.changed.clear()
+            await node.runtime.changed.wait()
+    node.runtime.held[names.RUN_POD_SANDBOX].set()
+    await node.until(pod, lambda one: one.ready)
+    [start] = node.runtime.named(names.START_CONTAINER)
+    assert start.volumes == (MountedVolume("data", "/volumes/data"),)
+    await node.delete(handle)
+    undone = [names.STOP_CONTAINER, names.STOP_POD_SANDBOX, names.REMOVE_POD_SANDBOX]
+    undone += [names.UNMOUNT_VOLUMES, names.REMOVE_POD_DIRECTORIES]
+    assert order(node, *undone) == undone
+    assert node.runtime.mounted == set()
+
+
+async def test_no_container_starts_before_its_volumes(node: Node) -> None:
+    """A mount that fails is shown, and tried again by itself."""
+    node.runtime.failing[names.MOUNT_VOLUMES] = [MISSING]
+    pod = with_volume()
+    handle = await node.start(pod)
+    shown = await node.until(pod, lambda one: one.reason == "FailedMount")
+    assert (shown.phase, shown.message) == ("Pending", "/nowhere is not a directory")
+    assert not node.runtime.named(names.START_CONTAINER)
+    await node.until(pod, lambda one: one.ready)
+    assert len(node.runtime.named(names.MOUNT_VOLUMES)) == 2
+    await node.delete(handle)
+
+
+async def test_a_busy_volume_holds_the_end_of_its_pod_up(node: Node) -> None:
+    """It is shown, tried again, and nothing is removed before."""
+    node.runtime.failing[names.UNMOUNT_VOLUMES] = [BUSY]
+    pod = with_volume()
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    going = asyncio.create_task(node.delete(handle))
+    await node.until(pod, lambda one: one.reason == "FailedUnmount")
+    assert not node.runtime.named(names.REMOVE_POD_DIRECTORIES)
+    await going
+    assert order(node, names.UNMOUNT_VOLUMES, names.REMOVE_POD_DIRECTORIES) == [
+        *(names.UNMOUNT_VOLUMES,) * 2,
+        names.REMOVE_POD_DIRECTORIES,
+    ]
+
+
+async def test_a_new_sandbox_mounts_again(node: Node) -> None:
+    """What was mounted may have gone with the machine."""
+    pod = with_volume()
+    handle = await node.start(pod)
+    first = await node.until(pod, lambda one: one.ready)
+    node.runtime.sandboxes.clear()
+    node.runtime.containers.clear()
+    await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("event", sandbox_lost=True))
+    await node.until(pod, lambda one: one.ready and one.sandbox_id != first.sandbox_id)
+    assert [one.sandbox_attempt for one in node.runtime.named(names.MOUNT_VOLUMES)] == [0, 1]
+    await node.delete(handle)
