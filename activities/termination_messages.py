@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from activities.container_config import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
+from activities.container_logs.log_files import refuse_foreign
 from proto.cri.v1 import api_pb2 as cri
 
 MAX_BYTES: Final = 4096  # kubecontainer.MaxContainerTerminationMessageLength
@@ -40,7 +41,7 @@ def _left_in(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        return f"Error on reading termination log {path}: {error.strerror}"
+        return f"Error on reading termination log {path}: {error.strerror or error}"
 
 
 def log_tail(path: Path, skip: int = 0) -> str:
@@ -51,7 +52,7 @@ def log_tail(path: Path, skip: int = 0) -> str:
     try:
         tail = _tail(path, _LOG_TAIL, skip)
     except OSError as error:
-        return f"Error on reading termination message from logs: {error.strerror}"
+        return f"Error on reading termination message from logs: {error.strerror or error}"
     lines = tail.removesuffix(b"\n").split(b"\n")  # at nothing else: what a program prints may hold carriage returns
     if len(tail) == _LOG_TAIL:
         del lines[0]  # cut off in its middle
@@ -66,7 +67,9 @@ def log_tail(path: Path, skip: int = 0) -> str:
 
 
 def _tail(path: Path, size: int, skip: int = 0) -> bytes:
+    """Read the end of a file; raises OSError, also for a link, a FIFO and a file that has another name elsewhere."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
+        refuse_foreign(os.fstat(descriptor), path.name)
         file.seek(max(skip, os.fstat(descriptor).st_size - size))
         return file.read(size)

@@ -1,10 +1,19 @@
 """What does an ended container leave to be read?"""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from activities.termination_messages import MAX_BYTES, MAX_LOG_BYTES, MAX_LOG_LINES, message_mount, termination_message
+from activities.termination_messages import (
+    MAX_BYTES,
+    MAX_LOG_BYTES,
+    MAX_LOG_LINES,
+    _left_in,
+    log_tail,
+    message_mount,
+    termination_message,
+)
 from proto.cri.v1 import api_pb2 as cri
 
 LOG = "2026-11-21T12:00:00Z stdout F first\n2026-11-21T12:00:01Z stderr P half \n2026-11-21T12:00:01Z stderr F line\n"
@@ -116,3 +125,17 @@ def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("s3cret")
     (tmp_path / "message").symlink_to(tmp_path / "secret")
     assert "s3cret" not in status(tmp_path, None)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "hard-link"])
+@pytest.mark.parametrize("place", ["message", "0.log"])
+def test_only_a_plain_file_is_read(tmp_path: Path, kind: str, place: str) -> None:
+    """Nobody waits for the writer of a FIFO, and no host file comes into a status by another name of it."""
+    (tmp_path / "secret").write_text("2026-11-21T12:00:00Z stdout F secret\n")
+    if kind == "fifo":
+        os.mkfifo(tmp_path / place)
+    else:
+        (tmp_path / place).hardlink_to(tmp_path / "secret")
+    said = log_tail(tmp_path / place) if place == "0.log" else _left_in(tmp_path / place)
+    assert said.startswith("Error on reading termination")
+    assert "left alone" in said
