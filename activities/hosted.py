@@ -45,7 +45,7 @@ def activities(services: NodeServices) -> list[Callable[..., Any]]:
         images.pull_image,
         collection.watch_images,
         collection.remove_image,
-        collection.prepull_image,
+        images.prepull_image,
         containers.start_container,
         HookActivities(services).run_hook,
         containers.stop_container,

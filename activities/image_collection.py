@@ -1,4 +1,4 @@
-"""The images of the node: watched, removed when nobody uses them, had before a pod asks.
+"""The images of the node: watched, and removed when nobody uses them.
 
 What goes and why is decided in `workflows/decide/image_collection.py`. The watch belongs to no pod and lasts as long as
 there is nothing to do: since when each image is known and when it was last used travels in its heartbeats, so a worker that
@@ -18,9 +18,8 @@ from temporalio import activity
 from temporalio.converter import value_to_type
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.errors import CriError, Remedy, failed, translated
+from activities.errors import CriError, Remedy, translated
 from activities.heartbeat import heartbeating
-from activities.image_names import InvalidImageName, with_default_tag
 from activities.node_services import NodeServices
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.image_age import is_worth_telling
@@ -30,12 +29,10 @@ from proto.temporal.node import (
     ImageAge,
     ImageUse,
     NodeImage,
-    PrepullImage,
     RemovedImage,
     RemoveImage,
     WatchImages,
 )
-from proto.temporal.requests import PulledImage
 
 LONGEST_PAUSE: Final = timedelta(seconds=40)
 """Between two heartbeats of a watch, a third of its timeout."""
@@ -87,31 +84,22 @@ class ImageCollectionActivities:
                     if _names_of(image) & (_used([one]) | await self._mounted(one)):
                         return RemovedImage(in_use_by=f"container {one.metadata.name} ({one.id[:12]})")
                 await runtime.remove_image(request.image_id)
+                await self._forget_records()
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
                     raise translated(error, self._services.endpoint, "ImageGCFailed", doing) from error
             return RemovedImage()
 
-    @activity.defn(name=names.PREPULL_IMAGE)
-    async def prepull_image(self, request: PrepullImage) -> PulledImage:
-        """Answer an image that is on the node, pulled if it was not; raises InvalidImageName or ErrImagePull."""
+    async def _forget_records(self) -> None:
+        """Forget who pulled what is gone; a record that stays for now is forgotten with the next image."""
+        if (rights := self._services.pull_rights) is None:
+            return
+        until = datetime.now(UTC)
         try:
-            image = with_default_tag(request.image)
-        except InvalidImageName as error:
-            raise failed("InvalidImageName", f"Failed to apply default image tag: {error}") from error
-        runtime, started = self._services.runtime, monotonic()
-        async with heartbeating(f"prepull {image}"):
-            try:
-                if found := await runtime.image_status(image):
-                    return PulledImage(image_ref=found.id, present=True, size_bytes=found.size)
-                image_ref = await self._services.pulls.pull(image, runtime.pull_image)
-                found = await runtime.image_status(image_ref)
-            except CriError as error:
-                raise translated(
-                    error, self._services.endpoint, "ErrImagePull", f'Failed to pull image "{image}"'
-                ) from error
-        took = timedelta(seconds=monotonic() - started)
-        return PulledImage(image_ref=image_ref, size_bytes=found.size if found else 0, took=took)
+            await rights.ready(self._services.runtime.image_id)
+            await rights.prune({one.id for one in await self._services.runtime.list_images()}, until)
+        except (CriError, OSError) as error:
+            _log.warning("the records of images that are gone stay for now", err=str(error))
 
     async def _look(self, ages: Mapping[str, ImageAge]) -> ImageUse | None:
         """See what is there; None while the runtime is away, which its pods tell."""

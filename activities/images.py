@@ -25,12 +25,16 @@ from activities.image_names import InvalidImageName, with_default_tag
 from activities.node_services import NodeServices
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal import names
+from proto.temporal.node import PrepullImage
+from proto.temporal.pod import PodKey
 from proto.temporal.requests import ImagesPresent, PulledImage, PullImage, ReadImages
 
 _REGISTRY_REASONS: Final = {  # cri-api pkg/errors: the runtime opens its message with the word
     "RegistryUnavailable": "because the registry is unavailable",
     "SignatureValidationFailed": "because the signature validation failed",
 }
+_NO_POD: Final = PodKey("", "", "")
+"""Whose pull secrets nobody asks for."""
 
 
 class ImageActivities:
@@ -49,6 +53,14 @@ class ImageActivities:
     @activity.defn(name=names.PULL_IMAGE)
     async def pull_image(self, request: PullImage) -> PulledImage:
         """Answer an image that is on the node, pulled if the policy says so; a second call finds it there."""
+        return await self._have(request)
+
+    @activity.defn(name=names.PREPULL_IMAGE)
+    async def prepull_image(self, request: PrepullImage) -> PulledImage:
+        """Answer an image that the node itself wants, pulled with the node's own logins if it is not there."""
+        return await self._have(PullImage(_NO_POD, request.image, "IfNotPresent"))
+
+    async def _have(self, request: PullImage) -> PulledImage:
         try:
             image = with_default_tag(request.image)
         except InvalidImageName as error:
@@ -83,14 +95,10 @@ class ImageActivities:
         if (rights := self._services.pull_rights) is None:
             return Standing.ALLOWED
         try:
-            await rights.ready(self._image_ref)
+            await rights.ready(self._services.runtime.image_id)
         except OSError as error:
             raise failed("ImageInspectError", f"The records of pulls cannot be read: {error}") from error
         return rights.standing(image, image_ref)
-
-    async def _image_ref(self, image: str) -> str:
-        found = await self._services.runtime.image_status(image)
-        return str(found.id) if found else ""
 
     async def _may_use(self, wanted: "_Wanted", image_ref: str) -> bool:
         """Say whether the pod may use an image that is there as it is."""

@@ -205,6 +205,11 @@ class RuntimeClient:
         found: cri.Image | None = answer.image if answer.HasField("image") else None
         return found
 
+    async def image_id(self, image: str) -> str:
+        """Look up the id of an image; empty when the node does not have it."""
+        found = await self.image_status(image)
+        return str(found.id) if found else ""
+
     async def list_images(self) -> Sequence[cri.Image]:
         """List all images on the node."""
         answer = await self._ask(self._images.ListImages, cri.ListImagesRequest())

@@ -9,7 +9,7 @@ import pytest
 
 from tests.node.recorded_node import EVERY_SECOND, FULL, NEVER_FULL, configure, news, until_told
 from tests.node.registry import Registry
-from tests.node.tempolet_node import BUSYBOX, pod_manifest, tempolet_node
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import PAUSE_IMAGE, ContainerdPlaces, PodNetwork
 from worker.standalone.machine import programs
@@ -46,6 +46,11 @@ def images(daemon: Containerd) -> set[str]:
     return {name for name in listed.split() if "@" not in name and not name.startswith("sha256:")}
 
 
+def records(node: TempoletNode) -> list[Path]:
+    """Name the records of who pulled what."""
+    return list((node.root_dir / "image_manager" / "pulled").iterdir())
+
+
 def test_a_full_disk_loses_what_nobody_uses_and_nothing_else(
     tmp_path: Path, own: Containerd, temporal: TemporalServer, registry: Registry
 ) -> None:
@@ -61,6 +66,7 @@ def test_a_full_disk_loses_what_nobody_uses_and_nothing_else(
         node.until(lambda: wanted in images(own), "prepulled")
         until_told(node, f"{wanted} prepulled")
         assert images(own) == {*BUSYBOXES, PAUSE_IMAGE, wanted}
+        assert records(node)
 
         node.stop("worker", signal.SIGKILL)
         node.stop("poller")
@@ -71,6 +77,7 @@ def test_a_full_disk_loses_what_nobody_uses_and_nothing_else(
         node.until(lambda: wanted not in images(own), "removed")
         until_told(node, "FreeDiskSpaceFailed")
         assert images(own) == {*BUSYBOXES, PAUSE_IMAGE}
+        assert not records(node)
         told = [one for one in news(node) if one.startswith(wanted)]
         assert "removed: the disk is" in told[-1]
         assert "from 1 % on room is made; no container has used it in the" in told[-1]
