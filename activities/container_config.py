@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from activities.environment import expand
-from activities.network import on_host_network, pod_hostname, port_mappings
+from activities.hostnames import kernel_hostname
+from activities.network import on_host_network, port_mappings
 from activities.stop_signals import cri_signal
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.container_hash import container_hash
@@ -48,6 +49,8 @@ class SandboxInputs:
     sysctls: Mapping[str, str] = field(default_factory=dict)
     overhead: ContainerResources | None = None
     """What the pod takes beside its containers."""
+    cluster_domain: str = ""
+    """KubeletConfiguration clusterDomain: a pod with a subdomain lies in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +86,7 @@ def sandbox_config(inputs: SandboxInputs) -> cri.PodSandboxConfig:
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     return cri.PodSandboxConfig(
         metadata=cri.PodSandboxMetadata(name=key.name, namespace=key.namespace, uid=key.uid, attempt=inputs.attempt),
-        hostname="" if on_host_network(pod) else pod_hostname(pod),
+        hostname="" if on_host_network(pod) else kernel_hostname(pod, inputs.cluster_domain),
         log_directory=inputs.log_directory,
         dns_config=inputs.dns,
         port_mappings=port_mappings(spec.get("containers") or ()),

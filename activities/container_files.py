@@ -36,7 +36,7 @@ def container_mounts(
     )
     shares_network = on_host_network(request.sandbox_spec)
     node_hosts = services.settings.node_hosts.read_text(errors="replace") if shares_network else ""
-    content = hosts_file(request.sandbox_spec, request.ips, node_hosts)
+    content = hosts_file(request.sandbox_spec, request.ips, node_hosts, cluster_domain=services.settings.cluster_domain)
     if content is not None and not is_mounted_over(container, HOSTS_PATH):
         paths.directory.mkdir(mode=0o750, parents=True, exist_ok=True)  # made long ago, but somebody may tidy up
         _write(paths.etc_hosts, content, _HOSTS_MODE)

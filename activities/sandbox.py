@@ -6,6 +6,7 @@ that try has ended: it is waited for and adopted, and only a name that stays tak
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from time import monotonic
 from typing import Any, Final
 
@@ -18,9 +19,10 @@ from activities.errors import PREDECESSOR_PRESENT, CriError, Remedy, failed, tra
 from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
 from activities.isolation import ORDINARY, Isolation, isolation_of, refuse_unsupported
-from activities.network import NodeDns, network_failure, on_host_network, pod_resolver, read_node_file
+from activities.network import network_failure, on_host_network, read_node_file
 from activities.node_services import NodeServices
 from activities.predecessor import list_of_full_name, other_uid
+from activities.resolver import NodeDns, Resolver, pod_resolver
 from activities.runtime_facts import runtime_sandbox
 from activities.security_context import sandbox_security, sandbox_sysctls
 from proto.cri.v1 import api_pb2 as cri
@@ -102,7 +104,9 @@ class SandboxActivities:
             )
             try:
                 sandbox_id = await services.runtime.run_pod_sandbox(config, isolation.handler)
-                return await self._read_back(sandbox_id, adopted=False)
+                made = await self._read_back(sandbox_id, adopted=False)
+                left_out = (await asyncio.to_thread(sandbox_resolver, services, pod)).notices
+                return replace(made, notices=left_out)
             except CriError as error:
                 if error.remedy is not Remedy.ADOPT or raised == _RAISES:
                     raise
@@ -184,9 +188,7 @@ def describe_sandbox(
     services: NodeServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
 ) -> cri.PodSandboxConfig:
     """Build the configuration of a sandbox, as it was made and as each of its containers names it."""
-    settings = services.settings
-    dns = NodeDns(settings.cluster_dns, settings.cluster_domain, read_node_file(settings.resolv_conf))
-    resolver = pod_resolver(pod, dns)
+    settings, resolver = services.settings, sandbox_resolver(services, pod)
     return sandbox_config(
         SandboxInputs(
             key=key,
@@ -196,11 +198,19 @@ def describe_sandbox(
             cgroup_parent=services.cgroups.pod_cgroup(key.uid, qos_class(pod)),
             dns=cri.DNSConfig(servers=resolver.servers, searches=resolver.searches, options=resolver.options),
             resources=sandbox_resources(pod, settings.resources),
+            cluster_domain=settings.cluster_domain,
             security=sandbox_security(pod, isolation.user_namespace),
             sysctls=sandbox_sysctls(pod),
             overhead=overhead_resources(pod, settings.resources),
         )
     )
+
+
+def sandbox_resolver(services: NodeServices, pod: Mapping[str, Any]) -> Resolver:
+    """Answer a pod's name resolution on this node; blocks on the node's resolv.conf. Raises OSError."""
+    settings = services.settings
+    dns = NodeDns(settings.cluster_dns, settings.cluster_domain, read_node_file(settings.resolv_conf))
+    return pod_resolver(pod, dns)
 
 
 def _ready(sandbox: cri.PodSandbox) -> bool:

@@ -58,6 +58,8 @@ class PodSandbox:
     created_at: datetime | None = None
     adopted: bool = False
     """It was there already: an earlier try of this activity had made it."""
+    notices: tuple[str, ...] = ()
+    """What of its name resolution was left out, in the words of the kubelet's events."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,26 +1,10 @@
-"""Does a pod see the hosts file, resolver, host name and ports that the kubelet would give it?"""
+"""Does a pod see the hosts file and ports that the kubelet would give it?"""
 
 from typing import Any
 
 import pytest
 
-from activities.network import (
-    NodeDns,
-    Resolver,
-    hosts_file,
-    parse_resolv_conf,
-    pod_hostname,
-    pod_resolver,
-    port_mappings,
-)
-
-NODE = NodeDns(("10.96.0.10",), "cluster.local", "nameserver 192.0.2.1\nsearch example.com\noptions ndots:2\n")
-OF_NODE = Resolver(("192.0.2.1",), ("example.com",), ("ndots:2",))
-OF_CLUSTER = Resolver(
-    ("10.96.0.10",),
-    ("prod.svc.cluster.local", "svc.cluster.local", "cluster.local", "example.com"),
-    ("ndots:5",),
-)
+from activities.network import hosts_file, port_mappings
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -49,90 +33,26 @@ def test_hosts_file_on_the_host_network_is_the_nodes() -> None:
     assert written == "# Kubernetes-managed hosts file (host network).\n127.0.0.1 localhost\n"
 
 
+def test_a_subdomain_stands_before_the_name() -> None:
+    """As the kubelet writes it, for each address of the pod."""
+    written = hosts_file(pod(subdomain="db"), ("10.0.0.5", "fd00::5"), "", cluster_domain="cluster.local") or ""
+    full = "web.db.prod.svc.cluster.local\tweb"
+    assert written.endswith(f"\n10.0.0.5\t{full}\nfd00::5\t{full}\n")
+
+
+@pytest.mark.parametrize("host_network", [False, True], ids=["managed", "host-network"])
+def test_aliases_stand_at_the_end(*, host_network: bool) -> None:
+    """One line an address, under a line that says whose they are."""
+    aliases = [{"ip": "10.1.2.3", "hostnames": ["foo.local", "bar.local"]}, {"ip": "10.1.2.4"}]
+    written = hosts_file(pod(hostAliases=aliases, hostNetwork=host_network), ("10.0.0.5",), "127.0.0.1 localhost\n")
+    before = hosts_file(pod(hostNetwork=host_network), ("10.0.0.5",), "127.0.0.1 localhost\n")
+    lines = "10.1.2.3\tfoo.local\tbar.local\n10.1.2.4\n"
+    assert written == f"{before}\n# Entries added by HostAliases.\n{lines}"
+
+
 def test_no_hosts_file_without_an_address() -> None:
     """The image's own stays until the pod has one."""
     assert hosts_file(pod(), (), "127.0.0.1 localhost\n") is None
-
-
-@pytest.mark.parametrize(
-    ("name", "hostname", "expected"),
-    [
-        pytest.param("web", None, "web", id="the-pods-name"),
-        pytest.param("web", "shop", "shop", id="spec-hostname-goes-first"),
-        pytest.param("a" * 63, None, "a" * 63, id="63-characters-fit"),
-        pytest.param("a" * 70, None, "a" * 63, id="longer-is-cut"),
-        pytest.param("a" * 61 + ".-b", None, "a" * 61, id="a-cut-name-does-not-end-in-a-mark"),
-    ],
-)
-def test_hostname(name: str, hostname: str | None, expected: str) -> None:
-    """The kernel takes 63 characters."""
-    assert pod_hostname({"metadata": {"name": name}, "spec": {"hostname": hostname}}) == expected
-
-
-@pytest.mark.parametrize(
-    ("spec", "dns", "expected"),
-    [
-        pytest.param({"dnsPolicy": "Default"}, NODE, OF_NODE, id="default-is-the-nodes"),
-        pytest.param({}, NODE, OF_CLUSTER, id="cluster-first-when-nothing-is-said"),
-        pytest.param(
-            {"dnsPolicy": "ClusterFirst", "hostNetwork": True}, NODE, OF_NODE, id="cluster-first-on-the-host-network"
-        ),
-        pytest.param(
-            {"dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": True}, NODE, OF_CLUSTER, id="unless-asked-for"
-        ),
-        pytest.param({}, NodeDns(resolv_conf=NODE.resolv_conf), OF_NODE, id="no-cluster-dns-falls-back-to-the-nodes"),
-        pytest.param({}, NodeDns(), Resolver(("127.0.0.1",), (".",)), id="no-resolv-conf-means-loopback"),
-        pytest.param(
-            {},
-            NodeDns(("10.96.0.10",), "", None),
-            Resolver(("10.96.0.10",), (), ("ndots:5",)),
-            id="cluster-dns-without-domain-or-resolv-conf",
-        ),
-        pytest.param({"dnsPolicy": "None"}, NODE, Resolver(), id="none-is-empty"),
-        pytest.param(
-            {"dnsPolicy": "Default"},
-            NodeDns(resolv_conf="".join(f"nameserver 192.0.2.{n}\n" for n in range(5))),
-            Resolver(("192.0.2.0", "192.0.2.1", "192.0.2.2")),
-            id="three-nameservers-at-most",
-        ),
-        pytest.param(
-            {"dnsPolicy": "Default"},
-            NodeDns(resolv_conf="search " + " ".join(f"d{n}" for n in range(40))),
-            Resolver((), tuple(f"d{n}" for n in range(32))),
-            id="32-search-domains-at-most",
-        ),
-        pytest.param(
-            {"dnsPolicy": "Default"},
-            NodeDns(resolv_conf=f"search a {'x' * 254} b"),
-            Resolver((), ("a", "b")),
-            id="a-domain-that-breaks-resolvers-is-left-out",
-        ),
-        pytest.param(
-            {"dnsPolicy": "Default"},
-            NodeDns(resolv_conf="search " + " ".join(f"{n}{'x' * 200}" for n in range(12))),
-            Resolver((), tuple(f"{n}{'x' * 200}" for n in range(10))),
-            id="2048-characters-of-search-at-most",
-        ),
-    ],
-)
-def test_resolver(spec: dict[str, Any], dns: NodeDns, expected: Resolver) -> None:
-    """The dnsPolicy decides, limits of resolvers hold."""
-    assert pod_resolver(pod(**spec), dns) == expected
-
-
-def test_resolv_conf_is_read_as_the_kubelet_reads_it() -> None:
-    """Servers add up, the last search counts, an option given twice is the last one, comments are none."""
-    text = """
-# nameserver 203.0.113.9
-nameserver 192.0.2.1
-nameserver
-search old.example
-search new.example. .
-options ndots:2 rotate
-options ndots:5
-sortlist 192.0.2.0
-"""
-    assert parse_resolv_conf(text) == Resolver(("192.0.2.1",), ("new.example",), ("ndots:5", "rotate"))
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,9 @@ TABLES = [
     pytest.param(supported_environment.ENV_FROM, models.V1EnvFromSource, id="EnvFromSource"),
     pytest.param(supported_environment.OBJECT_REFERENCE, models.V1ConfigMapEnvSource, id="ConfigMapEnvSource"),
     pytest.param(supported_environment.OBJECT_REFERENCE, models.V1SecretEnvSource, id="SecretEnvSource"),
+    pytest.param(supported.HOST_ALIAS, models.V1HostAlias, id="HostAlias"),
+    pytest.param(supported.DNS_CONFIG, models.V1PodDNSConfig, id="PodDNSConfig"),
+    pytest.param(supported.DNS_OPTION, models.V1PodDNSConfigOption, id="PodDNSConfigOption"),
     pytest.param(supported.CONTAINER_PORT, models.V1ContainerPort, id="ContainerPort"),
     pytest.param(supported.RESOURCES, models.V1ResourceRequirements, id="ResourceRequirements"),
     pytest.param(supported.PROBE, models.V1Probe, id="Probe"),
@@ -195,11 +198,10 @@ def test_what_is_not_run_is_refused_by_its_path(path: str, field: Field) -> None
             id="env-from-a-file",
         ),
         pytest.param(
-            minimal(setHostnameAsFQDN=True),
-            ["spec.setHostnameAsFQDN: not supported yet (only false is)"],
+            minimal(automountServiceAccountToken=True),
+            ["spec.automountServiceAccountToken: not supported yet (only false is)"],
             id="says-which-value-is-taken",
         ),
-        pytest.param(minimal(dnsPolicy="None"), ['spec.dnsPolicy: not supported yet: "None"'], id="dns-none"),
         pytest.param(
             with_container(resources={"limits": {"ephemeral-storage": "1Gi", "hugepages-2Mi": "4Mi", "cpu": 1}}),
             [

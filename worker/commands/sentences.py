@@ -135,6 +135,7 @@ def _sandbox_ready(told: Told, done: Done) -> Iterator[str]:
     how = "found" if made.adopted else f"ready in {seconds(done.took)}"
     addresses = f", {', '.join(made.ips)}" if made.ips else ""
     yield f"sandbox attempt {made.attempt} {how}{addresses}"
+    yield from made.notices
 
 
 def _image(_: Told, done: Done) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from proto.temporal.pod import PodJson
+from worker.poller.gated_fields import fields_of_gates_off
 from worker.poller.manifest_document import read_document
 from worker.poller.manifest_refusal import LARGEST_POD, ManifestUnreadable
 from worker.poller.static_pod import (
@@ -22,11 +23,10 @@ from worker.poller.static_pod import (
     place_static_pod,
     static_pod_name,
 )
-from worker.settings.feature_gates import STOP_SIGNALS_GATE, FeatureGates
+from worker.settings.feature_gates import FeatureGates
 from workflows.decide.defaults import default_pod
 from workflows.decide.supported import POD
 from workflows.decide.validation.field_errors import invalid, required
-from workflows.decide.validation.lifecycle import stop_signals
 from workflows.decide.validation.pod import validate_pod
 from workflows.decide.validation.structure import read_structure
 
@@ -69,17 +69,13 @@ def _judge(path: Path, document: dict[str, Any], node_name: str, now: datetime) 
 
 
 def _admit(placed: StaticPod, gates: FeatureGates) -> StaticPod | Refused:
-    """Refuse a valid pod that this node does not run: of another system, or one that needs a gate which is off.
-
-    A kubelet lets the field of a gate that is off do nothing, in silence.
-    """
+    """Refuse a valid pod that this node does not run: of another system, or one that needs a gate which is off."""
     spec = placed.pod["spec"]
     if "os" in spec and (name := spec["os"]["name"]) != "linux":
         message = f'spec.os.name: this node runs Linux, and not what a pod for "{name}" needs'
         return _refused(placed.path, "PodOSNotSupported", (message,))  # pkg/kubelet/lifecycle/predicate.go
-    if (found := tuple(stop_signals(spec))) and not gates.enabled(STOP_SIGNALS_GATE):
-        needs = f"needs the feature gate {STOP_SIGNALS_GATE}, which is off"
-        return _refused(placed.path, "FeatureGateOff", tuple(f"{one}: {needs}" for one in found))
+    if found := tuple(fields_of_gates_off(spec, gates)):
+        return _refused(placed.path, "FeatureGateOff", found)
     return placed
 
 

@@ -18,12 +18,14 @@ _GROUPS: Final = {ALL_ALPHA: "ALPHA", ALL_BETA: "BETA"}
 STOP_SIGNALS_GATE: Final = "ContainerStopSignals"
 VERIFICATION_GATE: Final = "KubeletEnsureSecretPulledImages"
 MEMORY_QOS_GATE: Final = "MemoryQoS"
+HOSTNAME_OVERRIDE_GATE: Final = "HostnameOverride"
 
 ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "KubeletCrashLoopBackOffMax": frozenset({True, False}),
     STOP_SIGNALS_GATE: frozenset({True}),
     VERIFICATION_GATE: frozenset({True, False}),
     MEMORY_QOS_GATE: frozenset({True}),
+    HOSTNAME_OVERRIDE_GATE: frozenset({False}),
     "EventedPLEG": frozenset({True}),  # the runtime's event stream is always read
     "PLEGOnDemandRelist": frozenset({True}),  # each step acts on its own result
 }

@@ -164,6 +164,14 @@ TOLERATION: Final[Fields] = {
 
 READINESS_GATE: Final[Fields] = {"conditionType": runs(Kind.STRING)}
 
+HOST_ALIAS: Final[Fields] = {"ip": runs(Kind.STRING), "hostnames": runs(Kind.STRINGS)}
+DNS_OPTION: Final[Fields] = {"name": runs(Kind.STRING), "value": runs(Kind.STRING)}
+DNS_CONFIG: Final[Fields] = {
+    "nameservers": runs(Kind.STRINGS),
+    "searches": runs(Kind.STRINGS),
+    "options": runs(Kind.OBJECTS, DNS_OPTION),
+}
+
 SPEC: Final[Fields] = {
     "containers": runs(Kind.OBJECTS, CONTAINER),
     "initContainers": runs(Kind.OBJECTS, CONTAINER),
@@ -172,8 +180,8 @@ SPEC: Final[Fields] = {
     "restartPolicy": runs(Kind.STRING),
     "terminationGracePeriodSeconds": runs(Kind.INT64),
     "activeDeadlineSeconds": runs(Kind.INT64),
-    "dnsPolicy": runs(Kind.STRING, never=("None",)),
-    "dnsConfig": only_empty(Kind.OBJECT),
+    "dnsPolicy": runs(Kind.STRING),
+    "dnsConfig": runs(Kind.OBJECT, DNS_CONFIG),
     "nodeSelector": runs(Kind.STRING_MAP),
     "serviceAccountName": runs(Kind.STRING),
     "serviceAccount": runs(Kind.STRING),
@@ -187,10 +195,10 @@ SPEC: Final[Fields] = {
     "securityContext": runs(Kind.OBJECT, POD_SECURITY_CONTEXT),
     "imagePullSecrets": runs(Kind.OBJECTS, {"name": runs(Kind.STRING)}),
     "hostname": runs(Kind.STRING),
-    "hostnameOverride": not_yet(Kind.STRING),
-    "subdomain": only_empty(Kind.STRING),
-    "setHostnameAsFQDN": only(Kind.BOOLEAN, OFF),
-    "hostAliases": only_empty(Kind.OBJECTS),
+    "hostnameOverride": runs(Kind.STRING),
+    "subdomain": runs(Kind.STRING),
+    "setHostnameAsFQDN": runs(Kind.BOOLEAN),
+    "hostAliases": runs(Kind.OBJECTS, HOST_ALIAS),
     "affinity": only_empty(Kind.OBJECT),
     "schedulerName": runs(Kind.STRING),
     "schedulingGates": only_empty(Kind.OBJECTS),

@@ -187,9 +187,9 @@ def test_other_ways_to_write_it(same: bytes) -> None:
             id="service-account",
         ),
         pytest.param(
-            POD + b"    workingDir: /\n    envFrom: [{}]\n  volumes: [{name: a}]\n",
+            POD + b"    workingDir: /\n    resources: {claims: [{}]}\n  schedulingGates: [{name: a}]\n",
             "NotSupportedYet",
-            "spec.containers[0].envFrom: not supported yet; spec.volumes: not supported yet",
+            "spec.containers[0].resources.claims: not supported yet; spec.schedulingGates: not supported yet",
             id="not-supported-yet",
         ),
         pytest.param(
@@ -205,9 +205,9 @@ def test_other_ways_to_write_it(same: bytes) -> None:
             id="a-stop-signal-without-its-gate",
         ),
         pytest.param(
-            POD + b"    tty: 1\n    volumeMounts: [{name: a}]\n",
+            POD + b"    tty: 1\n    resources: {claims: [{}]}\n",
             "InvalidPod",
-            "spec.containers[0].tty: must be a boolean, not a number; spec.containers[0].volumeMounts: not supported yet",
+            "spec.containers[0].tty: must be a boolean, not a number; spec.containers[0].resources.claims: not supported yet",
             id="all-kinds-of-trouble-together",
         ),
         pytest.param(

@@ -10,6 +10,8 @@ from typing import Final
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_UNDERSCORED_LABEL: Final = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_UNDERSCORED: Final = rf"{_UNDERSCORED_LABEL}(\.{_UNDERSCORED_LABEL})*"
 _KEY_NAME: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE: Final = f"({_KEY_NAME})?"
 _ALPHANUMERIC_ENDS: Final = "and must start and end with an alphanumeric character"
@@ -17,6 +19,7 @@ _KEY_RULE: Final = f"must consist of alphanumeric characters, '-', '_' or '.', {
 
 _IS_LABEL: Final = re.compile(_LABEL, re.ASCII)
 _IS_SUBDOMAIN: Final = re.compile(_SUBDOMAIN, re.ASCII)
+_IS_UNDERSCORED: Final = re.compile(_UNDERSCORED, re.ASCII)
 _IS_KEY_NAME: Final = re.compile(_KEY_NAME, re.ASCII)
 _IS_VALUE: Final = re.compile(_VALUE, re.ASCII)
 _CONFIG_MAP_KEY: Final = "[-._a-zA-Z0-9]+"
@@ -42,6 +45,14 @@ def dns_subdomain(value: str, unit: str = "characters") -> Iterator[str]:
     if not _fits(_IS_SUBDOMAIN, value, 253):
         rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
         yield _told(rule + _ALPHANUMERIC_ENDS, _SUBDOMAIN, "example.com")
+
+
+def dns_subdomain_with_underscore(value: str) -> Iterator[str]:
+    """Check a domain to search in, whose labels may hold underscores."""
+    yield from _no_longer(value, 253, "characters")
+    if not _fits(_IS_UNDERSCORED, value, 253):
+        rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+        yield _told(rule + _ALPHANUMERIC_ENDS, _UNDERSCORED, "example.com")
 
 
 def qualified_name(value: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from workflows.decide.validation.containers import validate_containers, validate
 from workflows.decide.validation.ephemeral import refuse_ephemeral_containers
 from workflows.decide.validation.field_errors import invalid, not_supported, required, too_long
 from workflows.decide.validation.hook_annotations import validate_hook_annotations
+from workflows.decide.validation.hosts import validate_hosts
 from workflows.decide.validation.requirements import validate_pod_resources
 from workflows.decide.validation.resize_policy import validate_resize_policies
 from workflows.decide.validation.security import validate_pod_security
@@ -77,8 +78,7 @@ def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
     for field in ("nodeName", "priorityClassName"):
         if name := spec.get(field):
             yield from (invalid(f"spec.{field}", name, one) for one in names.dns_subdomain(name))
-    if hostname := spec.get("hostname"):
-        yield from (invalid("spec.hostname", hostname, one) for one in names.dns_label(hostname))
+    yield from validate_hosts(spec)
     yield from _os(spec)
     yield from _times(spec)
     for index, gate in enumerate(spec.get("readinessGates", ())):
