@@ -63,6 +63,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "own-hooks": recorded_pods.own_hooks,
     "late-object": recorded_inside.late_object,
     "volumes": recorded_inside.volumes,
+    "pod-resources": recorded_inside.pod_resources,
 }
 
 

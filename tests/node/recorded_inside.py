@@ -39,3 +39,23 @@ def volumes(node: TempoletNode) -> None:
     first = node.until_running("pod")
     os.kill(container_pid(node.containerd, first.sandbox_id), signal.SIGKILL)
     node.until_pod("pod", lambda one: one.ready and one.sandbox_id != first.sandbox_id, "the new sandbox")
+
+
+def pod_resources(node: TempoletNode) -> None:
+    """A pod with resources of its own, of which a container is resized in place: the pod's cgroup stays as it is."""
+
+    def amounts(asked: str, most: str) -> dict[str, dict[str, str]]:
+        return {"requests": {"cpu": asked, "memory": "8Mi"}, "limits": {"cpu": most, "memory": "32Mi"}}
+
+    def listed(generation: int, cpu: str) -> None:
+        manifest = pod_manifest("pod", resources=amounts("50m", "400m"))
+        manifest["metadata"] |= {"uid": "uid-of-its-own", "generation": generation}
+        manifest["spec"]["containers"][0]["resources"] = amounts("20m", cpu)
+        node.apply(manifest)
+
+    listed(1, "100m")
+    node.until_running("pod")
+    listed(2, "200m")
+    limits = {"cpu": "200m", "memory": "32Mi"}
+    node.until_pod("pod", lambda one: one.ready and one.status["containerStatuses"][0]["resources"]["limits"] == limits)
+    node.until_pod("pod", lambda one: all(known["type"] != "PodResizeInProgress" for known in one.status["conditions"]))

@@ -144,6 +144,11 @@ SAID = {
         "sandbox stopped",
     ],
     "finished": ["container main ended: exit 0 Completed", "pod Succeeded"],
+    "pod-resources": [
+        "manifest changed: resources of main from cpu 20m up to 100m",
+        "container main resized in place: cpu 20m up to 200m, memory 8Mi up to 32Mi",
+        "the pod is gone",
+    ],
     "resize": [
         "manifest changed: resources of main from cpu 50m up to 200m, memory 8Mi up to 64Mi to cpu 50m up to 400m",
         "the pod's cgroup raised before its containers are resized",
