@@ -39,9 +39,12 @@ class ContainerLinks:
         if self._folder is None or not log or not os.path.lexists(log):
             return
         link = self._folder / self.name(pod, container, container_id)
-        self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         with suppress(FileExistsError):
-            link.symlink_to(log)
+            try:
+                link.symlink_to(log)
+            except FileNotFoundError:
+                self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+                link.symlink_to(log)
 
     def remove(self, pod: PodKey, container: str, container_id: str) -> None:
         """Remove a container's link; one that is gone is removed. Raises OSError."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from proto.kubernetes.node_resources import MemoryQos, NodeResources
 from proto.kubernetes.oom_score import is_critical_by_source
+from proto.kubernetes.overhead import requests_and_overhead
 from proto.kubernetes.pod_totals import pod_requests
 from proto.kubernetes.qos import QosClass, qos_class, resource_list
 from proto.kubernetes.quantity import ZERO
@@ -47,8 +48,8 @@ def unified_memory(pod: Mapping[str, Any], container: Mapping[str, Any], node: N
 
 
 def protected(pod: Mapping[str, Any], node: NodeResources) -> dict[str, str]:
-    """Write the files of a pod's v2 cgroup that keep what it asked for."""
-    asked = pod_requests(pod).get("memory", ZERO).value
+    """Write the files of a pod's v2 cgroup that keep what it asked for, with its overhead."""
+    asked = requests_and_overhead(pod, pod_requests(pod)).get("memory", ZERO).value
     if not node.cgroup_v2 or node.memory_qos is None or not node.memory_qos.tiered or asked <= 0:
         return {}
     return {_kept_by(pod): str(asked)}

@@ -121,6 +121,12 @@ def test_memory_qos(node: NodeResources, own: dict[str, Any], expected: dict[str
         pytest.param(
             quality(tiered=True), pod_of(want(",1Gi"), want(",1Gi")), {"memory.low": str(2 * GI)}, id="burstable"
         ),
+        pytest.param(
+            quality(tiered=True),
+            pod_of(want(",1Gi"), overhead={"memory": "1Gi"}),
+            {"memory.low": str(2 * GI)},
+            id="overhead",
+        ),
         pytest.param(quality(tiered=True), pod_of(want()), {}, id="best-effort"),
         pytest.param(quality(), pod_of(want(",1Gi")), {}, id="no-reservation"),
         pytest.param(V2, pod_of(want(",1Gi")), {}, id="the-gate-is-off"),

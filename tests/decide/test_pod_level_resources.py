@@ -288,6 +288,8 @@ def test_what_the_status_says() -> None:
     assert shown is not None
     assert (shown.requests, shown.limits) == ({"cpu": "1500m", "memory": "1Gi"},) * 2
     assert allocated_resources(pod) == {"cpu": "1500m", "memory": "1Gi"}
+    pod["spec"]["overhead"] = {"cpu": "500m"}
+    assert allocated_resources(pod) == {"cpu": "2", "memory": "1Gi"}
     assert (allocated_resources(minimal()), pod_resources_shown(minimal())) == (None, None)
 
 

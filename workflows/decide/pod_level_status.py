@@ -6,6 +6,7 @@ each container already.
 
 from kubernetes.client.models.v1_resource_requirements import V1ResourceRequirements
 
+from proto.kubernetes.overhead import limits_and_overhead, requests_and_overhead
 from proto.kubernetes.pod_totals import ResourceList, pod_limits, pod_requests
 from proto.temporal.pod import PodJson
 from workflows.decide.amounts import said_amount
@@ -13,14 +14,15 @@ from workflows.decide.amounts import said_amount
 
 def allocated_resources(pod: PodJson) -> dict[str, str] | None:
     """Say what the pod is granted of what it asks for."""
-    return _said(pod_requests(pod)) if pod["spec"].get("resources") else None
+    return _said(requests_and_overhead(pod, pod_requests(pod))) if pod["spec"].get("resources") else None
 
 
 def pod_resources_shown(pod: PodJson) -> V1ResourceRequirements | None:
-    """Say what the pod asks for and may use."""
+    """Say what the pod asks for and may use, with its overhead."""
     if not pod["spec"].get("resources"):
         return None
-    return V1ResourceRequirements(requests=_said(pod_requests(pod)), limits=_said(pod_limits(pod)))
+    requests, limits = requests_and_overhead(pod, pod_requests(pod)), limits_and_overhead(pod, pod_limits(pod))
+    return V1ResourceRequirements(requests=_said(requests), limits=_said(limits))
 
 
 def _said(amounts: ResourceList) -> dict[str, str] | None:
