@@ -133,24 +133,34 @@ def _make_folder(directory: Path) -> None:
 
 def _mount(volume: PodVolume, directory: Path, medium: str) -> None:
     """Mount the medium, or find it as an earlier try has mounted it."""
-    kind, options = file_system(medium), []
     there = mounts.mount_at(directory) if mounts.is_mount_point(directory) else None
-    if medium == MEMORY:
-        if there and there.kind == kind:
-            return
-        size = memory_size(volume.source, volume.pod_spec, _allocatable(volume))
-        options = [f"size={size}"] if size > 0 else []
-        try:
-            mounts.mount(kind, directory, kind, options=[*options, "noswap"])
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            mounts.mount(kind, directory, kind, options=options)  # a kernel before 6.4
-        return
-    if there and there.kind == kind:
-        _check_pages(there, directory, medium)
-        return
-    mounts.mount("nodev", directory, kind, options=[f"pagesize={page_size(medium, volume.pod_spec).value}"])
+    if there and there.kind == file_system(medium):
+        if medium != MEMORY:
+            _check_pages(there, directory, medium)
+    elif medium == MEMORY:
+        _mount_memory(directory, memory_size(volume.source, volume.pod_spec, _allocatable(volume)))
+    else:
+        _mount_pages(directory, medium, page_size(medium, volume.pod_spec).value)
+
+
+def _mount_memory(directory: Path, size: int) -> None:
+    """Mount a tmpfs of so many bytes, which is never swapped out where the kernel can do that (from 6.4 on)."""
+    kind, options = _FILE_SYSTEMS[MEMORY], [f"size={size}"] if size > 0 else []
+    try:
+        mounts.mount(kind, directory, kind, options=[*options, "noswap"])
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        mounts.mount(kind, directory, kind, options=options)
+
+
+def _mount_pages(directory: Path, medium: str, size: int) -> None:
+    try:
+        mounts.mount("nodev", directory, _FILE_SYSTEMS[HUGE_PAGES], options=[f"pagesize={size}"])
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENODEV):
+            raise
+        raise VolumeFailed(f"medium {medium}: this machine's kernel has no huge pages of {size} bytes") from error
 
 
 def _allocatable(volume: PodVolume) -> int:

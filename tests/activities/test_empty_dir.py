@@ -207,6 +207,14 @@ async def test_huge_pages(volume: PodVolume) -> None:
     assert not directory(volume).exists()
 
 
+async def test_huge_pages_that_the_machine_does_not_have(volume: PodVolume) -> None:
+    """Said in words that say what is missing."""
+    volume = replace(volume, source={"medium": "HugePages"}, pod_spec=with_pages("3Mi"))
+    with pytest.raises(VolumeFailed, match="this machine's kernel has no huge pages of 3145728 bytes"):
+        await empty_dir.TYPE.mount(volume)
+    await empty_dir.TYPE.unmount(volume)
+
+
 async def test_an_unknown_medium(volume: PodVolume) -> None:
     """The kubelet's words."""
     with pytest.raises(VolumeFailed, match='unknown storage medium "Tape"'):

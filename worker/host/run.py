@@ -26,6 +26,7 @@ from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_numbers import PodNumbers
 from worker.host.services import node_services
 from worker.host.takeover import take_over
+from worker.host.thread_room import make_room_for_hung_files
 from worker.node_client import node_client, place_of
 from worker.node_lock import hold_node_lock, hold_node_name
 from worker.service import Service
@@ -72,6 +73,7 @@ def well() -> str:
 
 async def work(config: NodeConfig, client: Client, service: Service, telemetry: Telemetry) -> None:
     """Take over what an earlier worker had begun, then host workflows and activities until asked to stop."""
+    make_room_for_hung_files()
     services = node_services(config, telemetry.calls)
     await asyncio.to_thread(services.cgroups.make_tiers)
     with PodCache(config.root_dir) as cache:
