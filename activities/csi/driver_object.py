@@ -91,11 +91,6 @@ def check_rules(rules: DriverRules, volume: CsiVolume) -> None:
             f"attaches them: where the driver works without, put a CSIDriver object {volume.driver} with "
             f"spec.attachRequired: false into the objects folder"
         )
-    if rules.republish:
-        raise VolumeFailed(
-            f"driver {volume.driver} asks for its volumes to be published again and again (CSIDriver spec.requiresRepublish), "
-            f"which this version does not do"
-        )
     if rules.asks_tokens:
         raise VolumeFailed(
             f"driver {volume.driver} asks for service account tokens (CSIDriver spec.tokenRequests), and a node without a "

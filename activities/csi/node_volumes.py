@@ -17,7 +17,8 @@ from activities import mounts
 from activities.clients.csi_driver import CsiError, CsiNode, connected
 from activities.csi.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
 from activities.csi.drivers import DriverNotRegistered
-from activities.csi.places import Place, VolumeRecord
+from activities.csi.places import FilesPlace, Place, VolumeRecord
+from activities.csi.republishing import Wish, remember_wish
 from activities.csi.requests import Asking, publish_request, stage_request
 from activities.csi.secrets import read_secret
 from activities.csi.volume import CsiVolume, Lifecycle
@@ -65,15 +66,27 @@ class NodeVolumes:
         check_rules(rules, volume)
         async with self._driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node:
             async with self._services.locks.hold(volume.lock):
-                try:
-                    able = await node.capabilities()
-                except CsiError as error:
-                    raise VolumeFailed(f"NodeGetCapabilities: {error}") from None
-                group = (pod["spec"].get("securityContext") or {}).get("fsGroup")
-                mounting = _Mounting(Asking(volume=volume, able=able, fs_group=group), place, rules, pod)
+                mounting = _Mounting(await _asking(node, volume, pod), place, rules, pod)
                 found = await self._stage_and_publish(node, mounting)
             by_us = rules.takes_fs_group(volume) and not mounting.asking.group_is_drivers
             return Published(by_us, found)
+
+    async def publish_again(self, wish: Wish) -> None:
+        """Publish a volume that its pod has once more, if its driver still asks for that. Raises VolumeFailed and OSError."""
+        volume, place = wish.volume, wish.place
+        rules = await driver_rules(self._services.objects, volume.driver)
+        if not rules.republish:
+            return
+        async with (
+            self._driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node,
+            self._services.locks.hold(volume.lock),
+        ):
+            if await asyncio.to_thread(place.record) is None:
+                return  # its pod has gone meanwhile
+            asking = await _asking(node, volume, wish.pod)
+            staged = asking.stages and volume.lifecycle is Lifecycle.PERSISTENT
+            staging = str(place.staging(volume.driver, volume.handle)) if staged else ""
+            await self._publish(node, _Mounting(asking, place, rules, wish.pod), staging)
 
     async def unmount(self, place: Place) -> None:
         """Take a volume out of a pod, and off the node with the last pod; one that is not there is gone.
@@ -120,6 +133,8 @@ class NodeVolumes:
             staging = await self._stage(node, mounting)
         await self._publish(node, mounting, staging)
         self._drivers.published.add(str(place.target))
+        if mounting.rules.republish and isinstance(place, FilesPlace):
+            await asyncio.to_thread(remember_wish, place, volume, mounting.pod)
         return False
 
     async def _stage(self, node: CsiNode, mounting: _Mounting) -> str:
@@ -175,6 +190,16 @@ class NodeVolumes:
         except CsiError as error:
             raise VolumeFailed(f"kubernetes.io/csi: attacher.UnmountDevice failed: {error}") from None
         await asyncio.to_thread(place.forget_staging, *key)
+
+
+async def _asking(node: CsiNode, volume: CsiVolume, pod: Mapping[str, Any]) -> Asking:
+    """Gather what a driver is to be told of a volume; raises VolumeFailed."""
+    try:
+        able = await node.capabilities()
+    except CsiError as error:
+        raise VolumeFailed(f"NodeGetCapabilities: {error}") from None
+    group = (pod["spec"].get("securityContext") or {}).get("fsGroup")
+    return Asking(volume=volume, able=able, fs_group=group)
 
 
 def _forget_unstaged(place: Place, key: tuple[str, str]) -> None:

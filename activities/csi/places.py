@@ -117,6 +117,8 @@ class FilesPlace:
     def forget(self) -> None:
         """Remove what is remembered, once nothing of it is left in the pod."""
         remove_folder(self.target)
+        for name in ("republish.json", ".republish.json"):
+            (self.directory / name).unlink(missing_ok=True)
         forget_record(self.directory)
 
     def used_by_others(self, driver: str, handle: str) -> bool:

@@ -123,7 +123,6 @@ def test_whether_the_pods_group_gets_the_files(policy: str, of: CsiVolume, takes
         pytest.param(
             {**FREE, "tokenRequests": [{"audience": "vault"}]}, volume(), "tokenRequests", id="one-that-asks-for-tokens"
         ),
-        pytest.param({**FREE, "requiresRepublish": True}, volume(), "requiresRepublish", id="one-that-asks-for-more"),
     ],
 )
 async def test_what_a_driver_may_ask_for(spec: dict[str, Any] | None, of: CsiVolume, fault: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 from temporalio.client import Client
 
 from proto.temporal.names import NAMESPACE, POD_WORKFLOW, node_workflow_id
-from tests.node import recorded_inside, recorded_node, recorded_pods, recorded_wishes
+from tests.node import recorded_drivers, recorded_inside, recorded_node, recorded_pods, recorded_wishes
 from tests.node.tempolet_node import TempoletNode
 from worker.codec import Seal
 from worker.decoded_history import decode_history
@@ -64,6 +64,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "late-object": recorded_inside.late_object,
     "volumes": recorded_inside.volumes,
     "pod-resources": recorded_inside.pod_resources,
+    "late-driver": recorded_drivers.late_driver,
 }
 
 

@@ -47,6 +47,14 @@ SAID = {
         "volumes disk, fast, host unmounted",
         "directories, logs and cgroup removed",
     ],
+    "late-driver": [
+        "mounting volume data failed after .*FailedMount: .* not found in the list of registered CSI drivers",
+        "waits .*FailedMount",
+        "volume data mounted in",
+        "unmounting volume data failed after .*FailedUnmount: .*Internal desc = the device is busy",
+        "volume data unmounted",
+        "the pod is gone",
+    ],
     "late-object": [
         'starting container waits.* failed after .*CreateContainerConfigError: configmap "late" not found',
         "container runs started",

@@ -6,7 +6,6 @@ deletions, the worker takes the pods down within their grace; only what is left 
 
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Final
 
 import grpc
 
+from activities.file_trees import StillMounted, remove_tree
 from worker.standalone import pods_watch
 from worker.standalone.cri_sweep import CriSweep
 from worker.standalone.machine import remains
@@ -134,7 +134,7 @@ def _end_runtime(settings: Settings) -> list[str]:
         remains.kill_all(remains.processes_in_cgroup(settings.cgroup))
         forced += [f"cgroup {stuck}" for stuck in remains.remove_cgroup(settings.cgroup)]
     remains.unmount_below(settings.root_dir)
-    shutil.rmtree(settings.root_dir / "pods", ignore_errors=True)
+    _remove_folder(settings.root_dir / "pods")
     return forced
 
 
@@ -150,8 +150,14 @@ def _remove_files(settings: Settings, *, purge: bool) -> None:
         for name in names:
             path = folder / name
             if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
+                _remove_folder(path)
             else:
                 path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             folder.rmdir()
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove a folder unless something is still mounted below, which may be a volume: that is listed by who asks again."""
+    with contextlib.suppress(OSError, StillMounted):
+        remove_tree(folder)

@@ -1,0 +1,86 @@
+"""Are volumes published again where their driver asks for that, and does a failure leave a pod what it has?"""
+
+import os
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from activities import mounts
+from activities.csi.node_volumes import NodeVolumes
+from activities.csi.republishing import wishes
+from tests.activities.volumes.csi_node import CANARY, PUBLISH, Node, NodeWithDriver
+from tests.csi.orders import Order, Setup
+from worker.host.republish import republishing
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    """Give a node with a driver."""
+    async with NodeWithDriver(tmp_path, Setup()) as made:
+        yield made
+
+
+async def calls(node: Node, count: int) -> None:
+    """Wait until the driver has been asked to publish so often."""
+    while node.driver.count(PUBLISH) < count:
+        node.driver.called[PUBLISH].clear()
+        await node.driver.called[PUBLISH].wait()
+
+
+async def test_a_volume_is_published_again_where_its_driver_asks(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By a worker that was restarted, too; with what its secret is now, of which nothing lies on the disk or in a log."""
+    node.driver_object(requiresRepublish=True, podInfoOnMount=True)
+    node.secret("publish", key=CANARY)
+    node.bind(csi={"nodePublishSecretRef": {"namespace": "default", "name": "publish"}})
+    pod = node.pod("uid-1")
+    mounted = await node.mount(pod)
+    node = node.restarted()
+    node.driver.order(PUBLISH, Order(times=3, code="INTERNAL", details=f"no {CANARY}"))
+    async with republishing(node.services, timedelta(milliseconds=10)):
+        await calls(node, 3)
+        node.secret("publish", key="renewed")
+        await calls(node, 6)
+    published = node.driver.calls(PUBLISH)
+    assert published[-1] == published[0] | {"secrets": {"key": "renewed"}}
+    assert mounts.is_mount_point(Path(mounted.volume.path))
+    said = "".join(capsys.readouterr())
+    assert "a volume could not be published again; its pod keeps what it has" in said
+    assert "no [hidden]" in said
+    assert CANARY not in said
+    assert not any(CANARY in file.read_text() for file in node.services.settings.root_dir.rglob("*.json"))
+    await node.unmount(pod)
+    assert node.left() == []
+
+
+async def test_a_volume_whose_driver_asks_no_more(node: Node) -> None:
+    """Its object was changed: nothing is called any more."""
+    node.driver_object(requiresRepublish=True)
+    pod = node.pod("uid-1")
+    await node.mount(pod)
+    [wish] = wishes(node.services.settings.root_dir)
+    await NodeVolumes(node.services).publish_again(wish)
+    assert node.driver.count(PUBLISH) == 2
+    node.driver_object()
+    await NodeVolumes(node.services).publish_again(wish)
+    assert node.driver.count(PUBLISH) == 2
+    await node.unmount(pod)
+    await NodeVolumes(node.services).publish_again(wish)
+    assert node.left() == []
+
+
+async def test_a_pod_that_goes_is_not_published_to(node: Node) -> None:
+    """What was written down for it goes with it."""
+    node.driver_object(requiresRepublish=True)
+    pod = node.pod("uid-1")
+    await node.mount(pod)
+    async with republishing(node.services, timedelta(milliseconds=1)):
+        await calls(node, 3)
+        await node.unmount(pod)
+        assert node.life()[-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
+    assert node.left() == []
