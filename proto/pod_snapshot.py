@@ -45,6 +45,8 @@ class PodSnapshot:
     sandbox_ready: bool = False
     containers: dict[str, ContainerSnapshot] = field(default_factory=dict)
     status: dict[str, Any] = field(default_factory=dict)
+    objects: dict[str, str] = field(default_factory=dict)
+    """The objects of whose next change it is to be told, by `<plural>/<name>`, with the version that it shows; `?`: none yet."""
     ends_awaited: tuple[str, ...] = ()
     """Names of containers whose start is under way and tells their end as well, when that comes at once."""
 

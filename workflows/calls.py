@@ -97,7 +97,7 @@ CALLS: Final[dict[type, Call]] = {
         names.MOUNT_VOLUMES,
         volumes.MountedVolumes,
         timedelta(minutes=5),
-        lambda asked: f"mount {counted(asked.volumes)}",
+        lambda asked: f"{'mount' if asked.refresh is None else 'refresh'} {counted(asked.volumes)}",
     ),
     volumes.UnmountVolumes: Call(
         names.UNMOUNT_VOLUMES, None, timedelta(minutes=10), lambda asked: f"unmount {counted(asked.volumes)}"

@@ -19,7 +19,7 @@ from proto.temporal import names
 from proto.temporal.operator import Explanation
 from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
 from proto.temporal.requests import AwaitPredecessor, PullImage
-from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
+from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, ProbeVerdict, RuntimeChanged
 from workflows import publish
 from workflows.calls import CALLS
 from workflows.decide import conditions, hints, hooks, lifecycle, own_hooks, status
@@ -230,6 +230,11 @@ class PodWorkflow(OperatorUpdates):
 
     @workflow.signal(name=names.PROBE_VERDICT, description="a probe's verdict has turned")
     def probe_verdict(self, signal: ProbeVerdict) -> None:
+        """File it."""
+        self.arrived.append(signal)
+
+    @workflow.signal(name=names.OBJECTS_CHANGED, description="a ConfigMap or Secret has another version")
+    def objects_changed(self, signal: ObjectsChanged) -> None:
         """File it."""
         self.arrived.append(signal)
 

@@ -47,7 +47,7 @@ class EmptyDir:
 
     async def unmount(self, volume: PodVolume) -> None:
         """Unmount what is mounted on it, and remove it with all that is in it."""
-        await asyncio.to_thread(_remove, volume.directory(PLUGIN), mark(volume))
+        await asyncio.to_thread(remove, volume, volume.directory(PLUGIN))
 
 
 def make(volume: PodVolume, directory: Path) -> bool:
@@ -67,6 +67,14 @@ def make(volume: PodVolume, directory: Path) -> bool:
     ready.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
     ready.touch()
     return False
+
+
+def remove(volume: PodVolume, directory: Path) -> None:
+    """Undo what making did; raises StillMounted and OSError."""
+    remove_tree(mark(volume).parent)
+    if mounts.is_mount_point(directory):
+        mounts.unmount(directory)
+    remove_tree(directory)
 
 
 def mark(volume: PodVolume) -> Path:
@@ -176,13 +184,6 @@ def _check_pages(there: Mount, directory: Path, medium: str) -> None:
     if wanted is None or (told and parse_quantity(f"{told}i") == wanted):
         return
     raise VolumeFailed(f"mounted dir {directory} pagesize '{told}i' and requested medium {medium} differ")
-
-
-def _remove(directory: Path, ready: Path) -> None:
-    remove_tree(ready.parent)
-    if mounts.is_mount_point(directory):
-        mounts.unmount(directory)
-    remove_tree(directory)
 
 
 TYPE: Final = EmptyDir()

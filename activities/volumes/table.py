@@ -7,7 +7,17 @@ and judged in `workflows/decide/validation/volumes.py`.
 from collections.abc import Mapping
 from typing import Final
 
-from activities.volumes import csi, empty_dir, host_path, image, persistent_volumes
+from activities.volumes import (
+    config_map,
+    csi,
+    downward_api,
+    empty_dir,
+    host_path,
+    image,
+    persistent_volumes,
+    projected,
+    secret,
+)
 from activities.volumes.volume_type import VolumeType
 
 VOLUME_TYPES: Final[Mapping[str, VolumeType]] = {
@@ -16,4 +26,8 @@ VOLUME_TYPES: Final[Mapping[str, VolumeType]] = {
     "csi": csi.TYPE,
     "persistentVolumeClaim": persistent_volumes.TYPE,
     "image": image.TYPE,
+    "configMap": config_map.TYPE,
+    "secret": secret.TYPE,
+    "downwardAPI": downward_api.TYPE,
+    "projected": projected.TYPE,
 }

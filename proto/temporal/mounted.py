@@ -31,4 +31,6 @@ class VolumesFacts:
     """For which sandbox they were last mounted."""
     volumes: tuple[MountedVolume, ...] = ()
     objects: dict[str, str] = field(default_factory=dict)
-    """The versions of the objects that they show, by `<plural>/<name>`."""
+    """The versions of the objects that they show, by `<plural>/<name>`; one that is immutable begins with `=`."""
+    told: str = ""
+    """A digest of what they tell of the pod itself (decide/contents.py)."""

@@ -17,6 +17,7 @@ POD_LISTED: Final = "PodListed"
 DELETION_REQUESTED: Final = "DeletionRequested"
 RUNTIME_CHANGED: Final = "RuntimeChanged"
 PROBE_VERDICT: Final = "ProbeVerdict"
+OBJECTS_CHANGED: Final = "ObjectsChanged"
 NODE_CONFIGURED: Final = "NodeConfigured"
 
 # queries

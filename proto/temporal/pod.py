@@ -236,6 +236,8 @@ class Observed:
     """Earlier instances that the runtime still keeps, by container name, oldest first."""
     volumes: VolumesFacts | None = None
     """None: not known to be mounted."""
+    objects_changed: dict[str, str] = field(default_factory=dict)
+    """Hints at other versions of objects that the volumes show, by `<plural>/<name>`."""
     volumes_undone: bool = False
     """Nothing of them is mounted any more, and what they kept for the pod's life is gone."""
     images: dict[str, ImageFacts] = field(default_factory=dict)

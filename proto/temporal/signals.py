@@ -1,6 +1,6 @@
 """What poller, probes and operators tell a pod's workflow: past tense, level-triggered, harmless when repeated or late."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from proto.temporal.pod import PodJson, ProbeKind
@@ -52,4 +52,14 @@ class ProbeVerdict:
     success: bool
     message: str = ""
     """What the probe that turned it came back with."""
+    sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsChanged:
+    """Objects that the pod refers to have other versions now than it shows; of their content nothing is told."""
+
+    source: str
+    versions: dict[str, str] = field(default_factory=dict)
+    """By `<plural>/<name>`; empty: there is none of that name any more."""
     sequence: int = 0

@@ -23,6 +23,10 @@ class MountVolumes:
     """For which sandbox: a new one may come after the node was down, which unmounts everything."""
     asks_recursive_read_only: bool = False
     """A container wants a mount that is read-only with all below, so whether the runtime can do that is to be answered."""
+    refresh: dict[str, str] | None = None
+    """Of volumes that are mounted and shall show what is so now: the versions of the objects that were hinted at."""
+    told: str = ""
+    """A digest of what the volumes tell of the pod itself (decide/contents.py)."""
 
 
 @dataclass(frozen=True, slots=True)

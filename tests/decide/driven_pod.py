@@ -23,7 +23,7 @@ from proto.temporal.requests import (
     StopContainer,
 )
 from proto.temporal.resize import UpdateContainerResources
-from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
+from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, ProbeVerdict, RuntimeChanged
 from tests.decide.hook_watch import is_before_start, look_at_hooks, starts_under_way
 from tests.decide.runtime_model import Lasting, Refused, RuntimeModel
 from tests.decide.situations import KEY, NOW
@@ -55,7 +55,7 @@ class DrivenPod:
         self.now, self.behaviour = NOW, behaviour
         lasting = [one.name for one in self.spec.init_containers or () if one.restart_policy == "Always"]
         self.runtime = RuntimeModel(init, NOW, sidecars=tuple(lasting))
-        self.hints: list[RuntimeChanged | ProbeVerdict] = []
+        self.hints: list[RuntimeChanged | ProbeVerdict | ObjectsChanged] = []
         self.sequence = 0
         self.lost_hints = False
         self.unsized: set[str] = set()

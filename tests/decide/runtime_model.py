@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from proto.kubernetes.container_hash import container_hash
-from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import ContainerState, Hook, PodJson
 from proto.temporal.requests import (
     HookEnded,
@@ -37,7 +36,8 @@ from proto.temporal.requests import (
 )
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import CgroupFigures, RuntimeResources
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
+from proto.temporal.volumes import MountVolumes, UnmountVolumes
+from tests.decide.shown_objects import ShownObjects
 from workflows.decide.actions import Action
 from workflows.decide.allocation import figures, grown
 from workflows.decide.fold import Answer
@@ -69,6 +69,7 @@ class RuntimeModel:
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: bool = False
     mounted: bool = False
+    objects: ShownObjects = field(default_factory=ShownObjects)
     images: set[str] = field(default_factory=set)
     """Those that are on the node."""
     succeeded: set[tuple[str, str]] = field(default_factory=set)
@@ -158,10 +159,10 @@ class RuntimeModel:
                     raise Lasting
             case RemoveContainer(container_id=container_id):
                 self.containers.pop(container_id, None)
-            case MountVolumes(volumes=volumes):
-                assert all(volumes), "only a pod that has volumes mounts any"
+            case MountVolumes():
+                assert action.volumes, "only a pod that has volumes mounts any"
                 self.mounted = True
-                return MountedVolumes(tuple(MountedVolume(one["name"]) for one in volumes))
+                return self.objects.mount(action)
             case UnmountVolumes():
                 assert not self.live(), "nothing is unmounted while something runs"
                 self.mounted = False

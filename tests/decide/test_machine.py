@@ -18,7 +18,8 @@ from proto.temporal.requests import ProbeContainer, RunHook
 from proto.temporal.signals import ProbeVerdict, RuntimeChanged
 from tests.decide.driven_pod import GATE
 from tests.decide.hook_watch import is_before_start
-from tests.decide.operated_pod import OperatedPod
+from tests.decide.refreshed_pod import RefreshedPod
+from tests.decide.shown_objects import VOLUMES
 from tests.decide.situations import IMAGE, pod
 from workflows.decide.allocation import figures
 from workflows.decide.containers import Standing, next_in_line, standing
@@ -32,7 +33,7 @@ RESTART_ON_1 = {"action": "Restart", "exitCodes": {"operator": "In", "values": [
 RESTART_ALL_ON_137 = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [137]}}
 
 
-class PodMachine(OperatedPod, RuleBasedStateMachine):
+class PodMachine(RefreshedPod, RuleBasedStateMachine):
     """One pod, its core and its runtime."""
 
     @initialize(
@@ -95,7 +96,7 @@ class PodMachine(OperatedPod, RuleBasedStateMachine):
             one["resizePolicy"] = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
         if volumes:
             shown = {"reference": "tool:1", "pullPolicy": pull}
-            source["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}, {"name": "tool", "image": shown}]
+            source["spec"]["volumes"] = [*VOLUMES, {"name": "tool", "image": shown}]
             mounts = [{"name": one["name"], "mountPath": f"/{one['name']}"} for one in source["spec"]["volumes"]]
             source["spec"]["containers"][0]["volumeMounts"] = mounts
         source["spec"]["readinessGates"] = [{"conditionType": GATE}] * gated
@@ -248,6 +249,7 @@ class PodMachine(OperatedPod, RuleBasedStateMachine):
         if self.observed.lifecycle is Lifecycle.SYNC:
             assert self.runtime.ready()
             assert self.runtime.mounted == bool(self.spec.volumes)
+            self.volumes_show_what_is_there()
             self.everyone_is_probed()
             self.everyone_has_its_share()
             self.nothing_is_outdated()

@@ -9,7 +9,13 @@ import pytest
 from kubernetes.client import models
 from pydantic import BaseModel
 
-from workflows.decide import supported, supported_environment, supported_security, supported_volumes
+from workflows.decide import (
+    supported,
+    supported_contents,
+    supported_environment,
+    supported_security,
+    supported_volumes,
+)
 from workflows.decide.field_kinds import Field, Fields, Kind, Support
 from workflows.decide.supported import POD
 from workflows.decide.validation.structure import read_structure
@@ -49,6 +55,16 @@ TABLES = [
     pytest.param(supported_volumes.VOLUME, models.V1Volume, id="Volume"),
     pytest.param(supported_volumes.VOLUME_MOUNT, models.V1VolumeMount, id="VolumeMount"),
     pytest.param(supported_volumes.EMPTY_DIR, models.V1EmptyDirVolumeSource, id="EmptyDirVolumeSource"),
+    pytest.param(supported_contents.KEY_TO_PATH, models.V1KeyToPath, id="KeyToPath"),
+    pytest.param(supported_contents.CONFIG_MAP, models.V1ConfigMapVolumeSource, id="ConfigMapVolumeSource"),
+    pytest.param(supported_contents.SECRET, models.V1SecretVolumeSource, id="SecretVolumeSource"),
+    pytest.param(supported_contents.DOWNWARD_FILE, models.V1DownwardAPIVolumeFile, id="DownwardAPIVolumeFile"),
+    pytest.param(supported_contents.DOWNWARD_API, models.V1DownwardAPIVolumeSource, id="DownwardAPIVolumeSource"),
+    pytest.param(supported_contents.OBJECT_PROJECTION, models.V1ConfigMapProjection, id="ConfigMapProjection"),
+    pytest.param(supported_contents.OBJECT_PROJECTION, models.V1SecretProjection, id="SecretProjection"),
+    pytest.param(supported_contents.DOWNWARD_PROJECTION, models.V1DownwardAPIProjection, id="DownwardAPIProjection"),
+    pytest.param(supported_contents.PROJECTION, models.V1VolumeProjection, id="VolumeProjection"),
+    pytest.param(supported_contents.PROJECTED, models.V1ProjectedVolumeSource, id="ProjectedVolumeSource"),
     pytest.param(supported_volumes.HOST_PATH, models.V1HostPathVolumeSource, id="HostPathVolumeSource"),
     pytest.param(supported_security.SECURITY_CONTEXT, models.V1SecurityContext, id="SecurityContext"),
     pytest.param(supported_security.POD_SECURITY_CONTEXT, models.V1PodSecurityContext, id="PodSecurityContext"),
@@ -63,6 +79,7 @@ AMOUNTS = {"sizeLimit", "divisor"}  # the models call them strings
 QUANTITIES = {"limits", "requests", "overhead"}  # the models call them mappings of strings
 WIDE = {  # Go's int64; the models know no widths
     "activeDeadlineSeconds",
+    "defaultUser",
     "deletionGracePeriodSeconds",
     "fsGroup",
     "generation",
@@ -71,6 +88,7 @@ WIDE = {  # Go's int64; the models know no widths
     "supplementalGroups",
     "terminationGracePeriodSeconds",
     "tolerationSeconds",
+    "user",
 }
 
 

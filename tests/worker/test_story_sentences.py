@@ -11,7 +11,7 @@ from proto.temporal import names, requests, volumes
 from proto.temporal.pod import Hook, PodJson
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
-from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged
 from tests.worker.story_recorder import LISTED, POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
 from worker.commands.sentences import ACTIVITIES, SIGNALS
 from workflows.calls import CALLS
@@ -117,6 +117,25 @@ def recorded() -> Recorder:
             volumes.MountedVolumes(found=("c",)),
             ["volumes a, b mounted in 1.00 s", "volume c found mounted"],
             id="mounted-and-found",
+        ),
+        pytest.param(
+            names.MOUNT_VOLUMES,
+            volumes.MountVolumes(
+                POD, ({"name": "a"}, {"name": "b"}), {}, refresh={"configmaps/web": "2", "secrets/x": "3"}
+            ),
+            volumes.MountedVolumes(found=("b",)),
+            [
+                "volume a refreshed in 1.00 s: configmap web, secret x",
+                "volume b had these files already: configmap web, secret x",
+            ],
+            id="refreshed",
+        ),
+        pytest.param(
+            names.MOUNT_VOLUMES,
+            volumes.MountVolumes(POD, ({"name": "about"},), {}, refresh={}),
+            volumes.MountedVolumes(),
+            ["volume about refreshed in 1.00 s: the pod's own edit"],
+            id="refreshed-by-an-edit",
         ),
         pytest.param(
             names.UNMOUNT_VOLUMES,
@@ -241,7 +260,13 @@ def test_every_activity_and_signal_has_a_row() -> None:
     assert {call.name: request for request, call in CALLS.items()} == {
         name: row.asked for name, row in ACTIVITIES.items()
     }
-    assert set(SIGNALS) == {names.POD_LISTED, names.DELETION_REQUESTED, names.RUNTIME_CHANGED, names.PROBE_VERDICT}
+    assert set(SIGNALS) == {
+        names.POD_LISTED,
+        names.DELETION_REQUESTED,
+        names.RUNTIME_CHANGED,
+        names.PROBE_VERDICT,
+        names.OBJECTS_CHANGED,
+    }
 
 
 @pytest.mark.parametrize(
@@ -282,6 +307,12 @@ def test_every_activity_and_signal_has_a_row() -> None:
             RuntimeChanged("relist", sandbox_lost=True),
             [],
             id="the-look-tells-the-lost-sandbox",
+        ),
+        pytest.param(
+            names.OBJECTS_CHANGED,
+            ObjectsChanged("objects", {"configmaps/web": "2", "secrets/db": ""}),
+            ["configmap web changed", "secret db removed"],
+            id="objects",
         ),
         pytest.param("FromTomorrow", {}, ["signal FromTomorrow, which this release does not know"], id="unknown"),
         pytest.param(

@@ -123,6 +123,7 @@ SIGNALS: Final[Mapping[str, SignalRow]] = {
     names.DELETION_REQUESTED: SignalRow(signals.DeletionRequested, _deletion),
     names.RUNTIME_CHANGED: SignalRow(signals.RuntimeChanged, _changed),
     names.PROBE_VERDICT: SignalRow(signals.ProbeVerdict, _verdict),
+    names.OBJECTS_CHANGED: SignalRow(signals.ObjectsChanged, volume_sentences.changed),
 }
 
 

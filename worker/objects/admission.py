@@ -7,17 +7,15 @@ and stand in histories (pkg/apis/core/validation ValidateConfigMap and ValidateS
 import base64
 import binascii
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from activities.objects import ObjectKind
 from workflows.decide.validation.field_errors import forbidden, invalid, required
+from workflows.decide.validation.names import config_map_key
 
 LARGEST_VALUES: Final = 1 << 20
 """Bytes of all values of a ConfigMap or a Secret (MaxSecretSize)."""
-_LONGEST_KEY: Final = 253
-_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
 _TYPES: Final[Mapping[ObjectKind, tuple[str, str]]] = {
     ObjectKind.CONFIG_MAPS: ("v1", "ConfigMap"),
     ObjectKind.SECRETS: ("v1", "Secret"),
@@ -64,19 +62,6 @@ def admit(kind: ObjectKind, namespace: str, name: str, document: Any) -> dict[st
             return _secret(admitted)
         case _:
             return admitted
-
-
-def refused_key(key: str) -> str:
-    """Say why this can't be a key of a ConfigMap or Secret; empty when it can (IsConfigMapKey)."""
-    if len(key) > _LONGEST_KEY:
-        return f"must be no more than {_LONGEST_KEY} bytes"
-    if not _KEY.fullmatch(key):
-        return "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-    if key == ".":
-        return "must not be '.'"
-    if key == "..":
-        return "must not be '..'"
-    return "must not start with '..'" if key.startswith("..") else ""
 
 
 def _metadata(kind: ObjectKind, namespace: str, name: str, metadata: Any) -> dict[str, Any]:
@@ -132,7 +117,7 @@ def _texts(document: Mapping[str, Any], field: str) -> dict[str, str]:
     if not isinstance(found, dict):
         raise NotAdmitted(f"{field}: must be a mapping of keys to text")
     for key, value in found.items():
-        if why := refused_key(key):
+        if why := next(config_map_key(key), ""):
             raise NotAdmitted(invalid(f"{field}[{key[:80]}]", key, why))
         if not isinstance(value, str | None):
             raise NotAdmitted(f"{field}[{key}]: must be text: put it into quotes")

@@ -1,6 +1,6 @@
 """The kernel's word that a folder has changed, on the event loop.
 
-Used by `manifest_files` only. watchfiles (design §7) was measured first: it polls its own queue, so it answers after
+Used by `sources` for the manifests and by `objects`. watchfiles (design §7) was measured first: it polls its own queue, so it answers after
 81 ms with its defaults, after 11 ms with a step of 10 ms (0.28 % of a core when idle), after 2 ms with a step of 1 ms
 (1.9 %). An inotify descriptor on the event loop answers after 0.2 ms and costs nothing while nothing happens, which is
 what a budget of 0.23 s from manifest to running container and 0.1 % of a core allow.
@@ -10,7 +10,7 @@ import asyncio
 import ctypes
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntFlag
 from pathlib import Path
@@ -60,18 +60,13 @@ class FolderEvent:
     mask: Mask
 
 
-class FolderWatch:
-    """An inotify watch on one folder; raises OSError when the folder can't be watched (absent, no folder, no right)."""
+class _Watch:
+    """An inotify descriptor on the event loop."""
 
-    def __init__(self, folder: Path) -> None:
-        self._descriptor = _checked(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), folder)
+    def __init__(self) -> None:
+        self._descriptor = _checked(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), Path("inotify"))
         self._changed = asyncio.Event()
-        try:
-            _checked(_libc.inotify_add_watch(self._descriptor, os.fsencode(folder), int(WATCHED)), folder)
-            asyncio.get_running_loop().add_reader(self._descriptor, self._changed.set)
-        except BaseException:
-            os.close(self._descriptor)
-            raise
+        asyncio.get_running_loop().add_reader(self._descriptor, self._changed.set)
 
     async def wait(self) -> None:
         """Return as soon as there is something to read."""
@@ -95,11 +90,49 @@ class FolderWatch:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def _add(self, folder: Path) -> int:
+        """Watch a folder (too); answers the number of the watch, which is the same for the same folder."""
+        return _checked(_libc.inotify_add_watch(self._descriptor, os.fsencode(folder), int(WATCHED)), folder)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class FolderWatch(_Watch):
+    """A watch on one folder; raises OSError when the folder can't be watched (absent, no folder, no right)."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        try:
+            self._add(folder)
+        except BaseException:
+            self.close()
+            raise
+
+
+class WatchedFolders(_Watch):
+    """Watches on several folders, by one descriptor: a user may have only so many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers: set[int] = set()
+
+    def watch(self, folders: Iterable[Path]) -> list[OSError]:
+        """Watch these folders and no others; answers why some of them are not."""
+        numbers: set[int] = set()
+        refused = []
+        for folder in folders:
+            try:
+                numbers.add(self._add(folder))
+            except OSError as error:
+                refused.append(error)
+        for number in self._numbers - numbers:
+            _libc.inotify_rm_watch(self._descriptor, number)  # fails where the folder is gone, and its watch with it
+        self._numbers = numbers
+        return refused
 
 
 def _parse(data: bytes) -> Iterator[FolderEvent]:

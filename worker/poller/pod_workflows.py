@@ -27,7 +27,7 @@ from proto.temporal import names
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.node import NodeConfigured, NodeStart
 from proto.temporal.pod import PodStart
-from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged
 from workflows.versions import CURRENT_NODE
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)
@@ -127,6 +127,10 @@ class PodWorkflows:
         """Tell an open workflow that the runtime has changed; False when there is none: a hint never starts one."""
         return await self._signal(workflow_id, names.RUNTIME_CHANGED, hint)
 
+    async def objects_changed(self, workflow_id: str, hint: ObjectsChanged) -> bool:
+        """Tell an open workflow of other versions of objects; False when there is none."""
+        return await self._signal(workflow_id, names.OBJECTS_CHANGED, hint)
+
     async def list_open(self) -> list[str]:
         """List the ids of this node's open pod workflows by visibility, which may lag a second behind."""
         query = f"WorkflowType = '{names.POD_WORKFLOW}' AND PodNode = '{self._node}' AND ExecutionStatus = 'Running'"
@@ -144,7 +148,9 @@ class PodWorkflows:
                 raise
             return found.status is WorkflowExecutionStatus.RUNNING
 
-    async def _signal(self, workflow_id: str, name: str, argument: DeletionRequested | RuntimeChanged) -> bool:
+    async def _signal(
+        self, workflow_id: str, name: str, argument: DeletionRequested | RuntimeChanged | ObjectsChanged
+    ) -> bool:
         async with self._call(f"signal {workflow_id}"):
             try:
                 handle = self._client.get_workflow_handle(workflow_id)

@@ -31,6 +31,7 @@ from worker.node_client import place_of
 from worker.node_lock import hold_node_lock, hold_node_name
 from worker.poller.manifest import read_manifest
 from worker.poller.manifest_folder import Listing, ManifestFolder
+from worker.poller.objects import ObjectWatch
 from worker.poller.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalAway
 from worker.poller.pods import SOURCE, PodLister
 from worker.poller.refusal_book import RefusalBook
@@ -134,6 +135,7 @@ class Poller:
             metrics=metrics,
         )
         self._watch = RuntimeWatch(around)
+        self._objects = ObjectWatch(config.objects_dir, self._known, self._workflows)
         self._pods_listed: int | None = None
         self._restart_told = False
 
@@ -155,6 +157,7 @@ class Poller:
             "events": self._watch.follow_events(),
             "relist": self._watch.relist(),
             "resync": self._resync(),
+            "objects": self._objects.follow(self._config.sync_frequency.total_seconds()),
             "runtime": self._runtime_health.watch(),
             "node": self._configure_node(),
         }

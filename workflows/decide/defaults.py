@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from proto.kubernetes.quantity import canonical_quantity, parse_quantity
 from proto.temporal.pod import PodJson
+from workflows.decide.content_defaults import default_contents
 from workflows.decide.pod_level_defaults import pod_level_resources
 
 TERMINATION_MESSAGE_PATH: Final = "/dev/termination-log"
@@ -52,14 +53,14 @@ def default_pod(pod: PodJson) -> PodJson:
 
 
 def default_volume(volume: dict[str, Any]) -> dict[str, Any]:
-    """Take a volume of no type for an emptyDir, and give an image its pull policy (SetDefaults_Volume)."""
+    """Take a volume of no type for an emptyDir, and fill in what its type leaves open (SetDefaults_Volume)."""
     if not volume.keys() - {"name"}:
         return {**volume, "emptyDir": {}}
     if "image" in volume:
         image = dict(volume["image"])
         _where_unset(image, "pullPolicy", pull_policy_of(image.get("reference", "")))
         return {**volume, "image": image}
-    return volume
+    return {kind: default_contents(kind, source) for kind, source in volume.items()}
 
 
 def _pod_security(context: dict[str, Any]) -> dict[str, Any]:

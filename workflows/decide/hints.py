@@ -3,7 +3,7 @@
 from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
-from proto.temporal.signals import DeletionRequested, PodListed, ProbeVerdict, RuntimeChanged
+from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, ProbeVerdict, RuntimeChanged
 from proto.temporal.wishes import Deletion
 from workflows.decide import ephemeral
 from workflows.decide.allocation import allocate
@@ -14,6 +14,7 @@ from workflows.decide.grace import Grace, asked_by, pod_grace
 from workflows.decide.listing import lasting, without_ephemeral
 from workflows.decide.operator_stops import hasten
 from workflows.decide.probes import verdict_reached
+from workflows.decide.refresh import objects_changed
 from workflows.decide.situation import Situation
 from workflows.decide.skips import skip
 from workflows.decide.termination import doubt_what_failed
@@ -21,7 +22,7 @@ from workflows.decide.updates import Outcome, changes, judge, needs_another_pod,
 
 Asked = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer
 """What an operator asks, by an Update."""
-Signal = PodListed | DeletionRequested | RuntimeChanged | ProbeVerdict | Asked
+Signal = PodListed | DeletionRequested | RuntimeChanged | ProbeVerdict | ObjectsChanged | Asked
 
 
 def hear(situation: Situation, signal: Signal) -> PodJson | None:
@@ -38,6 +39,8 @@ def hear(situation: Situation, signal: Signal) -> PodJson | None:
             request_deletion(situation, signal)
         case ProbeVerdict():
             verdict_reached(situation, signal)
+        case ObjectsChanged():
+            objects_changed(situation, signal)
         case RuntimeChanged():
             if tells_news(situation, signal):
                 observed.runtime_stale = True

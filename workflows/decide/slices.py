@@ -6,6 +6,7 @@ A pod may be a megabyte; a sandbox needs a page of it, a container its own part.
 from typing import Any, Final
 
 from proto.temporal.pod import Hook, PodJson
+from workflows.decide.contents import lies_in_memory, told_fields, told_of_containers
 
 METADATA: Final = ("name", "namespace", "uid", "labels", "annotations")
 SPEC: Final = (
@@ -81,25 +82,28 @@ def sandbox_slice(pod: PodJson) -> PodJson:
 def volumes_slice(pod: PodJson) -> PodJson:
     """Cut what mounting a pod's volumes needs besides them: whose files they are to be, and how much memory it may use."""
     spec = pod["spec"]
+    volumes = spec.get("volumes", ())
     cut: PodJson = {}
     if security := _cut(spec.get("securityContext") or {}, VOLUME_SECURITY):
         cut["securityContext"] = security
-    volumes = spec.get("volumes", ())
-    by_driver = any(_BY_DRIVER & one.keys() for one in volumes)
-    sized = any((one.get("emptyDir") or {}).get("medium") for one in volumes)
-    cut |= _cut(spec, ("serviceAccountName",) if by_driver else ()) | _cut(spec, ("resources",) if sized else ())
-    for kind in _KINDS:
-        parts = [
-            _cut(one, SIZED if sized else ()) | (_used_volumes(one) if by_driver else {}) for one in spec.get(kind, ())
-        ]
-        if any(parts):
-            cut[kind] = [one for one in parts if one]
-    return {"metadata": _cut(pod["metadata"], ("name", "namespace", "uid")), "spec": cut}
+    fields = told_of_containers(spec)
+    if any(_BY_DRIVER & one.keys() for one in volumes):
+        cut |= _cut(spec, ("serviceAccountName",))
+        fields |= {*_USES}
+    if any((one.get("emptyDir") or {}).get("medium") or lies_in_memory(one) for one in volumes):
+        fields |= {*SIZED}
+    cut |= _cut(spec, ("resources",) if "resources" in fields else ())
+    for kind in _KINDS if fields else ():
+        if spec.get(kind):
+            cut[kind] = [_user(one, fields) for one in spec[kind]]
+    metadata = ("name", "namespace", "uid", *told_fields(volumes))
+    return {"metadata": _cut(pod["metadata"], metadata), "spec": cut}
 
 
-def _used_volumes(container: dict[str, Any]) -> dict[str, Any]:
-    """Cut which volumes a container mounts and which it takes for devices."""
-    return {field: [{"name": use["name"]} for use in container[field]] for field in _USES if container.get(field)}
+def _user(container: dict[str, Any], fields: set[str]) -> dict[str, Any]:
+    """Cut what a container's part in its pod's volumes is; what it mounts, it says by names and paths only."""
+    cut = _cut(container, ("name", *sorted(fields)))
+    return cut | {field: [_cut(use, ("name", "mountPath")) for use in cut[field]] for field in _USES if field in cut}
 
 
 def container_slice(pod: PodJson, name: str) -> PodJson:

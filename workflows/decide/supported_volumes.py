@@ -6,6 +6,7 @@ One line a type of volume: a type is run when `activities/volumes/table.py` has 
 from typing import Final
 
 from workflows.decide.field_kinds import Fields, Kind, not_yet, refused, runs
+from workflows.decide.supported_contents import CONFIG_MAP, DOWNWARD_API, PROJECTED, SECRET
 
 EMPTY_DIR: Final[Fields] = {
     "medium": runs(Kind.STRING),
@@ -27,10 +28,10 @@ VOLUME: Final[Fields] = {
     "name": runs(Kind.STRING),
     "emptyDir": runs(Kind.OBJECT, EMPTY_DIR),
     "hostPath": runs(Kind.OBJECT, HOST_PATH),
-    "configMap": not_yet(Kind.OBJECT),
-    "secret": not_yet(Kind.OBJECT),
-    "downwardAPI": not_yet(Kind.OBJECT),
-    "projected": not_yet(Kind.OBJECT),
+    "configMap": runs(Kind.OBJECT, CONFIG_MAP),
+    "secret": runs(Kind.OBJECT, SECRET),
+    "downwardAPI": runs(Kind.OBJECT, DOWNWARD_API),
+    "projected": runs(Kind.OBJECT, PROJECTED),
     "persistentVolumeClaim": runs(Kind.OBJECT, CLAIM),
     "csi": runs(Kind.OBJECT, CSI),
     "ephemeral": refused(

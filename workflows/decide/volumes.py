@@ -11,7 +11,9 @@ from proto.temporal.mounted import VolumesFacts
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from workflows.decide.actions import Action, Wake
 from workflows.decide.containers import is_through
+from workflows.decide.contents import told
 from workflows.decide.mounts import are_mounted, asks_recursive_read_only, sandbox_served
+from workflows.decide.refresh import heard_of, refresh_volumes, refreshed
 from workflows.decide.sandbox import may_have_sandbox
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import volumes_slice
@@ -19,7 +21,10 @@ from workflows.decide.slices import volumes_slice
 
 def mount_volumes(situation: Situation) -> Iterator[Action | Wake]:
     """Mount all volumes of a pod that has a sandbox or gets one."""
-    if situation.observed.waiting_for or are_mounted(situation) or is_through(situation):
+    if situation.observed.waiting_for or is_through(situation):
+        return
+    if are_mounted(situation):
+        yield from refresh_volumes(situation)
         return
     if situation.sandbox_id or may_have_sandbox(situation):
         yield from unless_failed(situation, mounting(situation))
@@ -33,6 +38,7 @@ def mounting(situation: Situation) -> MountVolumes:
         volumes_slice(situation.source),
         sandbox_served(situation),
         asks_recursive_read_only(situation),
+        told=told(situation.source),
     )
 
 
@@ -44,9 +50,14 @@ def unmount_volumes(situation: Situation) -> Iterator[Action | Wake]:
 
 
 def volumes_mounted(situation: Situation, action: MountVolumes, mounted: MountedVolumes) -> None:
-    """Write down that all volumes are mounted, and for which sandbox."""
-    situation.observed.volumes = VolumesFacts(action.sandbox_attempt, mounted.volumes, mounted.objects)
-    situation.observed.volumes_undone = False
+    """Write down that all volumes are mounted, and for which sandbox; of a refresh, what they show now."""
+    observed = situation.observed
+    if action.refresh is not None:
+        refreshed(observed, action, mounted)
+        return
+    observed.volumes = VolumesFacts(action.sandbox_attempt, mounted.volumes, mounted.objects, action.told)
+    heard_of(observed, mounted.objects)
+    observed.volumes_undone = False
 
 
 def volumes_unmounted(situation: Situation) -> None:

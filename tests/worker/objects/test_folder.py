@@ -218,7 +218,7 @@ ENCODED = base64.b64encode(CANARY.encode()).decode()
         pytest.param("secrets", secret(stringData={"..": CANARY}), "must not be '..'", id="the-key-dot-dot"),
         pytest.param("configmaps", config_map(data={"..data": "x"}), "must not start with '..'", id="a-key-like-our-own"),
         pytest.param("configmaps", config_map(data={"/etc/passwd": "x"}), "Invalid value", id="an-absolute-key"),
-        pytest.param("configmaps", config_map(data={"k" * 254: "x"}), "no more than 253 bytes", id="a-long-key"),
+        pytest.param("configmaps", config_map(data={"k" * 254: "x"}), "no more than 253 characters", id="a-long-key"),
         pytest.param("configmaps", config_map(data={"a": 1}), "data[a]: must be text", id="a-number"),
         pytest.param("configmaps", config_map(data=["a"]), "data: must be a mapping", id="a-list"),
         pytest.param("configmaps", config_map(Data={}), "Data: no such field", id="an-unknown-field"),

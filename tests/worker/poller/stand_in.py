@@ -19,7 +19,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from proto.temporal import names
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
-from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged
 from tests.worker.poller.fake_runtime import FakeRuntime
 from worker.config import NodeConfig
 from worker.poller.run import run_poller
@@ -73,6 +73,11 @@ class StandIn:
     def runtime_changed(self, signal: RuntimeChanged) -> None:
         """Write it down."""
         self.heard.append(":".join([signal.source, *signal.exited, *(["lost"] if signal.sandbox_lost else [])]))
+
+    @workflow.signal(name=names.OBJECTS_CHANGED)
+    def objects_changed(self, signal: ObjectsChanged) -> None:
+        """Write it down."""
+        self.heard.append(" ".join([signal.source, *sorted(signal.versions)]))
 
     @workflow.signal(name="Hold")
     def hold(self, held: bool) -> None:
@@ -140,7 +145,7 @@ class Node:
     async def open(self) -> dict[str, str]:
         """List the open pods by visibility: workflow id by `name tag`."""
         found = {}
-        query = f"PodNode = '{self.name}' AND ExecutionStatus = 'Running'"
+        query = f"WorkflowType = '{names.POD_WORKFLOW}' AND PodNode = '{self.name}' AND ExecutionStatus = 'Running'"
         async for one in self.client.list_workflows(query):
             start = await self.client.get_workflow_handle(one.id).query("Start", result_type=PodStart)
             image = start.pod["spec"]["containers"][0]["image"]

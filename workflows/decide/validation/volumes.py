@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from proto.kubernetes.quantity import parse_quantity
-from workflows.decide.validation import names, storage_sources
+from workflows.decide.validation import content_volumes, names, storage_sources
 from workflows.decide.validation.csi_source import validate_csi
 from workflows.decide.validation.descending_paths import sub_path
 from workflows.decide.validation.devices import validate_volume_devices
@@ -85,7 +85,11 @@ def _claim(source: Source, path: str) -> Iterator[str]:
 SOURCES: Final[Mapping[str, Callable[[Source, str], Iterator[str]]]] = {
     "emptyDir": _empty_dir,
     "hostPath": _host_path,
+    "secret": content_volumes.secret,
     "persistentVolumeClaim": _claim,
+    "downwardAPI": content_volumes.downward_api,
+    "configMap": content_volumes.config_map,
+    "projected": content_volumes.projected,
     "csi": validate_csi,
     "image": storage_sources.image,
 }

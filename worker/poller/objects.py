@@ -1,0 +1,185 @@
+"""Tells pods that an object they show has another version now: the files of the objects folder, compared with the snapshots.
+
+Started by `run`. Level-triggered: after each event of the kernel and once a minute the versions of all files are compared
+with what each pod shows (`observed.json`), so neither a lost event nor a restart matters; a pod is told of one version
+once. Files are looked at, never read: what is in them is the worker's business.
+"""
+
+import asyncio
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from activities.objects import ObjectKind
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.signals import ObjectsChanged
+from worker.objects.folder import SUFFIXES
+from worker.objects.trusted_file import fingerprint_of
+from worker.poller.inotify import FolderEvent, Mask, WatchedFolders
+from worker.poller.pod_workflows import CallRefused, PodWorkflows, TemporalAway
+from worker.poller.runtime.known_pods import KnownPods
+
+SOURCE: Final = "objects"
+SETTLE: Final = 0.1
+"""Seconds that follow an event before the folder is listed: what belongs together comes together."""
+RETRY: Final = 2.0
+"""Seconds until what could not be told is told again."""
+IMMUTABLE: Final = "="
+UNKNOWN: Final = "?"
+_SHOWN: Final = (ObjectKind.CONFIG_MAPS, ObjectKind.SECRETS)
+_WHOLE: Final = Mask.CLOSE_WRITE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE | Mask.ATTRIB
+
+_log: Final = structlog.get_logger(__name__)
+
+Versions = Mapping[tuple[str, str], str]
+"""(namespace, `<plural>/<name>`) -> version."""
+Told = dict[tuple[str, str], str]
+"""(workflow id, `<plural>/<name>`) -> the version that the pod was last told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What a pod is to be told."""
+
+    workflow_id: str
+    versions: dict[str, str]
+
+
+class ObjectWatch:
+    """The eyes on one node's objects folder."""
+
+    def __init__(self, folder: Path, known: KnownPods, workflows: PodWorkflows) -> None:
+        self._folder, self._known, self._workflows = folder, known, workflows
+        self._told: Told = {}
+        self._versions: Versions | None = None
+        self._trouble = ""
+        self._sequence = time.time_ns() // 1_000_000  # a restarted poller counts on from here
+
+    async def follow(self, every: float) -> None:
+        """Compare at once, after each change and every so many seconds, for ever."""
+        with WatchedFolders() as watch:
+            while True:
+                folders = await asyncio.to_thread(folders_of, self._folder)
+                refused = watch.watch(folders)  # before the listing, so that nothing falls between the two
+                self._warn(refused)
+                told = await self.compare()
+                await self._change(watch, every if told and folders and not refused else min(RETRY, every))
+
+    async def compare(self) -> bool:
+        """Compare all with all, and tell whom it concerns; False when somebody could not be told."""
+        versions = await asyncio.to_thread(versions_of, self._folder)
+        pods = await asyncio.to_thread(self._known.all)
+        hints, self._told = news(pods.values(), versions, self._told, self._versions)
+        self._versions = versions
+        return all([await self._tell(hint) for hint in hints])
+
+    async def _change(self, watch: WatchedFolders, seconds: float) -> None:
+        """Wait for something to change, and for what follows it within a moment."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while (left := until - loop.time()) > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(watch.wait(), left)
+            if any(is_change(event) for event in watch.read()):
+                await asyncio.sleep(SETTLE)
+                watch.read()
+                return
+
+    def _warn(self, refused: list[OSError]) -> None:
+        trouble = str(refused[0]) if refused else ""
+        if trouble and trouble != self._trouble:
+            _log.warning("no inotify watch on the objects, so they are looked at every 2 s", err=trouble)
+        self._trouble = trouble
+
+    async def _tell(self, hint: Hint) -> bool:
+        self._sequence += 1
+        signal = ObjectsChanged(SOURCE, hint.versions, self._sequence)
+        try:
+            await self._workflows.objects_changed(hint.workflow_id, signal)
+        except TemporalAway:  # said by whoever found out
+            return False
+        except CallRefused as error:
+            _log.error("a pod could not be told of a changed object", workflow=hint.workflow_id, err=str(error))
+            return False
+        self._told |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
+        return True
+
+
+def news(
+    pods: Iterable[PodSnapshot], versions: Versions, told: Told, previous: Versions | None
+) -> tuple[list[Hint], Told]:
+    """Say which pods are to be told what, and what of `told` still matters.
+
+    What a pod wants and does not show yet (it is being mounted, or could not be) is told when it has changed since the
+    `previous` listing, not when it is first seen: whoever mounts it reads it anyway.
+    """
+    hints: list[Hint] = []
+    kept: Told = {}
+    for pod in pods:
+        changed: dict[str, str] = {}
+        for name, shown in pod.objects.items():
+            now = versions.get((pod.namespace, name), "")
+            before = told.get((pod.workflow_id, name))
+            if shown.startswith(IMMUTABLE) or shown == now:
+                continue
+            if before is None and shown == UNKNOWN:
+                before = now if previous is None else previous.get((pod.namespace, name), "")
+            if before != now:
+                changed[name] = now
+            if before is not None:
+                kept[pod.workflow_id, name] = before
+        if changed and not pod.deleting:
+            hints.append(Hint(pod.workflow_id, changed))
+    return hints, kept
+
+
+def versions_of(folder: Path) -> dict[tuple[str, str], str]:
+    """List the versions of all objects whose changes volumes follow."""
+    found: dict[tuple[str, str], str] = {}
+    folder = Path(os.path.realpath(folder))
+    for namespace in _names(folder):
+        for kind in _SHOWN:
+            place = folder / namespace / kind
+            for file in _names(place):
+                suffix = next((one for one in SUFFIXES if file.endswith(one)), "")
+                if not suffix or file.startswith("."):
+                    continue
+                key = (namespace, f"{kind}/{file.removesuffix(suffix)}")
+                with contextlib.suppress(OSError):
+                    version = fingerprint_of((place / file).stat(follow_symlinks=False)).version
+                    found[key] = f"{found[key]} {version}" if key in found else version
+    return found
+
+
+def folders_of(folder: Path) -> list[Path]:
+    """List the folders in which something may change: itself, the namespaces, and their objects'."""
+    folder = Path(os.path.realpath(folder))
+    namespaces = [folder / name for name in _names(folder)]
+    inside = [one / kind for one in namespaces for kind in _SHOWN]
+    return [one for one in (folder, *namespaces, *inside) if _is_folder(one)]
+
+
+def is_change(event: FolderEvent) -> bool:
+    """Say whether an event can have made another version: a file, a folder or a whole subtree came, went or was written."""
+    return bool(event.mask & (_WHOLE | Mask.CREATE | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.OVERFLOW))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names only
+    except OSError:
+        return []
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.stat(follow_symlinks=False).st_mode)
+    except OSError:
+        return False

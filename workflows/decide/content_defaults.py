@@ -1,0 +1,38 @@
+"""What Kubernetes fills in of volumes whose files the node writes; a part of `defaults` (pkg/apis/core/v1/defaults.go)."""
+
+from typing import Any, Final
+
+MODE: Final = 0o644
+"""Of a file whose mode nobody says."""
+_WITH_MODE: Final = ("configMap", "secret", "downwardAPI", "projected")
+
+
+def default_contents(kind: str, source: Any) -> Any:
+    """Fill in what a volume of such a type leaves open; any other stays as it is."""
+    if kind not in _WITH_MODE:
+        return source
+    filled = {"defaultMode": MODE} | source
+    if kind == "downwardAPI":
+        return _with_versions(filled)
+    if kind == "projected" and "sources" in filled:
+        filled["sources"] = [_projection(one) for one in filled["sources"]]
+    return filled
+
+
+def _projection(projection: dict[str, Any]) -> dict[str, Any]:
+    told = projection.get("downwardAPI")
+    return {**projection, "downwardAPI": _with_versions(told)} if told else projection
+
+
+def _with_versions(source: dict[str, Any]) -> dict[str, Any]:
+    """Say of each field that is told which version of the API it is a field of (SetDefaults_ObjectFieldSelector)."""
+    if "items" not in source:
+        return source
+    return {**source, "items": [_with_version(one) for one in source["items"]]}
+
+
+def _with_version(file: dict[str, Any]) -> dict[str, Any]:
+    field = file.get("fieldRef")
+    if field is None or field.get("apiVersion"):
+        return file
+    return {**file, "fieldRef": {**field, "apiVersion": "v1"}}

@@ -1,0 +1,98 @@
+"""What the files of a pod's volumes are made of besides the objects they show: the pod itself, and how it mounts them.
+
+Pure; asked by `slices` for what mounting needs, and by `refresh` for what, when it is edited in place, makes other files.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from posixpath import normpath
+from typing import Any, Final
+
+from proto.temporal.pod import PodJson
+
+Source = Mapping[str, Any]
+
+WRITTEN: Final = ("configMap", "secret", "downwardAPI", "projected")
+"""The types whose files the node writes."""
+IN_MEMORY: Final = ("secret", "downwardAPI", "projected")
+_MAPS: Final = ("labels", "annotations")
+_KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
+
+
+def told_fields(volumes: Sequence[Source]) -> tuple[str, ...]:
+    """Name the maps of a pod's metadata that some file shows."""
+    paths = [(item.get("fieldRef") or {}).get("fieldPath", "") for one in volumes for item in downward_items(one)]
+    return tuple(field for field in _MAPS if any(path.startswith(f"metadata.{field}") for path in paths))
+
+
+def told_of_containers(spec: Source) -> set[str]:
+    """Name the fields of its containers that the files of a pod's volumes, or the mounts inside them, are made of."""
+    volumes = spec.get("volumes") or ()
+    fields = set()
+    if any("resourceFieldRef" in item for one in volumes for item in downward_items(one)):
+        fields.add("resources")
+    written = {one["name"] for one in volumes if is_written(one)}
+    if any(has_nested_mounts(one.get("volumeMounts") or (), written) for one in _containers(spec)):
+        fields.add("volumeMounts")
+    return fields
+
+
+def _containers(spec: Source) -> Iterator[Source]:
+    for kind in _KINDS:
+        yield from spec.get(kind) or ()
+
+
+def told(pod: PodJson) -> str:
+    """Give a digest of what the pod's volumes tell of it and an edit in place may change; empty where they tell nothing."""
+    spec = pod["spec"]
+    volumes = spec.get("volumes") or ()
+    fields = told_fields(volumes)
+    shown: list[Any] = [pod["metadata"].get(field) or {} for field in fields]
+    if "resources" in told_of_containers(spec):
+        shown.append([[one["name"], one.get("resources") or {}] for one in _containers(spec)])
+    if not shown:
+        return ""
+    text = json.dumps(shown, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def tells_of_its_pod(volume: Source) -> bool:
+    """Say whether a volume has a file that an edit in place of the pod may change."""
+    return any("resourceFieldRef" in item for item in downward_items(volume)) or bool(told_fields([volume]))
+
+
+def downward_items(volume: Source) -> Iterator[Source]:
+    """List the files of a volume that tell of the pod."""
+    yield from (volume.get("downwardAPI") or {}).get("items") or ()
+    for projection in (volume.get("projected") or {}).get("sources") or ():
+        yield from (projection.get("downwardAPI") or {}).get("items") or ()
+
+
+def shown_objects(volume: Source) -> Iterator[tuple[str, bool]]:
+    """Name the ConfigMaps and Secrets that a volume shows, as `configmaps/<name>`, and whether each may be absent."""
+    if source := volume.get("configMap"):
+        yield f"configmaps/{source.get('name', '')}", bool(source.get("optional"))
+    if source := volume.get("secret"):
+        yield f"secrets/{source.get('secretName', '')}", bool(source.get("optional"))
+    for projection in (volume.get("projected") or {}).get("sources") or ():
+        for kind, plural in (("configMap", "configmaps"), ("secret", "secrets")):
+            if source := projection.get(kind):
+                yield f"{plural}/{source.get('name', '')}", bool(source.get("optional"))
+
+
+def is_written(volume: Source) -> bool:
+    """Say whether the node writes a volume's files."""
+    return any(kind in volume for kind in WRITTEN)
+
+
+def lies_in_memory(volume: Source) -> bool:
+    """Say whether a volume's files never reach a disk, so that they take of the pod's memory."""
+    return any(kind in volume for kind in IN_MEMORY)
+
+
+def has_nested_mounts(mounts: Sequence[Source], volumes: set[str]) -> bool:
+    """Say whether a container mounts something inside one of these volumes."""
+    places = [normpath(one["mountPath"]) for one in mounts]
+    own = [normpath(one["mountPath"]) for one in mounts if one["name"] in volumes]
+    return any(place.startswith(f"{one}/") for one in own for place in places)
