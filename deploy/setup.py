@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from deploy import venv
-from deploy.parts.fetch import fetch
+from deploy.parts.fetch import FOR_TESTS, fetch
 from deploy.steps import step
 from worker.standalone.machine import programs
 
@@ -35,7 +35,7 @@ def main() -> int:
         _make_venv(dev=given.dev)
         if not given.without_parts:
             with step("parts") as this:
-                this.detail = fetch(programs.default_parts_dir())
+                this.detail = fetch(programs.default_parts_dir(), *(FOR_TESTS if given.dev else ()))
     except Exception as error:  # noqa: BLE001 - the operator gets one message, whatever it was
         print(error, file=sys.stderr)
         return 1

@@ -24,6 +24,8 @@ from worker.standalone.machine import programs
 OLDEST_PYTHON: Final = (3, 11)
 CONTAINERD_SUITE: Final = "forky"  # containerd 2.1; trixie's 1.7 has no event stream of a reader's own
 BUSYBOX_SUITE: Final = "trixie"  # 1.37, which is the image's tag; static, so the machine's release does not matter
+REGISTRY: Final = "root/usr/bin/docker-registry"
+"""Where it lies among the parts."""
 NFT_WRAPPER: Final = """\
 #!/bin/sh
 # nft with the libraries that were unpacked beside it
@@ -72,6 +74,16 @@ PARTS: Final = (
 )
 
 
+FOR_TESTS: Final = (
+    Part(
+        "docker-registry",
+        present=lambda parts: (parts / REGISTRY).exists(),
+        optional="test against Debian's own registry",
+    ),
+)
+"""What no node needs: fetched with `--for-tests`, as `make test` does."""
+
+
 class PartsMissing(Exception):
     """Something that is needed cannot be had; names each thing and how to get it."""
 
@@ -80,17 +92,19 @@ def main() -> int:
     """Fetch what is missing and say what was; 1 when something cannot be had."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--into", type=Path, default=programs.default_parts_dir(), help="folder of the parts")
-    parts: Path = arguments.parse_args().into.resolve()
+    arguments.add_argument("--for-tests", action="store_true", help="fetch what only tests need, too")
+    said = arguments.parse_args()
+    parts: Path = said.into.resolve()
     try:
         with step("parts") as this:
-            this.detail = fetch(parts)
+            this.detail = fetch(parts, *(FOR_TESTS if said.for_tests else ()))
     except PartsMissing as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def fetch(parts: Path) -> str:
+def fetch(parts: Path, *more: Part) -> str:
     """Fetch what is missing into a folder and build the images; answers a line for the operator.
 
     Raises PartsMissing. Two that fetch at once do it one after the other.
@@ -102,8 +116,9 @@ def fetch(parts: Path) -> str:
     with (parts / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with ThreadPoolExecutor() as pool:
-            there = pool.map(lambda part: part.is_there(parts), PARTS)
-            missing = [part for part, is_there in zip(PARTS, there, strict=True) if not is_there]
+            wanted = (*PARTS, *more)
+            there = pool.map(lambda part: part.is_there(parts), wanted)
+            missing = [part for part, is_there in zip(wanted, there, strict=True) if not is_there]
         problems = _fetch_packages(missing, parts) if missing else []
         try:
             if missing or _images_are_old(parts):

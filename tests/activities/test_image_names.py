@@ -2,7 +2,7 @@
 
 import pytest
 
-from activities.image_names import InvalidImageName, with_default_tag
+from activities.image_names import InvalidImageName, repository, with_default_tag, without_tag
 
 DIGEST = "sha256:" + "a" * 64
 
@@ -30,6 +30,23 @@ def test_names(image: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("image", "whole", "written"),
+    [
+        ("busybox", "docker.io/library/busybox", "busybox"),
+        ("busybox:1.37", "docker.io/library/busybox", "busybox"),
+        (f"team/app:1@{DIGEST}", "docker.io/team/app", "team/app"),
+        ("index.docker.io/busybox:1", "docker.io/library/busybox", "index.docker.io/busybox"),
+        ("docker.io/busybox", "docker.io/library/busybox", "docker.io/busybox"),
+        ("localhost:5000/a/b:1", "localhost:5000/a/b", "localhost:5000/a/b"),
+        ("[::1]:5000/a:1", "[::1]:5000/a", "[::1]:5000/a"),
+    ],
+)
+def test_repositories(image: str, whole: str, written: str) -> None:
+    """With the registry that is meant, by which logins are found; and as written, by which rights are kept."""
+    assert (repository(image), without_tag(image)) == (whole, written)
+
+
+@pytest.mark.parametrize(
     "image",
     [
         pytest.param("", id="empty"),
@@ -44,6 +61,8 @@ def test_names(image: str, expected: str) -> None:
         pytest.param("busybox@sha256:" + "A" * 64, id="digest-in-capitals"),
         pytest.param("busy box", id="blank"),
         pytest.param("busybox\n", id="line-break"),
+        pytest.param("busybox\0", id="nul"),
+        pytest.param("x" * 5000, id="5000-characters"),
         pytest.param("http://example.com/app", id="a-url"),
         pytest.param("../busybox", id="a-path"),
         pytest.param("a/" * 200 + "a", id="too-long"),

@@ -16,7 +16,7 @@ import pytest
 from temporalio.client import Client
 
 from proto.temporal.names import NAMESPACE, POD_WORKFLOW, node_workflow_id
-from tests.node import recorded_drivers, recorded_inside, recorded_node, recorded_pods, recorded_wishes
+from tests.node import recorded_drivers, recorded_inside, recorded_node, recorded_pods, recorded_pulls, recorded_wishes
 from tests.node.tempolet_node import TempoletNode
 from worker.codec import Seal
 from worker.decoded_history import decode_history
@@ -61,6 +61,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "both-hooks": recorded_pods.both_hooks,
     "failing-post-start": recorded_pods.failing_post_start,
     "own-hooks": recorded_pods.own_hooks,
+    "pull-secrets": recorded_pulls.pull_secrets,
     "late-object": recorded_inside.late_object,
     "volumes": recorded_inside.volumes,
     "pod-resources": recorded_inside.pod_resources,

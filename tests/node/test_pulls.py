@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from http import HTTPStatus
+from typing import Any
 
 import pytest
 
+from tests.node.pod_story import story
+from tests.node.pull_nodes import pulling, served
 from tests.node.registry import Registry
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
@@ -14,11 +17,7 @@ from worker.standalone.temporal_server import TemporalServer
 @pytest.fixture
 def registry(containerd: Containerd) -> Iterator[Registry]:
     """Serve busybox under any name."""
-    (archive,) = (containerd.parts_dir / "images").glob("busybox*.tar")
-    with Registry(archive) as made:
-        hosts = containerd.places.registries / made.host / "hosts.toml"
-        hosts.parent.mkdir(parents=True)
-        hosts.write_text(f'server = "http://{made.host}"\n')
+    with served(containerd) as made:
         yield made
 
 
@@ -68,3 +67,66 @@ def test_a_registry_that_fails_is_asked_again(node: TempoletNode, registry: Regi
     assert "500" in failed.message
     registry.failing_with = None
     node.until_running("later")
+
+
+def test_fifty_pods_of_one_absent_image_are_one_pull(node: TempoletNode, registry: Registry) -> None:
+    """They all wait for the registry's one answer."""
+    registry.seconds_a_manifest = 1.0
+    names = [f"many-{number}" for number in range(50)]
+    for name in names:
+        node.apply(pulling(name, f"{registry.host}/many:1"))
+    node.until(
+        lambda: all((one := node.pod(name)) and one.phase == "Running" for name in names), "all fifty run", patience=60
+    )
+    assert 1 <= registry.tags_asked <= 2  # HEAD, and then GET
+    for name in names:
+        node.remove(name)
+
+
+def test_a_pull_is_told_with_its_time_and_size(node: TempoletNode, registry: Registry) -> None:
+    """How long it took, how much of that it waited for others, and how much came."""
+    registry.seconds_a_manifest = 0.5
+    node.apply(pulling("told", f"{registry.host}/told:1"))
+    (line,) = [one for one in story(node, node.until_running("told")) if "/told:1 pulled in" in one]
+    assert line.endswith(" MB")
+    node.remove("told")
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        pytest.param({"failing_with": HTTPStatus.NOT_FOUND}, "not found", id="404"),
+        pytest.param({"failing_with": HTTPStatus.UNAUTHORIZED}, "authorization failed", id="401"),
+        pytest.param({"truncated": True}, "EOF", id="truncated"),
+    ],
+)
+def test_what_a_registry_answers_is_told(
+    node: TempoletNode, containerd: Containerd, answers: dict[str, Any], words: str
+) -> None:
+    """ErrImagePull with its own words; the pod beside it is not touched."""
+    with served(containerd, label=words, **answers) as registry:
+        name = f"answered-{words.replace(' ', '-').lower()}"
+        node.apply(pulling(name, f"{registry.host}/answered:1"))
+        failed = node.until_pod(name, lambda one: one.reason == "ErrImagePull")
+        assert words in failed.message
+        node.remove(name)
+
+
+@pytest.mark.parametrize(
+    ("image", "reason"),
+    [
+        pytest.param("Busy/BOX", "InvalidImageName", id="uppercase"),
+        pytest.param("x" * 5000, "InvalidImageName", id="5000-characters"),
+        pytest.param(f"{'é' * 2500}", "InvalidImageName", id="5000-bytes"),
+        pytest.param(f"busybox@sha256:{'0' * 63}", "InvalidImageName", id="a-short-digest"),
+        pytest.param(f"busybox:1.37@sha256:{'0' * 64}", "ErrImagePull", id="a-digest-of-nothing"),
+        pytest.param("-o", "InvalidImageName", id="an-option"),
+        pytest.param("$(reboot)", "InvalidImageName", id="a-command"),
+    ],
+)
+def test_a_name_that_is_none(node: TempoletNode, image: str, reason: str) -> None:
+    """The pod waits with its reason, the node goes on, and the pod can be removed."""
+    node.apply(pulling("nameless", image))
+    node.until_pod("nameless", lambda one: one.reason == reason)
+    node.remove("nameless")
+    node.until(lambda: node.pod("nameless") is None, "gone")

@@ -33,6 +33,13 @@ SAID = {
     "failing-init": ["container init-1 ended: exit 1", "pod Failed"],
     "crash-loop": ["main ended: exit 1", "restart 1", "waits .*CrashLoopBackOff: restart 2", "restart 2", "restart 3"],
     "image-not-found": ["image .* failed after .*ErrImagePull", "waits 10.0 s: ErrImagePull", "ImagePullBackOff"],
+    "pull-secrets": [
+        "image .*ErrImagePull.*FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets \\(nowhere, late\\)",
+        "image .*401 Unauthorized.*image pull secrets \\(nowhere\\)",
+        "image .* pulled in .* MB",
+        "FailedToRetrieveImagePullSecret: .* \\(nowhere\\); attempting to pull the image may not succeed",
+        "container main started",
+    ],
     "deletion-during-start": ["deletion requested by file: ManifestRemoved", "sandbox removed", "the pod is gone"],
     "sandbox-killed": ["sandbox attempt 0 is not ready any more", "sandbox attempt 1 ready", "started, restart 1"],
     "worker-restarted": ["another worker took over"],
