@@ -34,3 +34,5 @@ class VolumesFacts:
     """The versions of the objects that they show, by `<plural>/<name>`; one that is immutable begins with `=`."""
     told: str = ""
     """A digest of what they tell of the pod itself (decide/contents.py)."""
+    knows_recursive_read_only: bool = False
+    """The runtime was asked whether it can mount read-only with all below, which is done only where a container wants it."""

@@ -70,11 +70,25 @@ def with_init(name: str) -> Pod:
     return Pod(name, init_containers=[Container(one, TRUE) for one in ("first", "second", "third")])
 
 
-def with_volumes(name: str) -> Pod:
-    """Make a pod whose container mounts ten volumes, of the types that a static pod of each agent may have."""
-    volumes: list[dict[str, Any]] = [{"name": f"disk-{number}", "emptyDir": {}} for number in range(4)]
-    volumes += [{"name": f"memory-{number}", "emptyDir": {"medium": "Memory"}} for number in range(4)]
+TOLD: Final = {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}
+OBJECT: Final = "told"
+"""The name of the ConfigMap and of the Secret that an agent knows which knows any."""
+
+
+def with_volumes(name: str, *, objects: bool) -> Pod:
+    """Make a pod whose container mounts ten volumes; without `objects` what a static pod of a kubelet may have."""
+    volumes: list[dict[str, Any]] = [{"name": f"disk-{number}", "emptyDir": {}} for number in range(3)]
+    volumes += [{"name": "memory", "emptyDir": {"medium": "Memory"}}]
     volumes += [{"name": f"host-{number}", "hostPath": {"path": "/tmp", "type": "Directory"}} for number in range(2)]
+    sources = [{"downwardAPI": TOLD}, *([{"configMap": {"name": OBJECT}}] if objects else [])]
+    volumes += [{"name": "told", "downwardAPI": TOLD}, {"name": "projected", "projected": {"sources": sources}}]
+    if objects:
+        volumes += [
+            {"name": "secret", "secret": {"secretName": OBJECT}},
+            {"name": "map", "configMap": {"name": OBJECT}},
+        ]
+    else:
+        volumes += [{"name": f"told-{number}", "downwardAPI": TOLD} for number in range(2)]
     mounts = [{"name": one["name"], "mountPath": f"/mnt/{one['name']}"} for one in volumes]
     return Pod(name, [Container("main", fields={"volumeMounts": mounts})], volumes=volumes)
 

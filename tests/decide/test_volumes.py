@@ -8,8 +8,9 @@ import pytest
 from proto.temporal.mounted import MountedVolume, VolumesFacts
 from proto.temporal.operator import Sentence
 from proto.temporal.pod import Lifecycle, PodJson
+from proto.temporal.requests import StartContainer
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
-from tests.decide.situations import HERE, KEY, Around, deletion, down, pod, sandbox, situation, told, up, words
+from tests.decide.situations import HERE, IMAGE, KEY, Around, deletion, down, pod, sandbox, situation, told, up, words
 from workflows.decide.containers import start
 from workflows.decide.explain import explanation
 from workflows.decide.fold import fold, fold_failure
@@ -166,6 +167,22 @@ def test_explain_names_what_a_container_waits_for() -> None:
     """The volumes that are not mounted."""
     here = situation(with_volume(), Around(busy=(MOUNTING,)))
     assert "web waits for the pod's volumes: data" in [one.text for one in sentences(here)]
+
+
+def test_whether_the_runtime_can_is_asked_when_somebody_first_wants_it() -> None:
+    """An ephemeral container may come later with the first mount that is to be read-only with all below."""
+    source = with_volume()
+    looks = {"name": "looks", "image": IMAGE, "imagePullPolicy": "IfNotPresent"}
+    mount = MOUNT | {"readOnly": True, "recursiveReadOnly": "Enabled"}
+    source["spec"]["ephemeralContainers"] = [looks | {"volumeMounts": [mount]}]
+    here = situation(source, volumes=MOUNTED, containers={"web": up()})
+    [action] = [one for one in pod_actions(here).begin if isinstance(one, MountVolumes)]
+    assert action.asks_recursive_read_only
+    able = replace(MOUNTED.volumes[0], recursive_read_only=True)
+    fold(here, action, MountedVolumes((able,)))
+    [begun] = pod_actions(here).begin
+    assert isinstance(begun, StartContainer)
+    assert begun.volumes == (able,)
 
 
 @pytest.mark.parametrize(

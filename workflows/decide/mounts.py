@@ -27,7 +27,9 @@ def are_mounted(situation: Situation) -> bool:
     known = situation.observed.volumes
     if not situation.spec.volumes:
         return True
-    return known is not None and known.sandbox_attempt == sandbox_served(situation)
+    if known is None or known.sandbox_attempt != sandbox_served(situation):
+        return False
+    return known.knows_recursive_read_only or not asks_recursive_read_only(situation)
 
 
 def mounted_for(situation: Situation, container: V1Container) -> tuple[MountedVolume, ...]:

@@ -55,7 +55,8 @@ def volumes_mounted(situation: Situation, action: MountVolumes, mounted: Mounted
     if action.refresh is not None:
         refreshed(observed, action, mounted)
         return
-    observed.volumes = VolumesFacts(action.sandbox_attempt, mounted.volumes, mounted.objects, action.told)
+    asked = action.asks_recursive_read_only
+    observed.volumes = VolumesFacts(action.sandbox_attempt, mounted.volumes, mounted.objects, action.told, asked)
     heard_of(observed, mounted.objects)
     observed.volumes_undone = False
 

@@ -29,6 +29,8 @@ class Peer(ABC):
     number: ClassVar[int]
     processes: ClassVar[tuple[str, ...]] = ()
     """Names of the pid files."""
+    knows_objects: ClassVar[bool] = False
+    """Whether its pods may have what ConfigMaps and Secrets hold."""
 
     def __init__(self) -> None:
         self.place = Place(self.name, self.number)

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from temporalio.client import Client, WorkflowHandle
 from proto.temporal.names import NAMESPACE as TEMPORAL_NAMESPACE
 from proto.temporal.names import POD_STATUS, PodWorkflowId
 from tests.bench.cri import POD_NAME
-from tests.bench.manifests import NAMESPACE, Pod
+from tests.bench.manifests import NAMESPACE, OBJECT, Pod
 from tests.bench.peers.peer import ManifestPeer
 from tests.bench.peers.place import NODE
 from worker.codec import data_converter
@@ -43,6 +44,8 @@ class Tempolet(ManifestPeer):
     number: ClassVar[int] = 2
     processes: ClassVar[tuple[str, ...]] = ("poller", "worker", "temporal")  # in the order to end them
 
+    knows_objects: ClassVar[bool] = True
+
     def __init__(self) -> None:
         super().__init__()
         temporal, ui, codec, worker, poller = free_ports(5)
@@ -58,7 +61,15 @@ class Tempolet(ManifestPeer):
         self._handles: dict[str, Handle] = {}
 
     def begin(self) -> None:
-        """Bring the node up on the containerd that runs already."""
+        """Bring the node up on the containerd that runs already, with the objects that pods refer to."""
+        for plural, kind in (("configmaps", "ConfigMap"), ("secrets", "Secret")):
+            folder = self.settings.objects / NAMESPACE / plural
+            folder.mkdir(parents=True, mode=0o700)
+            file = folder / f"{OBJECT}.json"
+            content = {"data": {"key": "dmFsdWU="}}  # a Secret's value is base64
+            metadata = {"name": OBJECT, "namespace": NAMESPACE}
+            file.write_text(json.dumps({"apiVersion": "v1", "kind": kind, "metadata": metadata, **content}))
+            file.chmod(0o600)
         up(self.settings, progress=Progress())
 
     async def connect(self) -> None:
