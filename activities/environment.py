@@ -28,6 +28,9 @@ _KINDS: Final[Mapping[str, tuple[ObjectKind, str]]] = {
 
 Reference = tuple[ObjectKind, str]
 """An object of the pod's namespace."""
+FileReference = tuple[str, str, str]
+"""A volume, the path of a file in it, and a variable there."""
+_CONFIDENTIAL: Final = frozenset({*_KINDS, "fileKeyRef"})
 
 
 class UnresolvedVariable(Exception):
@@ -54,6 +57,8 @@ class Sources:
     allocatable: ResourceList = field(default_factory=dict)
     """What the node has for pods: it stands in for limits that nobody sets."""
     objects: Mapping[Reference, Mapping[str, str] | Absent] = field(default_factory=dict, repr=False)
+    files: Mapping[FileReference, str | Absent] = field(default_factory=dict, repr=False)
+    """What files in volumes say; empty text where they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,12 @@ def references(container: Mapping[str, Any]) -> tuple[Reference, ...]:
     return tuple(found)
 
 
+def file_references(container: Mapping[str, Any]) -> tuple[FileReference, ...]:
+    """List the variables that are read from files in volumes."""
+    chosen = ((one.get("valueFrom") or {}).get("fileKeyRef") for one in container.get("env") or ())
+    return tuple(dict.fromkeys(_file_reference(one) for one in chosen if one))
+
+
 def resolve_environment(container: Mapping[str, Any], sources: Sources) -> Environment:
     """Give each variable its value; of a name declared twice the last one counts. Raises UnresolvedVariable."""
     values: dict[str, str] = {}
@@ -111,7 +122,7 @@ def resolve_environment(container: Mapping[str, Any], sources: Sources) -> Envir
         value = expand(text, values) if told else _value_from(chosen, container, sources)
         if value is None:  # an optional one that is not there: what envFrom or a line above says stays
             continue
-        hidden = refers_to(text, frozenset(confidential)) if told else not chosen.keys().isdisjoint(_KINDS)
+        hidden = refers_to(text, frozenset(confidential)) if told else not chosen.keys().isdisjoint(_CONFIDENTIAL)
         confidential = confidential | {name} if hidden else confidential - {name}
         values[name] = value
     for name, value in values.items():
@@ -149,6 +160,8 @@ def _value_from(chosen: Mapping[str, Any], container: Mapping[str, Any], sources
                 return _field(str(selector.get("fieldPath") or ""), sources)
             case {"resourceFieldRef": selector}:
                 return _resource(selector, container, sources)
+            case {"fileKeyRef": selector}:
+                return _from_file(selector, sources)
     except FieldError as error:
         raise UnresolvedVariable(str(error)) from error
     return next((_key(ref, chosen[ref], sources) for ref in _KINDS if chosen.get(ref)), "")
@@ -164,6 +177,20 @@ def _key(ref: str, chosen: Mapping[str, Any], sources: Sources) -> str | None:
         where = f"{_KINDS[ref][1]} {namespace}/{chosen.get('name', '')}"
         raise UnresolvedVariable(f"couldn't find key {key} in {where}")
     return data.get(key)
+
+
+def _file_reference(selector: Mapping[str, Any]) -> FileReference:
+    return str(selector.get("volumeName")), str(selector.get("path")), str(selector.get("key"))
+
+
+def _from_file(selector: Mapping[str, Any], sources: Sources) -> str | None:
+    """Answer what a file says; a file that is not there is a fault also where the variable is optional, as for the kubelet."""
+    found, (_, path, key) = sources.files[_file_reference(selector)], _file_reference(selector)
+    if isinstance(found, Absent):
+        raise UnresolvedVariable(found.words)
+    if not found and not selector.get("optional"):
+        raise UnresolvedVariable(f'environment variable key "{key}" not found in file "{path}"')
+    return found or None
 
 
 def _field(path: str, sources: Sources) -> str:

@@ -4,12 +4,24 @@ Asked by `container_preparation` before the files are made. Each object is read 
 kubelet asks for them. What could not be had is no error here: `environment` says whether somebody needs it.
 """
 
+import asyncio
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from activities.environment import Absent, Environment, Reference, Sources, references, resolve_environment
+from activities.env_files import EnvFileRefused, read_variable
+from activities.environment import (
+    Absent,
+    Environment,
+    FileReference,
+    Reference,
+    Sources,
+    file_references,
+    references,
+    resolve_environment,
+)
 from activities.network import on_host_network
 from activities.node_services import NodeServices
 from activities.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
@@ -25,6 +37,7 @@ async def container_environment(services: NodeServices, request: StartContainer)
         host_ips=request.host_ips,
         allocatable=dict(services.settings.allocatable),
         objects={one: await _read(services.objects, request.pod.namespace, one) for one in references(container)},
+        files=await _files(request, file_references(container)),
     )
     return resolve_environment(container, sources)
 
@@ -45,6 +58,24 @@ async def _read(objects: ObjectSource, namespace: str, reference: Reference) -> 
         return {key: _text(value) for key, value in data.items()}
     except (binascii.Error, ValueError):  # not told on: the error quotes what it could not read
         return Absent(f'secret "{name}" holds something that is no base64', missing=False)
+
+
+async def _files(request: StartContainer, wanted: Sequence[FileReference]) -> Mapping[FileReference, str | Absent]:
+    """Read variables out of files in the pod's volumes, each file anew: a container may write it meanwhile."""
+    known = {one.name: one for one in request.volumes}
+    found: dict[FileReference, str | Absent] = {}
+    for volume, path, key in wanted:
+        if volume not in known:
+            words = f'cannot find the volume "{volume}" referenced by FileKeyRef'
+            found[volume, path, key] = Absent(words, missing=True)
+            continue
+        try:
+            found[volume, path, key] = await asyncio.to_thread(read_variable, Path(known[volume].path), path, key)
+        except EnvFileRefused as error:
+            found[volume, path, key] = Absent(
+                f"couldn't parse env file {path} of volume {volume}: {error}", missing=True
+            )
+    return found
 
 
 def _text(encoded: str) -> str:

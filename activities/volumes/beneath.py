@@ -1,6 +1,6 @@
 """Open a path inside a volume without ever leaving it, whatever a container does to the volume meanwhile.
 
-Used by `subpaths`. A container may at any moment put a symbolic link in a directory's place, so no path of more than one
+Used by `subpaths` and, where nothing is made, by `env_files`. A container may at any moment put a symbolic link in a directory's place, so no path of more than one
 part is given to the kernel: each part is opened relative to its parent's descriptor and never followed, and a link that
 is met is read and walked by the same rules, with `..` leading back to a descriptor that is already held. What is open is
 therefore what was checked. The kubelet resolves the path first and then opens the result without following (subpath_linux.go
@@ -33,14 +33,14 @@ class NotMade(OSError):
 
 
 @contextmanager
-def opened_beneath(base: Path, path: str) -> Iterator[int]:
+def opened_beneath(base: Path, path: str, *, make: bool = True) -> Iterator[int]:
     """Open a path below `base`, whose missing directories are made with the mode of `base`; the descriptor is an O_PATH one.
 
     `base` is trusted and followed. Raises LeavesVolume, NotMade or OSError.
     """
     walk = _Walk(base)
     try:
-        walk.go(path)
+        walk.go(path, make=make)
         yield walk.opened[-1]
     finally:
         walk.close()
@@ -60,9 +60,9 @@ class _Walk:
         while self.opened:
             os.close(self.opened.pop())
 
-    def go(self, path: str) -> None:
+    def go(self, path: str, *, make: bool = True) -> None:
         """Walk down a path; what a link's own text names is not made."""
-        pending = deque((part, True) for part in _parts(path))
+        pending = deque((part, make) for part in _parts(path))
         while pending:
             part, may_make = pending.popleft()
             if part == "..":

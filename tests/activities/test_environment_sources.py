@@ -6,6 +6,7 @@ The rows are those of its TestMakeEnvironmentVariables (pkg/kubelet/kubelet_pods
 import asyncio
 from base64 import b64encode
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from activities.environment_sources import container_environment
 from activities.node_services import ActivitySettings, NodeServices
 from activities.objects import ObjectKind
 from proto.kubernetes.quantity import parse_quantity
+from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import StartContainer
 from tests.activities.kept_objects import ObjectsInMemory
@@ -237,6 +239,30 @@ def test_what_is_missing_is_told_in_the_kubelets_words(container: dict[str, Any]
     with pytest.raises(UnresolvedVariable) as raised:
         started(**container)
     assert str(raised.value) == message
+
+
+def file_key(key: str, *, path: str = "conf/env", optional: bool = False) -> dict[str, Any]:
+    """Take a variable out of a file."""
+    selector = {"volumeName": "v", "path": path, "key": key, "optional": optional}
+    return {"name": "F", "valueFrom": {"fileKeyRef": selector}}
+
+
+def test_files_in_volumes_bring_variables(tmp_path: Path) -> None:
+    """What is not there may be missing where it is optional; a file may not; a value is confidential."""
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/env").write_text("A='one'\nE=''\n")
+    request = replace(REQUEST, volumes=(MountedVolume("v", str(tmp_path)),))
+    environment, _ = started(request, env=[file_key("A")])
+    assert (environment.values, environment.confidential) == ({"F": "one"}, {"F"})
+    assert not started(request, env=[file_key("E", optional=True)])[0].values
+    for wanted, words in (
+        (file_key("E"), r'^environment variable key "E" not found in file "conf/env"$'),
+        (file_key("A", path="none", optional=True), r"^couldn't parse env file none of volume v: No such file"),
+    ):
+        with pytest.raises(UnresolvedVariable, match=words):
+            started(request, env=[wanted])
+    with pytest.raises(UnresolvedVariable, match=r'^cannot find the volume "v" referenced by FileKeyRef$'):
+        started(env=[file_key("A")])
 
 
 def test_each_object_is_read_once() -> None:

@@ -36,6 +36,7 @@ TABLES = [
     pytest.param(supported_environment.RESOURCE_SELECTOR, models.V1ResourceFieldSelector, id="ResourceFieldSelector"),
     pytest.param(supported_environment.KEY_SELECTOR, models.V1ConfigMapKeySelector, id="ConfigMapKeySelector"),
     pytest.param(supported_environment.KEY_SELECTOR, models.V1SecretKeySelector, id="SecretKeySelector"),
+    pytest.param(supported_environment.FILE_SELECTOR, models.V1FileKeySelector, id="FileKeySelector"),
     pytest.param(supported_environment.ENV_FROM, models.V1EnvFromSource, id="EnvFromSource"),
     pytest.param(supported_environment.OBJECT_REFERENCE, models.V1ConfigMapEnvSource, id="ConfigMapEnvSource"),
     pytest.param(supported_environment.OBJECT_REFERENCE, models.V1SecretEnvSource, id="SecretEnvSource"),
@@ -184,7 +185,6 @@ def place(path: str, value: Any) -> dict[str, Any]:
         *not_run(supported.METADATA, "metadata."),
         *not_run(supported.SPEC, "spec."),
         *not_run(supported.CONTAINER, "spec.containers[0]."),
-        *not_run(supported_environment.ENV_VAR_SOURCE, "spec.containers[0].env[0].valueFrom."),
         *not_run(supported.RESOURCES, "spec.containers[0].resources."),
         *not_run(supported_security.POD_SECURITY_CONTEXT, "spec.securityContext."),
         *not_run(supported_security.SECURITY_CONTEXT, "spec.containers[0].securityContext."),
@@ -209,11 +209,6 @@ def test_what_is_not_run_is_refused_by_its_path(path: str, field: Field) -> None
             with_container(livenessProbe={"tcpSocket": {"port": "http"}}, readinessProbe={}),
             [],
             id="probes-are-taken",
-        ),
-        pytest.param(
-            with_container(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"path": "s"}}}]),
-            ["spec.containers[0].env[0].valueFrom.fileKeyRef: not supported yet"],
-            id="env-from-a-file",
         ),
         pytest.param(
             minimal(automountServiceAccountToken=True),

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.decide.pods import NAME_PART_RULE, SUBDOMAIN_RULE, container
+from tests.decide.pods import LABEL_RULE, NAME_PART_RULE, SUBDOMAIN_RULE, container
 from workflows.decide.defaults import default_pod
 from workflows.decide.supported import POD
+from workflows.decide.validation.environment import file_key_refs
 from workflows.decide.validation.pod import validate_pod
 from workflows.decide.validation.structure import read_structure
 
@@ -206,6 +207,26 @@ ROWS = [
         id="a-long-key",
     ),
     pytest.param(
+        source(fileKeyRef={}),
+        [
+            f"{FROM}.fileKeyRef.key: Required value",
+            f"{FROM}.fileKeyRef.volumeName: Required value",
+            f"{FROM}.fileKeyRef.path: Required value",
+            f'{FROM}.fileKeyRef.volumeName: Not found: ""',
+        ],
+        id="a-file-of-nothing",
+    ),
+    pytest.param(
+        source(fileKeyRef={"key": "A=", "volumeName": "A", "path": "a/../b"}),
+        [
+            f'{FROM}.fileKeyRef.key: Invalid value: "A=": {ENV_RULE}',
+            f'{FROM}.fileKeyRef.volumeName: Invalid value: "A": {LABEL_RULE}',
+            f"{FROM}.fileKeyRef.path: Invalid value: \"a/../b\": must not contain '..'",
+            f'{FROM}.fileKeyRef.volumeName: Not found: "A"',
+        ],
+        id="a-file-that-climbs",
+    ),
+    pytest.param(
         {"envFrom": [{}]},
         [f'{ENV_FROM}: Invalid value: "": must specify one of: `configMapRef` or `secretRef`'],
         id="no-source-of-all",
@@ -239,3 +260,24 @@ def test_the_version_of_a_field_is_filled_in() -> None:
     filled = default_pod(pod)["spec"]["containers"][0]["env"][0]["valueFrom"]
     assert filled == {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}
     assert "apiVersion" not in pod["spec"]["containers"][0]["env"][0]["valueFrom"]["fieldRef"]
+
+
+@pytest.mark.parametrize(
+    ("volume", "faults"),
+    [
+        pytest.param({"emptyDir": {}}, [], id="an-emptydir"),
+        pytest.param(
+            {"hostPath": {"path": "/etc"}},
+            [(f'{FROM}.fileKeyRef.volumeName: Invalid value: "v": referenced volume must be of type emptyDir')],
+            id="another-type",
+        ),
+    ],
+)
+def test_the_volume_of_a_file(volume: dict[str, Any], faults: list[str]) -> None:
+    """Only what belongs to the pod alone may be one."""
+    pod = container(**source(fileKeyRef={"key": "K", "volumeName": "v", "path": "a/b"}))
+    pod["spec"]["volumes"] = [{"name": "v"} | volume]
+    filled = default_pod(pod)
+    assert list(validate_pod(filled)) == faults
+    assert filled["spec"]["containers"][0]["env"][0]["valueFrom"]["fileKeyRef"]["optional"] is False
+    assert list(file_key_refs(filled["spec"])) == [f"{FROM}.fileKeyRef"]

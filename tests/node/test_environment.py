@@ -134,6 +134,24 @@ def test_a_container_waits_for_a_key_and_starts_when_it_is_there(node: TempoletN
     node.remove("late")
 
 
+def test_a_file_of_an_init_container_brings_variables(node: TempoletNode) -> None:
+    """It is read at the start of the container, which need not mount the volume."""
+    mount = [{"name": "shared", "mountPath": "/shared"}]
+    write = "printf \"A='one'\\nB='two\\nlines'\\n\" >/shared/env"
+    init = {"name": "writes", "image": BUSYBOX, "command": ["sh", "-c", write], "volumeMounts": mount}
+    env = [
+        variable(name, fileKeyRef={"volumeName": "shared", "path": "env", "key": name, "optional": name == "C"})
+        for name in ("A", "B", "C")
+    ]
+    manifest = printing("from-file", env)
+    manifest["spec"] |= {"initContainers": [init], "volumes": [{"name": "shared", "emptyDir": {}}]}
+    node.apply(manifest)
+    found = told(node, node.until_running("from-file"))
+    assert (found["A"], found["B"]) == ("one", "two")
+    assert "C" not in found
+    node.remove("from-file")
+
+
 def test_a_command_that_holds_a_secret_is_not_quoted(node: TempoletNode) -> None:
     """Where the runtime cannot start it, it says its command: history and status show the reference instead."""
     put_object(node, "secrets", "env-command", stringData={"program": SECRET})

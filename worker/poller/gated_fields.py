@@ -7,13 +7,15 @@ half-run.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from worker.settings.feature_gates import HOSTNAME_OVERRIDE_GATE, STOP_SIGNALS_GATE, FeatureGates
+from worker.settings.feature_gates import ENV_FILES_GATE, HOSTNAME_OVERRIDE_GATE, STOP_SIGNALS_GATE, FeatureGates
+from workflows.decide.validation.environment import file_key_refs
 from workflows.decide.validation.hosts import hostname_overrides
 from workflows.decide.validation.lifecycle import stop_signals
 
 _GATED: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]]] = {
     STOP_SIGNALS_GATE: stop_signals,
     HOSTNAME_OVERRIDE_GATE: hostname_overrides,
+    ENV_FILES_GATE: file_key_refs,
 }
 
 

@@ -19,6 +19,7 @@ STOP_SIGNALS_GATE: Final = "ContainerStopSignals"
 VERIFICATION_GATE: Final = "KubeletEnsureSecretPulledImages"
 MEMORY_QOS_GATE: Final = "MemoryQoS"
 HOSTNAME_OVERRIDE_GATE: Final = "HostnameOverride"
+ENV_FILES_GATE: Final = "EnvFiles"
 
 ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "KubeletCrashLoopBackOffMax": frozenset({True, False}),
@@ -26,6 +27,7 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     VERIFICATION_GATE: frozenset({True, False}),
     MEMORY_QOS_GATE: frozenset({True}),
     HOSTNAME_OVERRIDE_GATE: frozenset({False}),
+    ENV_FILES_GATE: frozenset({False}),
     "EventedPLEG": frozenset({True}),  # the runtime's event stream is always read
     "PLEGOnDemandRelist": frozenset({True}),  # each step acts on its own result
 }

@@ -127,8 +127,11 @@ def _probe(probe: dict[str, Any]) -> dict[str, Any]:
 
 
 def _variable(variable: dict[str, Any]) -> dict[str, Any]:
-    """Say in which version of the API a field of the pod is named."""
-    if "fieldRef" not in (source := variable.get("valueFrom") or {}):
+    """Say in which version of the API a field of the pod is named, and that what a file says must be there."""
+    source = variable.get("valueFrom") or {}
+    if "fileKeyRef" in source:
+        return variable | {"valueFrom": source | {"fileKeyRef": {"optional": False} | source["fileKeyRef"]}}
+    if "fieldRef" not in source:
         return variable
     selector = dict(source["fieldRef"])
     _where_unset(selector, "apiVersion", "v1")

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from workflows.decide.field_kinds import Fields, Kind, not_yet, runs
+from workflows.decide.field_kinds import Fields, Kind, runs
 
 KEY_SELECTOR: Final[Fields] = {
     "name": runs(Kind.STRING),
@@ -16,12 +16,18 @@ RESOURCE_SELECTOR: Final[Fields] = {
     "resource": runs(Kind.STRING),
     "divisor": runs(Kind.QUANTITY),
 }
+FILE_SELECTOR: Final[Fields] = {
+    "volumeName": runs(Kind.STRING),
+    "path": runs(Kind.STRING),
+    "key": runs(Kind.STRING),
+    "optional": runs(Kind.BOOLEAN),
+}
 ENV_VAR_SOURCE: Final[Fields] = {
     "fieldRef": runs(Kind.OBJECT, FIELD_SELECTOR),
     "resourceFieldRef": runs(Kind.OBJECT, RESOURCE_SELECTOR),
     "configMapKeyRef": runs(Kind.OBJECT, KEY_SELECTOR),
     "secretKeyRef": runs(Kind.OBJECT, KEY_SELECTOR),
-    "fileKeyRef": not_yet(Kind.OBJECT),
+    "fileKeyRef": runs(Kind.OBJECT, FILE_SELECTOR),
 }
 ENV_VAR: Final[Fields] = {
     "name": runs(Kind.STRING),

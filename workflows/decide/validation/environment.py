@@ -10,7 +10,7 @@ from typing import Any, Final
 from proto.kubernetes.field_paths import split_subscript
 from proto.kubernetes.quantity import QuantityError, canonical_quantity, parse_quantity
 from workflows.decide.validation import names
-from workflows.decide.validation.field_errors import invalid, not_supported, required
+from workflows.decide.validation.field_errors import invalid, not_found, not_supported, required
 
 Object = Mapping[str, Any]
 
@@ -76,6 +76,31 @@ def _env_from(sources: Sequence[Object], path: str) -> Iterator[str]:
             yield invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(given) > 1:
             yield invalid(path, "", "may not have more than one field specified at a time")
+
+
+def validate_file_volumes(container: Object, volumes: Sequence[Object], path: str) -> Iterator[str]:
+    """Judge the volumes that a container's variables are read from (validateFileKeyRefVolumes)."""
+    known = {one.get("name"): one for one in volumes}
+    for index, selector in _file_selectors(container):
+        name, here = selector.get("volumeName", ""), f"{path}.env[{index}].valueFrom.fileKeyRef.volumeName"
+        if name not in known:
+            yield not_found(here, name)
+        elif "emptyDir" not in known[name]:
+            yield invalid(here, name, "referenced volume must be of type emptyDir")
+
+
+def file_key_refs(spec: Object) -> Iterator[str]:
+    """Name the fields that need the feature gate EnvFiles."""
+    for kind in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(kind, ())):
+            for number, _ in _file_selectors(container):
+                yield f"spec.{kind}[{index}].env[{number}].valueFrom.fileKeyRef"
+
+
+def _file_selectors(container: Object) -> Iterator[tuple[int, Object]]:
+    for index, variable in enumerate(container.get("env", ())):
+        if (chosen := variable.get("valueFrom", {})) and "fileKeyRef" in chosen:
+            yield index, chosen["fileKeyRef"]
 
 
 def validate_field_selector(selector: Object, path: str, *, known: Sequence[str] = FIELD_PATHS) -> Iterator[str]:

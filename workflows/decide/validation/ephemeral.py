@@ -14,6 +14,7 @@ from workflows.decide.defaults import default_container
 from workflows.decide.supported import POD
 from workflows.decide.validation.containers import validate_container, validate_unique_name
 from workflows.decide.validation.devices import validate_volume_devices
+from workflows.decide.validation.environment import validate_file_volumes
 from workflows.decide.validation.field_errors import forbidden, not_found
 from workflows.decide.validation.security import uses_nodes_users, validate_security
 from workflows.decide.validation.structure import read_structure
@@ -61,6 +62,7 @@ def _rules(pod: PodJson, container: PodJson, path: str) -> Iterator[str]:
     taken = {*others, *(str(one["name"]) for one in spec.get("ephemeralContainers", ()))}
     yield from validate_container({name: container[name] for name in container if name not in _OF_RESTARTS}, path)
     yield from validate_unique_name(container, path, taken)
+    yield from validate_file_volumes(container, spec.get("volumes", ()), path)
     yield from validate_volume_mounts(container, {str(one["name"]) for one in spec.get("volumes", ())}, path)
     yield from validate_volume_devices(container, spec.get("volumes", ()), path)
     yield from validate_security(container, path, host_users=uses_nodes_users(spec))

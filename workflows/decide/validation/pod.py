@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from workflows.decide.validation import names
 from workflows.decide.validation.containers import validate_containers, validate_init_containers
+from workflows.decide.validation.environment import validate_file_volumes
 from workflows.decide.validation.ephemeral import refuse_ephemeral_containers
 from workflows.decide.validation.field_errors import invalid, not_supported, required, too_long
 from workflows.decide.validation.hook_annotations import validate_hook_annotations
@@ -86,6 +87,9 @@ def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
         yield from (invalid(path, name, one) for one in names.qualified_name(name))
     for index, toleration in enumerate(spec.get("tolerations", ())):
         yield from _toleration(toleration, f"spec.tolerations[{index}]")
+    for kind in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(kind, ())):
+            yield from validate_file_volumes(container, spec.get("volumes", ()), f"spec.{kind}[{index}]")
 
 
 def _choices(spec: Mapping[str, Any]) -> Iterator[str]:
