@@ -131,12 +131,16 @@ class Cgroups:
         return left
 
     def _weigh_burstable(self, changed: Mapping[str, int]) -> None:
-        """Give the burstable tier the shares that its pods have together (qos_container_manager_linux.go)."""
+        """Give the burstable tier the shares that its pods have together (qos_container_manager_linux.go).
+
+        The least that there is stands for a pod that asks for no cpu, and counts as none.
+        """
         with self._weighing:
             self._burstable.update(changed)
             for uid in [uid for uid, shares in self._burstable.items() if shares == 0]:
                 del self._burstable[uid]
-            shares = max(MIN_SHARES, min(sum(self._burstable.values()), MAX_SHARES))
+            asked = sum(shares for shares in self._burstable.values() if shares > MIN_SHARES)
+            shares = max(MIN_SHARES, min(asked, MAX_SHARES))
             tier = str(PurePosixPath(self.root) / _TIERS[QosClass.BURSTABLE])
             self._make(tier, self._cpu_files(shares))
 

@@ -62,6 +62,18 @@ def test_a_kernel_that_does_not_count_huge_pages(tmp_path: Path, version: int) -
     assert not list(tmp_path.rglob("hugetlb*"))
 
 
+def test_pods_that_ask_for_no_cpu_lift_their_tier_by_nothing(v1: Hierarchies) -> None:
+    """Burstable by their memory alone, they have the least shares themselves; their tier has what the others asked for."""
+    cgroups = Cgroups(hierarchies=v1)
+    cgroups.make_tiers()
+    for uid in "abc":
+        cgroups.make_pod(uid, QosClass.BURSTABLE, PodResources(2))
+    tier = v1.v1["cpu"] / "kubepods/burstable/cpu.shares"
+    assert tier.read_text() == "2"
+    cgroups.make_pod("d", QosClass.BURSTABLE, PodResources(102))
+    assert tier.read_text() == "102"
+
+
 def kept(root: Path) -> tuple[str, str]:
     """Read what kubepods and the burstable tier keep."""
     return (root / "kubepods/memory.min").read_text(), (root / "kubepods/burstable/memory.low").read_text()
