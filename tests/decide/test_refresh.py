@@ -180,6 +180,16 @@ def test_what_waits_for_an_object_tries_again_when_one_has_come() -> None:
     assert "MountVolumes" in told(pod_actions(waiting).begin)
 
 
+def test_a_container_that_waits_for_its_variables_is_told_of_their_objects() -> None:
+    """Only while it waits; what they show otherwise nobody follows."""
+    env = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "late", "key": "a"}}}, {"name": "B", "value": "b"}]
+    source = pod(containers=[container("web", env=env, envFrom=[{"configMapRef": {"name": "base"}}])])
+    assert watched_objects(situation(source)) == {}
+    failure = Failure("CreateContainerConfigError", 'secret "late" not found', at(-1))
+    waiting = situation(source, failures={"container/web": failure})
+    assert watched_objects(waiting) == {"secrets/late": "?", "configmaps/base": "?"}
+
+
 def test_a_pod_that_goes_or_is_through_refreshes_nothing() -> None:
     """Nobody reads its files any more."""
     through = showing(pod(volumes=VOLUMES, restartPolicy="Never"), containers={"web": down(0)})

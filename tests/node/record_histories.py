@@ -65,6 +65,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "late-object": recorded_inside.late_object,
     "volumes": recorded_inside.volumes,
     "pod-resources": recorded_inside.pod_resources,
+    "refreshed": recorded_inside.refreshed,
     "late-driver": recorded_drivers.late_driver,
 }
 

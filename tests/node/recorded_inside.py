@@ -4,7 +4,8 @@ import os
 import signal
 
 from tests.node.containerd_view import container_pid
-from tests.node.kept_objects import put_object
+from tests.node.kept_objects import object_file, put_object
+from tests.node.operating import history
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
@@ -59,3 +60,37 @@ def pod_resources(node: TempoletNode) -> None:
     limits = {"cpu": "200m", "memory": "32Mi"}
     node.until_pod("pod", lambda one: one.ready and one.status["containerStatuses"][0]["resources"]["limits"] == limits)
     node.until_pod("pod", lambda one: all(known["type"] != "PodResizeInProgress" for known in one.status["conditions"]))
+
+
+def refreshed(node: TempoletNode) -> None:
+    """Files follow their ConfigMap and the pod's labels; what breaks a rule is refused, and then mended."""
+    put_object(node, "configmaps", "app", data={"a": "1"})
+    put_object(node, "secrets", "keys", stringData={"a": "1"})
+    labels = {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}
+    wanted = [
+        {"name": "conf", "configMap": {"name": "app"}},
+        {"name": "keys", "secret": {"secretName": "keys"}},
+        {"name": "about", "downwardAPI": {"items": [labels]}},
+    ]
+
+    def listed(label: str) -> None:
+        manifest = pod_manifest("pod", volumes=wanted)
+        manifest["metadata"] |= {"uid": "uid-of-its-own", "labels": {"app": label}}
+        mounts = [{"name": one["name"], "mountPath": f"/{one['name']}"} for one in wanted]
+        manifest["spec"]["containers"][0]["volumeMounts"] = mounts
+        node.apply(manifest)
+
+    def shows(kind: str, volume: str, text: str) -> None:
+        files = node.root_dir / "pods/uid-of-its-own/volumes" / f"kubernetes.io~{kind}" / volume
+        node.until(lambda: any(path.read_text() == text for path in files.glob("[a-z]*")), f"{text} in {volume}")
+
+    listed("one")
+    first = node.until_running("pod")
+    put_object(node, "configmaps", "app", data={"a": "2"})
+    shows("configmap", "conf", "2")
+    listed("two")
+    shows("downward-api", "about", 'app="two"')
+    object_file(node, "secrets", "keys").chmod(0o644)
+    node.until(lambda: "chmod 0600 it" in history(node, first), "the refusal told")
+    put_object(node, "secrets", "keys", stringData={"a": "3"})
+    shows("secret", "keys", "3")

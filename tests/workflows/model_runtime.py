@@ -48,6 +48,7 @@ from proto.temporal.requests import (
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
+from workflows.decide.contents import shown_objects
 
 
 @dataclass
@@ -59,6 +60,8 @@ class ModelRuntime:
     directories: set[str] = field(default_factory=set)
     mounted: set[str] = field(default_factory=set)
     """The uids of pods whose volumes are mounted."""
+    objects: dict[str, str] = field(default_factory=dict)
+    """The versions of the objects that volumes may show, by `<plural>/<name>`."""
     images: set[str] = field(default_factory=set)
     """Those that are on the node."""
     exits_at_once: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -181,7 +184,11 @@ class ModelRuntime:
         """Mount them."""
         await self._called(names.MOUNT_VOLUMES, request)
         self.mounted.add(request.pod.uid)
-        return MountedVolumes(tuple(MountedVolume(one["name"], f"/volumes/{one['name']}") for one in request.volumes))
+        shown = [name for one in request.volumes for name, _ in shown_objects(one)]
+        return MountedVolumes(
+            tuple(MountedVolume(one["name"], f"/volumes/{one['name']}") for one in request.volumes),
+            objects={name: self.objects.get(name, "") for name in shown},
+        )
 
     @activity.defn(name=names.UNMOUNT_VOLUMES)
     async def unmount_volumes(self, request: UnmountVolumes) -> None:

@@ -17,6 +17,10 @@ WRITTEN: Final = ("configMap", "secret", "downwardAPI", "projected")
 """The types whose files the node writes."""
 IN_MEMORY: Final = ("secret", "downwardAPI", "projected")
 _MAPS: Final = ("labels", "annotations")
+_VARIABLES: Final = (
+    *(("configMapRef", "configmaps"), ("configMapKeyRef", "configmaps")),
+    *(("secretRef", "secrets"), ("secretKeyRef", "secrets")),
+)
 _KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -79,6 +83,15 @@ def shown_objects(volume: Source) -> Iterator[tuple[str, bool]]:
         for kind, plural in (("configMap", "configmaps"), ("secret", "secrets")):
             if source := projection.get(kind):
                 yield f"{plural}/{source.get('name', '')}", bool(source.get("optional"))
+
+
+def variable_objects(container: Source) -> Iterator[str]:
+    """Name the ConfigMaps and Secrets that a container's variables come from, as `configmaps/<name>`."""
+    sources = [one.get("valueFrom") or {} for one in container.get("env") or ()]
+    for source in (*(container.get("envFrom") or ()), *sources):
+        for field, plural in _VARIABLES:
+            if field in source:
+                yield f"{plural}/{source[field].get('name', '')}"
 
 
 def is_written(volume: Source) -> bool:

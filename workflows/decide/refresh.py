@@ -15,10 +15,10 @@ from proto.temporal.mounted import VolumesFacts
 from proto.temporal.pod import Observed
 from proto.temporal.signals import ObjectsChanged
 from proto.temporal.volumes import MountedVolumes, MountVolumes
-from workflows.decide.actions import VOLUMES_KEY, Action, Wake
-from workflows.decide.contents import shown_objects, tells_of_its_pod, told
+from workflows.decide.actions import VOLUMES_KEY, Action, Wake, container_key
+from workflows.decide.contents import shown_objects, tells_of_its_pod, told, variable_objects
 from workflows.decide.situation import RETRY_AFTER, Situation
-from workflows.decide.slices import volumes_slice
+from workflows.decide.slices import own_part, volumes_slice
 
 IMMUTABLE: Final = "="
 """What the version of an object begins with that promised not to change."""
@@ -123,8 +123,11 @@ def heard_of(observed: Observed, hints: Mapping[str, str]) -> None:
 
 def watched_objects(situation: Situation) -> dict[str, str]:
     """Name the objects whose next change the pod is to be told of, each with the version that it shows."""
-    facts = situation.observed.volumes
-    if facts is not None:
-        return dict(facts.objects)
-    volumes = situation.source["spec"].get("volumes") or ()
-    return {name: UNKNOWN for volume in volumes for name, _ in shown_objects(volume)}
+    facts, volumes = situation.observed.volumes, situation.source["spec"].get("volumes") or ()
+    wanted = {name: UNKNOWN for volume in volumes for name, _ in shown_objects(volume)}
+    failures = situation.observed.failures
+    for one in situation.everyone:
+        failure = failures.get(container_key(one.name))
+        if failure and failure.reason == CONFIG_ERROR:
+            wanted |= dict.fromkeys(variable_objects(own_part(situation.source, one.name)), UNKNOWN)
+    return wanted | (facts.objects if facts else {})
