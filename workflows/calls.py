@@ -96,11 +96,14 @@ CALLS: Final[dict[type, Call]] = {
     volumes.MountVolumes: Call(
         names.MOUNT_VOLUMES,
         volumes.MountedVolumes,
-        timedelta(minutes=5),
+        timedelta(hours=24),  # millions of files may have to be given to a group; what hangs is given up with its pod
         lambda asked: f"{'mount' if asked.refresh is None else 'refresh'} {counted(asked.volumes)}",
     ),
     volumes.UnmountVolumes: Call(
-        names.UNMOUNT_VOLUMES, None, timedelta(minutes=10), lambda asked: f"unmount {counted(asked.volumes)}"
+        names.UNMOUNT_VOLUMES,
+        None,
+        timedelta(hours=24),  # as many may have to be removed
+        lambda asked: f"unmount {counted(asked.volumes)}",
     ),
     requests.ReadImages: Call(
         names.READ_IMAGES,
