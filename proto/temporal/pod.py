@@ -85,7 +85,7 @@ class NodeSettings:
     allocatable: Allocatable | None = None
     """None: not known, and every resize fits."""
     kernel: str = ""
-    """Its release: which sysctls are safe hangs on it; empty: not known."""
+    """The first two numbers of its release, on which hangs which sysctls are safe; empty: not known."""
     allowed_unsafe_sysctls: tuple[str, ...] = ()
     """KubeletConfiguration allowedUnsafeSysctls."""
     apparmor: bool = False

@@ -13,7 +13,7 @@ from proto.temporal.pod import Lifecycle, NodeSettings
 from proto.temporal.requests import RunPodSandbox
 from tests.decide.situations import KEY, NOW, Around, pod, situation, up
 from workflows.decide import admission, lifecycle
-from workflows.decide.admission import APPARMOR, SYSCTL_FORBIDDEN, why_rejected
+from workflows.decide.admission import APPARMOR, OTHER_OS, OTHER_OS_LABEL, SYSCTL_FORBIDDEN, why_rejected
 from workflows.decide.fold import fold_failure
 from workflows.decide.pod_actions import pod_actions
 from workflows.decide.situation import Situation
@@ -53,6 +53,13 @@ def sets(*names: str, **spec: Any) -> dict[str, Any]:
             (SYSCTL_FORBIDDEN, 'forbidden sysctl: "kernel.msgmax" not allowed with host IPC enabled'),
             id="of-the-node's-shared-memory",
         ),
+        pytest.param(
+            {"os": {"name": "windows"}},
+            NODE,
+            (OTHER_OS, "Failed to admit pod as the OS field doesn't match node OS"),
+            id="for-another-system",
+        ),
+        pytest.param({"os": {"name": "linux"}}, NODE, None, id="for-this-system"),
         pytest.param({"securityContext": PROFILE}, NODE, (APPARMOR, NO_APPARMOR), id="apparmor-that-is-not-there"),
         pytest.param({"securityContext": PROFILE}, NodeSettings(apparmor=True), None, id="apparmor-that-is-there"),
         pytest.param({"securityContext": UNCONFINED}, NODE, None, id="unconfined-needs-none"),
@@ -66,8 +73,23 @@ def sets(*names: str, **spec: Any) -> dict[str, Any]:
 )
 def test_who_is_not_taken(spec: dict[str, Any], node: NodeSettings, rejected: tuple[str, str] | None) -> None:
     """By the first reason that there is."""
-    found = next(why_rejected(pod(**spec)["spec"], node), None)
+    found = next(why_rejected(pod(**spec), node), None)
     assert (found and (found.reason, found.message)) == rejected
+
+
+@pytest.mark.parametrize(
+    ("labels", "taken"),
+    [
+        pytest.param({}, True, id="no-label"),
+        pytest.param({"kubernetes.io/os": "linux"}, True, id="of-this-system"),
+        pytest.param({"kubernetes.io/os": "windows"}, False, id="of-another-system"),
+    ],
+)
+def test_the_label_of_a_system(labels: dict[str, str], taken: bool) -> None:
+    """As if it were asked of the node (rejectPodAdmissionBasedOnOSSelector)."""
+    asked = pod()
+    asked["metadata"]["labels"] = labels
+    assert [one.reason for one in why_rejected(asked, NODE)] == ([] if taken else [OTHER_OS_LABEL])
 
 
 def rejected_pod() -> Situation:

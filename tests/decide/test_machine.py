@@ -30,6 +30,7 @@ from workflows.decide.resources import resources_by_name
 from workflows.versions import BEHAVIOURS
 
 RESTART_ON_1 = {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}
+NOT_TAKEN = {"sysctls": [{"name": "kernel.sem", "value": "1"}]}
 RESTART_ALL_ON_137 = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [137]}}
 
 
@@ -53,6 +54,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
         gated=st.booleans(),
         restarts=st.booleans(),
         volumes=st.booleans(),
+        security=st.sampled_from([{}, {}, {}, {}, NOT_TAKEN]),
     )
     def listed(
         self,
@@ -72,6 +74,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
         gated: bool,
         restarts: bool,
         volumes: bool,
+        security: dict[str, Any],
     ) -> None:
         """A source lists the pod."""
         first = [f"{kind}{number}" for number, kind in enumerate(init)]
@@ -99,6 +102,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
             source["spec"]["volumes"] = [*VOLUMES, {"name": "tool", "image": shown}]
             mounts = [{"name": one["name"], "mountPath": f"/{one['name']}"} for one in source["spec"]["volumes"]]
             source["spec"]["containers"][0]["volumeMounts"] = mounts
+        source["spec"]["securityContext"] = security
         source["spec"]["readinessGates"] = [{"conditionType": GATE}] * gated
         self.is_listed(source, tuple(name.removeprefix("+") for name in first), behaviour)
         if present:

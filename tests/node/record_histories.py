@@ -67,6 +67,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "pod-resources": recorded_inside.pod_resources,
     "refreshed": recorded_inside.refreshed,
     "late-driver": recorded_drivers.late_driver,
+    "rejected": recorded_inside.rejected,
 }
 
 

@@ -1,4 +1,4 @@
-"""The lives of containers that find things inside, for `record_histories`: variables, and what they wait for."""
+"""The lives of containers that find things inside, for `record_histories`: variables, and what they wait for; and one of none."""
 
 import os
 import signal
@@ -94,3 +94,9 @@ def refreshed(node: TempoletNode) -> None:
     node.until(lambda: "chmod 0600 it" in history(node, first), "the refusal told")
     put_object(node, "secrets", "keys", stringData={"a": "3"})
     shows("secret", "keys", "3")
+
+
+def rejected(node: TempoletNode) -> None:
+    """A pod wants a sysctl that the node does not allow: it has Failed, and nothing of it begins."""
+    node.apply(pod_manifest("pod", securityContext={"sysctls": [{"name": "kernel.sem", "value": "250 32000 100 128"}]}))
+    node.until_pod("pod", lambda one: one.phase == "Failed", "rejected")

@@ -8,6 +8,6 @@ from workflows.decide.admission import why_rejected
 
 def rejected(start: PodStart) -> Iterator[str]:
     """Say why nothing of the pod begins, where that is so."""
-    for why in why_rejected(start.pod["spec"], start.settings):
+    for why in why_rejected(start.pod, start.settings):
         yield f"the node does not take it: {why.reason}: Pod was rejected: {why.message}"
         return

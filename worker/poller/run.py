@@ -118,7 +118,7 @@ class Poller:
             host_ips=config.node_ips or default_addresses(),
             container_stop_signals=config.feature_gates.enabled(STOP_SIGNALS_GATE),
             allocatable=allocatable(config.reserved),
-            kernel=os.uname().release,
+            kernel=".".join(os.uname().release.split(".")[:2]),
             allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
             apparmor=apparmor_enabled(),
         )

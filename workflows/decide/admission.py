@@ -1,8 +1,8 @@
 """Whether this node takes a pod at all; one that is rejected has Failed, and nothing of it is ever begun.
 
 Asked by `lifecycle` before anything is known of a pod, and by `fold` where only the runtime can say it. The kubelet's admit
-handlers in its order: sysctls (pkg/kubelet/sysctl), the policy for supplemental groups (lifecycle/predicate.go), AppArmor
-(pkg/security/apparmor). What the node is able to do comes with the pod's start, so a node that learns more later has no say in
+handlers in its order: sysctls (pkg/kubelet/sysctl), the operating system and the policy for supplemental groups
+(lifecycle/predicate.go), AppArmor (pkg/security/apparmor). What the node is able to do comes with the pod's start, so a node that learns more later has no say in
 a pod that it has rejected: an edit of its manifest, which makes another pod, asks again.
 """
 
@@ -19,7 +19,11 @@ from workflows.decide.situation import Situation
 from workflows.decide.termination import doubt_what_failed
 
 SYSCTL_FORBIDDEN: Final = "SysctlForbidden"
+OTHER_OS_LABEL: Final = "PodOSSelectorNodeLabelDoesNotMatch"
+OTHER_OS: Final = "PodOSNotSupported"
 APPARMOR: Final = "AppArmor"
+_OS: Final = "linux"
+_OS_LABEL: Final = "kubernetes.io/os"
 BY_RUNTIME: Final = frozenset({GROUPS_POLICY_NOT_SUPPORTED})
 """Reasons that the first sandbox of a pod may come back with."""
 
@@ -37,11 +41,12 @@ def rejection(situation: Situation) -> Rejection | None:
     observed = situation.observed
     if observed.sandbox or observed.containers or observed.next_sandbox_attempt or situation.busy:
         return None
-    return next(why_rejected(situation.source["spec"], situation.settings), None)
+    return next(why_rejected(situation.source, situation.settings), None)
 
 
-def why_rejected(spec: Mapping[str, Any], node: NodeSettings) -> Iterator[Rejection]:
+def why_rejected(pod: Mapping[str, Any], node: NodeSettings) -> Iterator[Rejection]:
     """Name every reason against a pod, the kubelet's first one first."""
+    spec, labels = pod["spec"], pod["metadata"].get("labels") or {}
     context = spec.get("securityContext") or {}
     if sysctls := context.get("sysctls"):
         allowed = (*safe_sysctls(node.kernel), *node.allowed_unsafe_sysctls)
@@ -49,6 +54,10 @@ def why_rejected(spec: Mapping[str, Any], node: NodeSettings) -> Iterator[Reject
         for one in sysctls:
             if why := why_forbidden(one["name"], allowed, host_network=network, host_ipc=ipc):
                 yield Rejection(SYSCTL_FORBIDDEN, f"forbidden sysctl: {why}")
+    if labels.get(_OS_LABEL, _OS) != _OS:
+        yield Rejection(OTHER_OS_LABEL, f"Failed to admit pod as the `{_OS_LABEL}` label doesn't match node label")
+    if (spec.get("os") or {}).get("name", _OS) != _OS:
+        yield Rejection(OTHER_OS, "Failed to admit pod as the OS field doesn't match node OS")
     if not node.apparmor and needs_apparmor(spec):
         yield Rejection(APPARMOR, "Cannot enforce AppArmor: AppArmor is not enabled on the host")
 
