@@ -15,7 +15,3 @@ class IdRanges:
     count: int = 2**32 - UNIT
     per_pod: int = UNIT
     """KubeletConfiguration userNamespaces.idsPerPod."""
-
-    def holds(self, host_id: int) -> bool:
-        """Say whether a pod's range may begin here."""
-        return self.first <= host_id <= self.first + self.count - self.per_pod

@@ -46,7 +46,7 @@ def test_two_pods(pods: Path, ranges: IdRanges) -> None:
     second = begins(anew.of_pod(pods / "two"))
     assert first != second
     for found in (first, second):
-        assert ranges.holds(found)
+        assert ranges.first <= found <= ranges.first + ranges.count - ranges.per_pod
         assert found % ranges.per_pod == 0
     assert (begins(anew.of_pod(pods / "one")), begins(anew.of_pod(pods / "two"))) == (first, second)
     written = json.loads((pods / "one" / FILE).read_text())
@@ -74,11 +74,18 @@ def test_there_are_only_so_many(pods: Path) -> None:
         pytest.param("{", "invalid user namespace mappings file", id="no-json"),
         pytest.param([], "no more than one mapping", id="no-object"),
         pytest.param(
-            {"uidMappings": [BASIC | {"length": 0}], "gidMappings": [BASIC | {"length": 0}]}, "no range", id="no-length"
+            {"uidMappings": [BASIC | {"length": 0}], "gidMappings": [BASIC | {"length": 0}]},
+            "wrong user namespace length 0",
+            id="no-length",
         ),
         pytest.param(
-            {"uidMappings": [BASIC | {"length": 2 * UNIT}], "gidMappings": [BASIC | {"length": 2 * UNIT}]},
-            "wrong user namespace length 131072",
+            {"uidMappings": [BASIC | {"length": "65536"}], "gidMappings": [BASIC | {"length": "65536"}]},
+            "no range",
+            id="no-number",
+        ),
+        pytest.param(
+            {"uidMappings": [BASIC | {"length": UNIT + 1}], "gidMappings": [BASIC | {"length": UNIT + 1}]},
+            "wrong user namespace length 65537",
             id="another-length",
         ),
         pytest.param(
@@ -121,6 +128,15 @@ def test_a_range_that_another_pod_has_is_not_taken(pods: Path) -> None:
         (pods / name / FILE).write_text(json.dumps({"uidMappings": [BASIC], "gidMappings": [BASIC]}))
     with pytest.raises(NoRangeError, match='range picked for pod "one" already taken'):
         UserNamespaces().of_pod(pods / "one")
+
+
+def test_larger_ranges_for_the_next_pods(pods: Path) -> None:
+    """A pod that has users keeps them, and none of them become another's."""
+    first = begins(UserNamespaces(IdRanges(UNIT, 4 * UNIT)).of_pod(pods / "one"))
+    larger = UserNamespaces(IdRanges(2 * UNIT, 4 * UNIT, 2 * UNIT))
+    second = larger.of_pod(pods / "two").uids[0]
+    assert (second.length, set(range(second.host_id, second.host_id + 2 * UNIT, UNIT)) & {first}) == (2 * UNIT, set())
+    assert larger.of_pod(pods / "one").uids[0] == cri.IDMapping(host_id=first, container_id=0, length=UNIT)
 
 
 def test_a_pod_without_a_directory_has_none(pods: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from proto.temporal.pod import Hook
 from tests.decide.situations import container, pod
-from workflows.decide.slices import container_slice, hook_slice, sandbox_slice
+from workflows.decide.slices import container_slice, hook_container_slice, hook_slice, sandbox_slice
 
 SECRET = "must-not-leave-its-container"
 SOURCE = pod(
@@ -49,6 +49,15 @@ def test_a_sandbox_is_told_of_privileged_containers() -> None:
     assert cut["containers"] == [{"name": "web", "securityContext": {"privileged": True}}]
     assert cut["ephemeralContainers"] == [{"name": "looks", "securityContext": {"privileged": True}}]
     assert cut["hostUsers"] is False
+
+
+def test_what_restricts_a_container_restricts_its_hooks() -> None:
+    """Whose commands run in containers of their own."""
+    own = container("web", securityContext={"runAsUser": 1, "capabilities": {"drop": ["ALL"]}}, command=["a"])
+    assert hook_container_slice(pod(containers=[own]), "web") == {
+        "name": "web",
+        "securityContext": own["securityContext"],
+    }
 
 
 @pytest.mark.parametrize("name", ["web", "side", "first"])

@@ -9,6 +9,7 @@ import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import containers_of
+from tests.node.image_users import GROUP_ID, OTHER_GROUP_ID, USER_ID, import_image_of
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
@@ -156,6 +157,44 @@ def test_nobody_runs_as_root_who_must_not(node: TempoletNode) -> None:
     gone(node, "root")
     look(node, "somebody", securityContext={"runAsNonRoot": True, "runAsUser": 65534})
     gone(node, "somebody")
+
+
+def test_an_image_with_a_user(node: TempoletNode, tmp_path: Path) -> None:
+    """A number is known not to be root's, a name is not; the image's own groups count, unless the pod says that they do not."""
+    numbered, named = (import_image_of(node.containerd, user, tmp_path) for user in (str(USER_ID), "app"))
+    groups = {"supplementalGroups": [6000]}
+    spec = {"image": numbered, "imagePullPolicy": "Never"}
+    pod = look(node, "numbered", container() | spec, securityContext={"runAsNonRoot": True, **groups})
+    status = seen(log_of(node, pod))
+    assert status["Uid"].split()[0] == str(USER_ID)
+    assert "6000" in status["Groups"].split()
+    gone(node, "numbered")
+    spec = {"image": named, "imagePullPolicy": "Never"}
+    pod = look(node, "named", container() | spec, securityContext=groups)
+    status = seen(log_of(node, pod))
+    assert (status["Uid"].split()[0], status["Gid"].split()[0]) == (str(USER_ID), str(GROUP_ID))
+    assert {str(OTHER_GROUP_ID), "6000"} <= set(status["Groups"].split())
+    gone(node, "named")
+    pod = look(node, "narrow", container() | spec, securityContext={**groups, "supplementalGroupsPolicy": "Strict"})
+    assert str(OTHER_GROUP_ID) not in seen(log_of(node, pod))["Groups"].split()
+    gone(node, "narrow")
+    node.apply(pod_manifest("unknown", containers=[container() | spec], securityContext={"runAsNonRoot": True}))
+    refused = node.until_pod("unknown", lambda one: one.reason == "CreateContainerConfigError")
+    words = "container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root"
+    assert refused.message.startswith(words)
+    gone(node, "unknown")
+
+
+def test_what_restricts_a_container_restricts_its_hooks(node: TempoletNode) -> None:
+    """The command of a hook of ours runs as the container does, in a container of its own."""
+    own: dict[str, Any] = {"runAsUser": 4000, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
+    script = "[ $(id -u) = 4000 ] && ! touch /x && grep -q 'CapEff:.0000000000000000' /proc/self/status"
+    hook = {"preStart.tempolet.dev/main": json.dumps({"exec": {"command": ["sh", "-c", script]}})}
+    manifest = pod_manifest("hooked", containers=[container(**own)])
+    manifest["metadata"]["annotations"] = hook
+    node.apply(manifest)
+    node.until_running("hooked")
+    gone(node, "hooked")
 
 
 def test_sysctls(node: TempoletNode) -> None:

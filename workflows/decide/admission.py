@@ -54,12 +54,17 @@ def why_rejected(pod: Mapping[str, Any], node: NodeSettings) -> Iterator[Rejecti
         for one in sysctls:
             if why := why_forbidden(one["name"], allowed, host_network=network, host_ipc=ipc):
                 yield Rejection(SYSCTL_FORBIDDEN, f"forbidden sysctl: {why}")
+    if node.kernel:  # else the pod began before anybody asked for its system
+        yield from _other_system(spec, labels)
+    if not node.apparmor and needs_apparmor(spec):
+        yield Rejection(APPARMOR, "Cannot enforce AppArmor: AppArmor is not enabled on the host")
+
+
+def _other_system(spec: Mapping[str, Any], labels: Mapping[str, str]) -> Iterator[Rejection]:
     if labels.get(_OS_LABEL, _OS) != _OS:
         yield Rejection(OTHER_OS_LABEL, f"Failed to admit pod as the `{_OS_LABEL}` label doesn't match node label")
     if (spec.get("os") or {}).get("name", _OS) != _OS:
         yield Rejection(OTHER_OS, "Failed to admit pod as the OS field doesn't match node OS")
-    if not node.apparmor and needs_apparmor(spec):
-        yield Rejection(APPARMOR, "Cannot enforce AppArmor: AppArmor is not enabled on the host")
 
 
 def needs_apparmor(spec: Mapping[str, Any]) -> bool:
