@@ -65,11 +65,11 @@ class BlockPlace:
         if mounts.is_mount_point(self.target):
             raise OSError(f"{self.target} is still mounted, though its driver says that it is not")
         self.target.unlink(missing_ok=True)
-        self.shown.unlink(missing_ok=True)
-        if not self._links():
+        if not self.used_by_others("", ""):
             remove_folder(self.target.parent)
             forget_record(self._data)
             remove_folder(self._data.parent)
+        self.shown.unlink(missing_ok=True)  # last: who dies before it is asked again
         with contextlib.suppress(FileNotFoundError, OSError):
             self.shown.parent.rmdir()
 

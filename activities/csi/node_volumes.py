@@ -17,6 +17,7 @@ from activities import mounts
 from activities.clients.csi_driver import CsiError, CsiNode, connected
 from activities.csi.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
 from activities.csi.drivers import DriverNotRegistered
+from activities.csi.forsaken import remembered_again
 from activities.csi.places import FilesPlace, Place, VolumeRecord
 from activities.csi.republishing import Wish, remember_wish
 from activities.csi.requests import Asking, publish_request, stage_request
@@ -95,6 +96,7 @@ class NodeVolumes:
         """
         record = await asyncio.to_thread(place.record)
         if record is None:
+            await asyncio.to_thread(place.forget)  # who forgot it may have died in the middle
             return
         async with (
             self._driver(record.driver, "Unmounter.TearDownAt failed to get CSI client") as node,
@@ -122,6 +124,7 @@ class NodeVolumes:
     async def _stage_and_publish(self, node: CsiNode, mounting: _Mounting) -> bool:
         """Do both; answers whether the pod had the volume already."""
         volume, place = mounting.asking.volume, mounting.place
+        await asyncio.to_thread(remembered_again, self._services.settings.root_dir, mounting.pod["metadata"]["uid"])
         known = str(place.target) in self._drivers.published and not mounting.rules.republish
         if known and await asyncio.to_thread(mounts.is_mount_point, place.target):
             return True

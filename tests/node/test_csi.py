@@ -200,6 +200,21 @@ def test_a_busy_volume_stays_visible_until_it_is_free(node: TempoletNode, driver
     assert left(node, driver) == []
 
 
+def test_a_driver_that_hangs_holds_up_its_own_pod_only(
+    node: TempoletNode, driver: DriverProcess, tmp_path: Path
+) -> None:
+    """Others start beside it, and a pod that goes waits for no answer of it."""
+    bind(node, driver, "slow")
+    driver.folder.order(STAGE, Order(until=str(tmp_path / "never")))
+    node.apply(claiming("slow", "slow"))
+    node.until(lambda: driver.folder.count(STAGE) == 1, "stage under way")
+    node.apply(pod_manifest("beside"))
+    node.until_running("beside")
+    gone(node, "slow", "beside")
+    assert life(driver) == [STAGE, UNPUBLISH, UNSTAGE]
+    assert left(node, driver) == []
+
+
 def test_a_volume_of_the_pods_own(node: TempoletNode, driver: DriverProcess) -> None:
     """Inline: published to its pod only, read-only as asked."""
     manifest = claiming("own", "none", "touch /data/x 2>/data.err; cat /data.err; sleep 3600")

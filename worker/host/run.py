@@ -19,12 +19,12 @@ from activities.unexpected import UnexpectedErrors
 from proto.temporal.names import node_task_queue, node_workflow_id
 from worker.config import NodeConfig
 from worker.freed_memory import giving_back_freed_memory
+from worker.host.csi_upkeep import keeping_csi_volumes
 from worker.host.departures import Departures
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_numbers import PodNumbers
-from worker.host.republish import republishing
 from worker.host.services import node_services
 from worker.host.takeover import take_over
 from worker.host.thread_room import make_room_for_hung_files
@@ -83,7 +83,7 @@ async def work(config: NodeConfig, client: Client, service: Service, telemetry: 
         drivers = watching_plugins(config.root_dir, services.csi)
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency
-        volumes = republishing(services, every)
+        volumes = keeping_csi_volumes(services, every)
         async with drivers, volumes, worker, giving_back_freed_memory(every), keeping_logs_small(rotator):
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)

@@ -11,12 +11,18 @@ from pathlib import Path
 
 import pytest
 from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
 
 from activities import mounts
 from activities.objects import ObjectKind
+from activities.volumes.pod_volumes import VolumeActivities
+from activities.volumes.table import VOLUME_TYPES
+from activities.volumes.volume_type import PodVolume
 from proto.temporal.mounted import MountedVolume
+from proto.temporal.volumes import MountVolumes
 from tests.activities.volumes.csi_node import (
     CANARY,
+    CLAIM,
     NAME,
     PUBLISH,
     STAGE,
@@ -190,3 +196,50 @@ async def test_a_device(node: Node) -> None:
     await node.unmount(two)
     assert node.life() == [STAGE, PUBLISH, PUBLISH, UNPUBLISH, UNPUBLISH, UNSTAGE]
     assert node.left() == []
+
+
+async def test_a_device_that_was_forgotten_by_half(node: Node) -> None:
+    """Its record is gone and the pod's link is not: the next try removes that."""
+    node.bind(volumeMode="Block")
+    pod, root = node.pod("uid-1"), node.services.settings.root_dir
+    await node.mount(pod)
+    link = root / "pods/uid-1/volumeDevices/kubernetes.io~csi/pv1"
+    to = link.readlink()
+    await VOLUME_TYPES["persistentVolumeClaim"].unmount(
+        PodVolume(pod, "data", {}, {"metadata": {}, "spec": {}}, node.services)
+    )
+    (root / "pods/uid-1/plugins/tempolet.dev~claims").mkdir(parents=True, exist_ok=True)
+    (root / "pods/uid-1/plugins/tempolet.dev~claims/data").write_text('{"type": "csi", "name": "pv1", "block": true}')
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(to)
+    await node.unmount(pod)
+    assert node.left() == []
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "policy", "group"),
+    [
+        pytest.param((), "File", 4321, id="by-the-node"),
+        pytest.param((), "None", 0, id="by-nobody"),
+        pytest.param(("VOLUME_MOUNT_GROUP",), "File", 0, id="by-the-driver"),
+    ],
+)
+async def test_the_files_become_the_pods_groups(
+    tmp_path: Path, capabilities: tuple[str, ...], policy: str, group: int
+) -> None:
+    """As the driver's object says, and once only: by a driver that does it nobody else does."""
+    async with NodeWithDriver(tmp_path, Setup(capabilities=capabilities)) as node:
+        node.driver_object(fsGroupPolicy=policy)
+        node.driver.volume("vol-1").mkdir(parents=True)
+        file = node.driver.volume("vol-1") / "file"
+        file.touch()
+        pod = node.pod("uid-1")
+        metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+        told = {"metadata": metadata, "spec": {"securityContext": {"fsGroup": 4321}}}
+        mount = VolumeActivities(node.services).mount_volumes
+        await ActivityEnvironment().run(mount, MountVolumes(pod, (CLAIM,), told))
+        assert file.stat().st_gid == group
+        [published] = node.driver.calls(PUBLISH)
+        said = published["volumeCapability"]["mount"].get("volumeMountGroup")
+        assert said == ("4321" if capabilities else None)
+        await node.unmount(pod)

@@ -21,6 +21,7 @@ from temporalio.exceptions import ApplicationError
 from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
 from activities.container_config import POD_GRACE
+from activities.csi.forsaken import VolumesLeft, leave_to_the_worker
 from activities.errors import CriError
 from activities.file_trees import StillMounted, remove_tree
 from activities.pod_paths import PodPaths
@@ -83,7 +84,7 @@ class Janitor:
             await asyncio.to_thread(self._remove_remains, PodKey(found.namespace, found.name, found.uid))
             for sandbox in pod.sandboxes:  # last: by these the pod is found again where something of it would not go
                 await self._client.remove_pod_sandbox(sandbox.id)
-        except (CriError, ExceptionGroup, OSError, StillMounted, ApplicationError) as error:
+        except (CriError, ExceptionGroup, OSError, StillMounted, VolumesLeft, ApplicationError) as error:
             _log.warning("a pod that was left behind is still there", workflow=pod.workflow_id, err=str(error))
         else:
             _log.info(
@@ -102,7 +103,7 @@ class Janitor:
 
 
 def remover(config: NodeConfig) -> Callable[[PodKey], None]:
-    """Make what removes the files and the cgroup of a pod on this node; it raises OSError, StillMounted."""
+    """Make what removes the files and the cgroup of a pod on this node; it raises OSError, StillMounted, VolumesLeft."""
     cgroups = Cgroups(config.cgroup_root)
 
     def remove(pod: PodKey) -> None:
@@ -110,6 +111,7 @@ def remover(config: NodeConfig) -> Callable[[PodKey], None]:
         cgroups.remove_pod(pod.uid)
         remove_tree(paths.logs)
         unmount_leftovers(paths.directory)
+        leave_to_the_worker(paths.directory)
         remove_tree(paths.directory)
 
     return remove

@@ -1,4 +1,4 @@
-"""Are volumes published again where their driver asks for that, and does a failure leave a pod what it has?"""
+"""Are volumes published again where their driver asks for that, and those of pods that nobody remembers given back?"""
 
 import os
 from collections.abc import AsyncIterator
@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from activities import mounts
+from activities.csi.forsaken import VolumesLeft, forsaken, leave_to_the_worker
 from activities.csi.node_volumes import NodeVolumes
 from activities.csi.republishing import wishes
+from activities.file_trees import remove_tree
 from tests.activities.volumes.csi_node import CANARY, PUBLISH, Node, NodeWithDriver
 from tests.csi.orders import Order, Setup
-from worker.host.republish import republishing
+from worker.host.csi_upkeep import keeping_csi_volumes, look_after
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 
@@ -42,7 +44,7 @@ async def test_a_volume_is_published_again_where_its_driver_asks(
     mounted = await node.mount(pod)
     node = node.restarted()
     node.driver.order(PUBLISH, Order(times=3, code="INTERNAL", details=f"no {CANARY}"))
-    async with republishing(node.services, timedelta(milliseconds=10)):
+    async with keeping_csi_volumes(node.services, timedelta(milliseconds=10)):
         await calls(node, 3)
         node.secret("publish", key="renewed")
         await calls(node, 6)
@@ -79,8 +81,40 @@ async def test_a_pod_that_goes_is_not_published_to(node: Node) -> None:
     node.driver_object(requiresRepublish=True)
     pod = node.pod("uid-1")
     await node.mount(pod)
-    async with republishing(node.services, timedelta(milliseconds=1)):
+    async with keeping_csi_volumes(node.services, timedelta(milliseconds=1)):
         await calls(node, 3)
         await node.unmount(pod)
         assert node.life()[-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
     assert node.left() == []
+
+
+@pytest.mark.parametrize("mode", ["Filesystem", "Block"])
+async def test_the_volumes_of_a_pod_that_nobody_remembers(node: Node, mode: str) -> None:
+    """The janitor leaves the pod's folder until the worker has given them back; nothing is removed through a mount."""
+    node.bind(volumeMode=mode)
+    node.driver.volume("vol-1").mkdir(parents=True)
+    (node.driver.volume("vol-1") / "file").write_text("kept")
+    pod, folder = node.pod("uid-1"), node.services.settings.root_dir / "pods/uid-1"
+    await node.mount(pod)
+    leave_to_the_worker(node.services.settings.root_dir / "pods/uid-2")
+    node = node.restarted()
+    node.driver.order("NodeUnstageVolume", Order(times=1, code="INTERNAL", details="not yet"))
+    for _ in range(2):
+        with pytest.raises(VolumesLeft, match=r"its CSI volumes \(pv1\) are being given back"):
+            leave_to_the_worker(folder)
+        await look_after(node.services)
+    leave_to_the_worker(folder)
+    remove_tree(folder)
+    assert node.left() == []
+    assert (node.driver.volume("vol-1") / "file").read_text() == "kept"
+
+
+async def test_a_pod_that_comes_back_keeps_its_volumes(node: Node) -> None:
+    """Its manifest is there again, and its workflow mounts: the mark is taken away."""
+    pod = node.pod("uid-1")
+    await node.mount(pod)
+    with pytest.raises(VolumesLeft):
+        leave_to_the_worker(node.services.settings.root_dir / "pods/uid-1")
+    await node.mount(pod)
+    assert list(forsaken(node.services.settings.root_dir)) == []
+    await node.unmount(pod)
