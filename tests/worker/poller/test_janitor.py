@@ -1,19 +1,22 @@
 """Is rubbish removed from the runtime, and nothing ever that somebody may still want?"""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from activities import mounts
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.container_config import POD_GRACE
 from proto.temporal.pod import PodKey
 from tests.worker.poller.fake_runtime import FakeRuntime, container, sandbox
 from tests.worker.poller.snapshots import snapshot
+from worker.config import NodeConfig
 from worker.poller.pod_workflows import TemporalAway
-from worker.poller.runtime.janitor import Janitor
+from worker.poller.runtime.janitor import Janitor, remover
 from worker.poller.runtime.relist import only_remembered, our_pods
 
 
@@ -139,3 +142,22 @@ async def test_a_removal_that_failed_is_tried_again(household: Household) -> Non
             break
         await asyncio.sleep(0.1)  # the connection is made again in its own time
     assert household.runtime.sandboxes == {}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
+async def test_what_a_forgotten_pod_had_in_memory_goes_with_its_folders(tmp_path: Path) -> None:
+    """It is unmounted first, and of a volume on disk nothing stays either."""
+    pod, config = (
+        PodKey("default", "web", "u1"),
+        NodeConfig("node-1", root_dir=tmp_path, pod_logs_dir=tmp_path / "logs"),
+    )
+    volumes = tmp_path / "pods/u1/volumes/kubernetes.io~empty-dir"
+    (volumes / "disk/folder").mkdir(parents=True)
+    (volumes / "memory").mkdir()
+    mounts.mount("tmpfs", volumes / "memory", "tmpfs")
+    (volumes / "memory/file").touch()
+    try:
+        remover(config)(pod)
+        assert not (tmp_path / "pods/u1").exists()
+    finally:
+        mounts.unmount(volumes / "memory")
