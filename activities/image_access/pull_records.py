@@ -1,8 +1,8 @@
 """The records of pulls on this node's disk, and in memory what stands there.
 
 `<root-dir>/image_manager/pulling` and `pulled`, as the kubelet's. The node's one worker is the only writer, so its memory
-is right once it has read them; each change is on the disk before it counts, a crash of the machine included. Every function
-here blocks, but for the two that look things up.
+is right once it has read them. A pull's intent is on the disk before the pull begins, and stays until its record is: a crash, of
+the machine too, takes rights away and gives none. What is not said to be of memory blocks.
 """
 
 import logging
@@ -63,14 +63,14 @@ class PullRecords:
         }
 
     def known(self, image: str, image_ref: str) -> Known:
-        """Tell what is known of an image that is there; from memory."""
+        """Tell what is known of an image that is there; of memory."""
         name = file_name(image_ref)
         record = self._pulled.get(name)
         broken = record is None and name in self._pulled
         return Known(record, intended=file_name(image) in self._intents, broken=broken)
 
     def intents(self) -> tuple[str, ...]:
-        """List the images of which a pull was begun; from memory."""
+        """List the images of which a pull was begun; of memory."""
         return tuple(self._intents.values())
 
     def intend(self, image: str) -> None:
@@ -87,14 +87,33 @@ class PullRecords:
             _remove(self.pulling_dir / name)
             del self._intents[name]
 
-    def pulled(self, image: str, image_ref: str, rights: Rights | None, now: datetime | None = None) -> None:
-        """Write down who has pulled an image; None: nobody knows, so everybody has to show his right. Raises OSError."""
+    def remember(self, image: str, image_ref: str, rights: Rights | None, now: datetime | None = None) -> bool:
+        """Note who has pulled an image, and say whether that is news; None: nobody knows, so everybody has to show his right.
+
+        In memory: while `save` has not written it, the intent of the pull must stay.
+        """
         name, at = file_name(image_ref), now or datetime.now(UTC)
         known = self._pulled.get(name)
-        record = (known or PulledRecord(image_ref, updated_at=at)).merged(name_of(image), rights, at)
-        if record is not known:
+        self._pulled[name] = record = (known or PulledRecord(image_ref, updated_at=at)).merged(
+            name_of(image), rights, at
+        )
+        return record is not known
+
+    def save(self, image_ref: str) -> None:
+        """Write an image's record as it is now; raises OSError, and then nobody has a right by it any more."""
+        name = file_name(image_ref)
+        if (record := self._pulled.get(name)) is None:
+            return
+        try:
             _write(self.pulled_dir / name, write_pulled(record))
-            self._pulled[name] = record
+        except OSError:
+            self._pulled[name] = None
+            raise
+
+    def pulled(self, image: str, image_ref: str, rights: Rights | None, now: datetime | None = None) -> None:
+        """Write down who has pulled an image, on the disk before this returns; raises OSError."""
+        if self.remember(image, image_ref, rights, now):
+            self.save(image_ref)
 
     def prune(self, image_refs: Collection[str], until: datetime) -> None:
         """Remove the records of images that are gone, but for those changed after `until`; raises OSError."""

@@ -46,7 +46,7 @@ class RegistryPull:
         except BaseException:  # cancelled: the runtime may still finish it
             rights.unknown(self.image)
             raise
-        await rights.pulled(self.image, image_ref, used)
+        rights.pulled(self.image, image_ref, used)
         return image_ref
 
     async def _pull(self) -> tuple[str, Credential | None]:

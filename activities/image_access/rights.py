@@ -29,6 +29,7 @@ class PullRights:
     _loaded: bool = False
     _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _in_flight: Counter[str] = field(default_factory=Counter)
+    _settling: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def ready(self, image_ref: Callable[[str], Awaitable[str]]) -> None:
         """Read the records, once; raises OSError.
@@ -56,8 +57,8 @@ class PullRights:
         record = self.records.known(image, image_ref).record
         rights = record.rights.get(name_of(image)) if record else None
         judged = judged_by_secrets(rights or Rights(), secrets)
-        if judged.remember:
-            await self._write_down(image, image_ref, judged.remember)
+        if judged.remember and self.records.remember(image, image_ref, judged.remember):
+            await self._save(image_ref)
         return judged.allowed
 
     async def intend(self, image: str) -> None:
@@ -66,9 +67,19 @@ class PullRights:
             await asyncio.to_thread(self.records.intend, image)
             self._in_flight[image] += 1
 
-    async def pulled(self, image: str, image_ref: str, used: Credential | None) -> None:
-        """Write down by whose right an image was pulled; without that, the intent stays and nobody has it for nothing."""
-        if await self._write_down(image, image_ref, rights_of(used)):
+    def pulled(self, image: str, image_ref: str, used: Credential | None) -> None:
+        """Give the right by which an image was pulled, at once; the pod waits for no disk, for until then the intent stays."""
+        news = self.records.remember(image, image_ref, rights_of(used))
+        task = asyncio.create_task(self._settle(image, image_ref, news=news), name=f"record the pull of {image}")
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def settled(self) -> None:
+        """Wait until everything stands on the disk."""
+        await asyncio.gather(*self._settling)
+
+    async def _settle(self, image: str, image_ref: str, *, news: bool) -> None:
+        if not news or await self._save(image_ref):
             await self.not_pulled(image)
         else:
             self.unknown(image)
@@ -95,12 +106,12 @@ class PullRights:
             async with self._changing:
                 await asyncio.to_thread(self.records.prune, image_refs, until)
 
-    async def _write_down(self, image: str, image_ref: str, rights: Rights) -> bool:
+    async def _save(self, image_ref: str) -> bool:
         async with self._changing:
             try:
-                await asyncio.to_thread(self.records.pulled, image, image_ref, rights)
+                await asyncio.to_thread(self.records.save, image_ref)
             except OSError as error:
-                _log.warning("the record of the image %s cannot be written: %s", image, error.strerror)
+                _log.warning("the record of the image %s cannot be written: %s", image_ref, error.strerror)
                 return False
             return True
 

@@ -1,5 +1,6 @@
 """What the table says of a session: the issue's rows, its limits, and the notes below it."""
 
+import math
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +9,7 @@ from typing import Final
 
 from tests.bench.fleet import Idle
 from tests.bench.manifests import GRACE_SECONDS
+from tests.bench.pulled import SHARING, SLOW_SECONDS
 from tests.bench.session import EXEC_PROBES, PROBES, Session, Watched
 from tests.bench.single import Figure
 from tests.bench.table import ABSENT, Row, difference_row, limit_row, render, seconds_row
@@ -21,6 +23,7 @@ SINGLE_OWED: Final[Sequence[tuple[str, Figure, Mapping[str, float]]]] = (
 )
 VOLUMES_OWED: Final = 0.03
 """Seconds that ten volumes may add to a start."""
+SLOW_PULL_OWED: Final = SLOW_SECONDS + 0.25
 VERDICTS: Final = (
     ("readiness probe succeeds -> Ready in the status, p50", Figure.READY),
     ("liveness probe fails -> SIGTERM, process ended, p50", Figure.TERMINATED),
@@ -55,6 +58,7 @@ def _rows(session: Session) -> Iterator[Row]:
     if Figure.VOLUMES_ADD in session.figures:
         added = session.figures[Figure.VOLUMES_ADD]
         yield difference_row("... and what these add to a start without any, p50", added, VOLUMES_OWED)
+    yield from _pull_rows(session)
     if session.fleet.by_peer:
         yield seconds_row(f"{session.plan.pods} pods at once, last running", session.fleet, FLEET_OWED)
     if Figure.STOPPED in session.figures:
@@ -67,6 +71,23 @@ def _rows(session: Session) -> Iterator[Row]:
     yield from _probes_rows(session)
     if session.watched is not None:
         yield from _history_rows(session.watched)
+
+
+def _pull_rows(session: Session) -> Iterator[Row]:
+    if Figure.SLOW_PULL in session.figures:
+        slow = session.figures[Figure.SLOW_PULL]
+        yield limit_row("one pod whose image takes 1 s to pull: written -> running, p50", slow, SLOW_PULL_OWED)
+    if Figure.SHARED_PULLS in session.figures:
+        yield limit_row(f"{SHARING} pods of one absent image, last running", session.figures[Figure.SHARED_PULL], 0)
+        pulls = session.figures[Figure.SHARED_PULLS]
+        ours, theirs = pulls.median("tempolet"), pulls.median("kubelet")
+        yield Row(
+            title="... and pulls of it",
+            ours=f"{ours:g}",
+            kubelet=ABSENT if math.isnan(theirs) else f"{theirs:g}",
+            owed="1",
+            met=None if math.isnan(ours) else ours == 1,
+        )
 
 
 def _verdict_rows(session: Session) -> Iterator[Row]:

@@ -14,6 +14,7 @@ from typing import Final
 from tests.bench.manifests import Pod, with_http_probe, with_init, with_sidecars, with_volumes
 from tests.bench.peers.peer import ManifestPeer, Peer
 from tests.bench.probed_server import HOST, ProbedServer
+from tests.bench.pulled import shared_pull, slow_pull
 
 SETTLE: Final = 0.5
 """Between a pod's start and what is done to it next: nothing of its start is under way any more."""
@@ -29,6 +30,9 @@ class Figure(StrEnum):
     SIDECARS_RUNNING = "sidecars running"
     VOLUMES_RUNNING = "volumes running"
     VOLUMES_ADD = "volumes add"
+    SLOW_PULL = "slow pull running"
+    SHARED_PULL = "fifty of one image running"
+    SHARED_PULLS = "pulls of fifty pods' one image"
     RESTARTED = "restarted"
     READY = "ready"
     TERMINATED = "terminated"
@@ -95,6 +99,19 @@ async def _crash(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
     return {Figure.RESTARTED: again.at - finished}
 
 
+async def _slow_pull(peer: Peer, name: str, _: float) -> dict[Figure, float]:
+    """Manifest written -> running, of a pod whose image takes a second to come."""
+    return {Figure.SLOW_PULL: await slow_pull(peer, name)} if isinstance(peer, ManifestPeer) else {}
+
+
+async def _shared_pull(peer: Peer, name: str, _: float) -> dict[Figure, float]:
+    """Fifty manifests written -> the last running, of one image that is not there."""
+    if not isinstance(peer, ManifestPeer):
+        return {}
+    last, pulls = await shared_pull(peer, name)
+    return {Figure.SHARED_PULL: last, Figure.SHARED_PULLS: pulls}
+
+
 async def _ready(peer: Peer, name: str, settle: float) -> dict[Figure, float]:
     """The first probe that succeeds is answered -> the status that the agent shows says Ready."""
     if not isinstance(peer, ManifestPeer):
@@ -156,6 +173,8 @@ LAPS: Final = (
     Lap("init", _init, (Figure.INIT_RUNNING,)),
     Lap("sidecars", _sidecars, (Figure.SIDECARS_RUNNING,)),
     Lap("volumes", _volumes, (Figure.VOLUMES_RUNNING, Figure.VOLUMES_ADD)),
+    Lap("slow-pull", _slow_pull, (Figure.SLOW_PULL,)),
+    Lap("shared-pull", _shared_pull, (Figure.SHARED_PULL, Figure.SHARED_PULLS)),
     Lap("crash", _crash, (Figure.RESTARTED,)),
     Lap("ready", _ready, (Figure.READY,)),
     Lap("liveness", _liveness, (Figure.TERMINATED,)),

@@ -36,6 +36,8 @@ class Registry:
     echoing: bool = False
     """A refusal quotes the login, as careless registries do."""
     manifests_asked: list[str] = field(default_factory=list)
+    pulls: int = 0
+    """How often a tag was resolved (HEAD)."""
     blobs: dict[str, bytes] = field(default_factory=dict)
     manifest: dict[str, Any] = field(default_factory=dict)
     closing: threading.Event = field(default_factory=threading.Event)
@@ -120,6 +122,8 @@ class Registry:
 
             def do_HEAD(self) -> None:
                 """Answer without."""
+                kind, _, reference = self.path.partition("?")[0].rpartition("/")
+                registry.pulls += kind.endswith("/manifests") and not reference.startswith("sha256:")
                 self._head()
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name

@@ -149,7 +149,7 @@ def test_a_pull_that_a_killed_worker_had_begun_is_pulled_by_the_next(
         node.processes.pop("worker").wait()
         node.start("worker")
         node.until_running("killed")
-        assert not list(intents.iterdir())
+        node.until(lambda: not list(intents.iterdir()), "the intent gone")
         node.remove("killed")
 
 

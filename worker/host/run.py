@@ -90,6 +90,8 @@ async def work(config: NodeConfig, client: Client, service: Service, telemetry: 
             _log.info("worker started", node=config.node_name, taken_over=freed)
             service.ready(f"working for node {config.node_name}")
             await service.stop_requested()
+    if services.pull_rights:
+        await services.pull_rights.settled()
     await services.runtime.close()
 
 

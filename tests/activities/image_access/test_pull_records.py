@@ -161,7 +161,8 @@ async def test_an_intent_stays_while_another_pull_of_the_image_is_under_way(reco
     await rights.intend(IMAGE)
     await rights.not_pulled(IMAGE)
     assert len(list(records.pulling_dir.iterdir())) == 1
-    await rights.pulled(IMAGE, REF, None)
+    rights.pulled(IMAGE, REF, None)
+    await rights.settled()
     assert not list(records.pulling_dir.iterdir())
     assert rights.standing(IMAGE, REF) is Standing.ALLOWED
 
@@ -174,10 +175,26 @@ async def test_without_a_record_a_pulled_image_is_nobodys(
     await rights.ready(nothing_is_there)
     await rights.intend(IMAGE)
     monkeypatch.setattr(os, "fsync", full_disk)
-    await rights.pulled(IMAGE, REF, None)
+    rights.pulled(IMAGE, REF, None)
+    await rights.settled()
     assert rights.standing(IMAGE, REF) is Standing.DENIED
     assert len(list(records.pulling_dir.iterdir())) == 1
     assert not list(records.pulled_dir.iterdir())
+
+
+async def test_a_right_counts_at_once_and_its_intent_goes_last(records: PullRecords) -> None:
+    """The pod that has pulled, and those after it, wait for no disk; until the record is there a crash takes the right."""
+    rights = PullRights(records)
+    await rights.ready(nothing_is_there)
+    await rights.intend(IMAGE)
+    rights.pulled(IMAGE, REF, None)
+    assert rights.standing(IMAGE, REF) is Standing.ALLOWED
+    crashed = PullRecords(records.root_dir)
+    crashed.load()
+    assert crashed.known(IMAGE, REF).intended
+    await rights.settled()
+    assert not list(records.pulling_dir.iterdir())
+    assert len(list(records.pulled_dir.iterdir())) == 1
 
 
 def full_disk(_: int) -> None:

@@ -65,6 +65,7 @@ def pull(runtime: Runtime, credentials: Sequence[Credential]) -> RegistryPull:
 async def test_the_login_that_is_taken_gives_the_right(runtime: Runtime) -> None:
     """All are tried in their order; who has the same secret may use the image, nobody else."""
     assert await pull(runtime, [BAD, GOOD]).run() == REF
+    await runtime.rights.settled()
     assert runtime.tried == ["bad", "good"]
     assert runtime.rights.standing(IMAGE, REF) is Standing.ASK_LOGINS
     assert await runtime.rights.allows(IMAGE, REF, [secret_right(GOOD)])
@@ -113,6 +114,7 @@ async def test_so_does_one_that_is_given_up(runtime: Runtime) -> None:
     assert runtime.rights.standing(IMAGE, REF) is Standing.DENIED
     runtime.hangs = None
     await pull(runtime, [GOOD]).run()
+    await runtime.rights.settled()
     assert not runtime.rights.records.intents()
 
 

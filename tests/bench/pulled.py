@@ -1,0 +1,51 @@
+"""The rows of pods whose image is not there yet: from a registry that takes its time, and for fifty pods at once.
+
+The registry is one of the bench's own on loopback (tests/node/registry.py); each lap has an image of its own, of busybox's
+layers, so what is measured is the waiting and not the unpacking.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from tests.bench.manifests import Container, Pod
+from tests.bench.peers.peer import ManifestPeer
+from tests.node.pull_nodes import served
+
+SLOW_SECONDS: Final = 1.0
+"""How long the registry keeps its first answer back."""
+SHARING: Final = 50
+"""Pods of one image."""
+
+_LONGEST: Final = 120.0
+
+
+async def slow_pull(peer: ManifestPeer, name: str) -> float:
+    """Manifest written -> running, of a pod whose image the registry gives after a second."""
+    (pod,), begun, ended, _ = await _pulled(peer, [name])
+    await _gone(peer, [pod])
+    return ended - begun
+
+
+async def shared_pull(peer: ManifestPeer, name: str) -> tuple[float, float]:
+    """Fifty manifests written -> the last running, and how often the registry was asked for their one image."""
+    pods, begun, ended, pulls = await _pulled(peer, [f"{name}-{number}" for number in range(SHARING)])
+    await _gone(peer, pods)
+    return ended - begun, pulls
+
+
+async def _pulled(peer: ManifestPeer, names: Sequence[str]) -> tuple[Sequence[Pod], float, float, float]:
+    with served(peer.containerd, label=names[0], seconds_a_manifest=SLOW_SECONDS) as registry:
+        image = f"{registry.host}/{names[0]}:1"
+        fields = {"image": image, "imagePullPolicy": "IfNotPresent"}
+        pods = [Pod(one, [Container("main", fields=fields)]) for one in names]
+        async with asyncio.timeout(_LONGEST):
+            begun = await peer.start(pods)
+            ended = max([(await peer.cri.started(peer.pod_name(pod))).at for pod in pods])
+        return pods, begun, ended, registry.pulls
+
+
+async def _gone(peer: ManifestPeer, pods: Sequence[Pod]) -> None:
+    await peer.delete(pods)
+    for pod in pods:
+        await peer.cri.sandbox_stopped(peer.pod_name(pod))
