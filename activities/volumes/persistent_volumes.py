@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 from activities.pod_paths import plain_name
-from activities.volumes import csi, host_path
+from activities.volumes import csi, fc, host_path, iscsi, local, nfs
 from activities.volumes.claims import ClaimUnusable, bound_volume, check_use, volume_name
 from activities.volumes.node_affinity import NO_MATCH, reachable
 from activities.volumes.persistent_type import PersistentType, PersistentVolume
@@ -45,6 +45,10 @@ class PersistentHostPath:
 PERSISTENT_TYPES: Final[Mapping[str, PersistentType]] = {
     "hostPath": PersistentHostPath(),
     "csi": csi.PERSISTENT,
+    "local": local.PERSISTENT,
+    "nfs": nfs.PERSISTENT,
+    "iscsi": iscsi.TYPE,
+    "fc": fc.TYPE,
 }
 """What a PersistentVolume can be made of, by the field of its spec."""
 

@@ -74,6 +74,10 @@ TABLES = [
     pytest.param(supported_security.APPARMOR_PROFILE, models.V1AppArmorProfile, id="AppArmorProfile"),
     pytest.param(supported_security.SELINUX_OPTIONS, models.V1SELinuxOptions, id="SELinuxOptions"),
     pytest.param(supported_security.SYSCTL, models.V1Sysctl, id="Sysctl"),
+    pytest.param(supported_volumes.ISCSI, models.V1ISCSIVolumeSource, id="ISCSIVolumeSource"),
+    pytest.param(supported_volumes.FC, models.V1FCVolumeSource, id="FCVolumeSource"),
+    pytest.param(supported_volumes.NFS, models.V1NFSVolumeSource, id="NFSVolumeSource"),
+    pytest.param(supported_volumes.VOLUME_DEVICE, models.V1VolumeDevice, id="VolumeDevice"),
     pytest.param(supported_volumes.IMAGE, models.V1ImageVolumeSource, id="ImageVolumeSource"),
 ]
 AMOUNTS = {"sizeLimit", "divisor"}  # the models call them strings

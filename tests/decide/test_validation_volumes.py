@@ -99,6 +99,25 @@ def inline(**fields: Any) -> dict[str, Any]:
             id="in-capitals",
         ),
         pytest.param([DATA, DATA], ['spec.volumes[1].name: Duplicate value: "data"'], id="the-same-name-twice"),
+        pytest.param([{"name": "data", "nfs": {"server": "s", "path": "/p", "readOnly": True}}], [], id="nfs"),
+        pytest.param(
+            [{"name": "data", "nfs": {"path": "/p"}}],
+            ["spec.volumes[0].nfs.server: Required value"],
+            id="nfs-no-server",
+        ),
+        pytest.param(
+            [{"name": "data", "nfs": {"server": "s"}}],
+            [
+                "spec.volumes[0].nfs.path: Required value",
+                'spec.volumes[0].nfs.path: Invalid value: "": must be an absolute path',
+            ],
+            id="nfs-no-path",
+        ),
+        pytest.param(
+            [{"name": "data", "nfs": {"server": "s", "path": "p"}}],
+            ['spec.volumes[0].nfs.path: Invalid value: "p": must be an absolute path'],
+            id="nfs-relative",
+        ),
         pytest.param([{"name": "data", "image": {"reference": "busybox"}}], [], id="image"),
         pytest.param(
             [{"name": "data", "image": {"reference": "busybox", "pullPolicy": "Never"}}], [], id="image-never-pulled"

@@ -5,7 +5,7 @@ One line a type of volume: a type is run when `activities/volumes/table.py` has 
 
 from typing import Final
 
-from workflows.decide.field_kinds import Fields, Kind, not_yet, refused, runs
+from workflows.decide.field_kinds import OFF, Fields, Kind, not_yet, only, refused, runs
 from workflows.decide.supported_contents import CONFIG_MAP, DOWNWARD_API, PROJECTED, SECRET
 
 EMPTY_DIR: Final[Fields] = {
@@ -15,6 +15,28 @@ EMPTY_DIR: Final[Fields] = {
 }
 HOST_PATH: Final[Fields] = {"path": runs(Kind.STRING), "type": runs(Kind.STRING)}
 CLAIM: Final[Fields] = {"claimName": runs(Kind.STRING), "readOnly": runs(Kind.BOOLEAN)}
+NFS: Final[Fields] = {"server": runs(Kind.STRING), "path": runs(Kind.STRING), "readOnly": runs(Kind.BOOLEAN)}
+_NO_CHAP: Final = "iscsiadm takes passwords only on its command line, where every process of the node can read them"
+ISCSI: Final[Fields] = {
+    "targetPortal": runs(Kind.STRING),
+    "portals": runs(Kind.STRINGS),
+    "iqn": runs(Kind.STRING),
+    "lun": runs(Kind.INT32),
+    "iscsiInterface": runs(Kind.STRING),
+    "initiatorName": runs(Kind.STRING),
+    "fsType": runs(Kind.STRING),
+    "readOnly": runs(Kind.BOOLEAN),
+    "chapAuthDiscovery": only(Kind.BOOLEAN, OFF),
+    "chapAuthSession": only(Kind.BOOLEAN, OFF),
+    "secretRef": refused(Kind.OBJECT, _NO_CHAP),
+}
+FC: Final[Fields] = {
+    "targetWWNs": runs(Kind.STRINGS),
+    "lun": runs(Kind.INT32),
+    "wwids": runs(Kind.STRINGS),
+    "fsType": runs(Kind.STRING),
+    "readOnly": runs(Kind.BOOLEAN),
+}
 IMAGE: Final[Fields] = {"reference": runs(Kind.STRING), "pullPolicy": runs(Kind.STRING)}
 CSI: Final[Fields] = {
     "driver": runs(Kind.STRING),
@@ -39,9 +61,9 @@ VOLUME: Final[Fields] = {
         "a node without a cluster has nobody who provisions its claim; use a persistentVolumeClaim that you bind yourself",
     ),
     "image": runs(Kind.OBJECT, IMAGE),
-    "nfs": not_yet(Kind.OBJECT),
-    "iscsi": not_yet(Kind.OBJECT),
-    "fc": not_yet(Kind.OBJECT),
+    "nfs": runs(Kind.OBJECT, NFS),
+    "iscsi": runs(Kind.OBJECT, ISCSI),
+    "fc": runs(Kind.OBJECT, FC),
     "gitRepo": refused(
         Kind.OBJECT, "Kubernetes has switched it off; let an init container clone into an emptyDir instead"
     ),

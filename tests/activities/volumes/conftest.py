@@ -1,11 +1,13 @@
-"""A node with a CSI driver for the tests of this folder."""
+"""A node with a CSI driver, and a block device (a file behind a loop device), for the tests of this folder."""
 
-from collections.abc import AsyncIterator
+import subprocess
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from activities import mounts
 from activities.csi.drivers import CsiDrivers
 from tests.activities.volumes.csi_node import Node, NodeWithDriver
 from tests.csi.orders import Setup
@@ -17,3 +19,18 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     monkeypatch.setattr(CsiDrivers.get, "__defaults__", (timedelta(milliseconds=50),))
     async with NodeWithDriver(tmp_path, Setup()) as made:
         yield made
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[Path]:
+    """Give an empty block device of 16 MiB."""
+    file = tmp_path / "disk"
+    with file.open("wb") as disk:
+        disk.truncate(16 << 20)
+    made = subprocess.run(["losetup", "-f", "--show", str(file)], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"this machine has no loop devices: {made.stderr}")
+    yield Path(made.stdout.strip())
+    for point in mounts.mounts_below(tmp_path):
+        mounts.unmount(Path(point))
+    subprocess.run(["losetup", "-d", made.stdout.strip()], check=True)

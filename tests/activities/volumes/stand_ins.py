@@ -1,0 +1,25 @@
+"""Programs of a node that a test puts on PATH in place of real ones: each writes down what it was asked."""
+
+from pathlib import Path
+
+
+class StandIns:
+    """A folder of programs; a fixture puts it first on PATH."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folder.mkdir()
+
+    def put(self, name: str, script: str) -> None:
+        """Write a program, `script` in sh; its arguments are written down before anything else."""
+        program = self.folder / name
+        asked = self.folder / f"{name}.asked"
+        program.write_text(f'#!/bin/sh\necho "$@" >> {asked}\n{script}\n')
+        program.chmod(0o755)
+
+    def asked(self, name: str) -> list[str]:
+        """List how a program was called, each call in one line."""
+        try:
+            return (self.folder / f"{name}.asked").read_text().splitlines()
+        except FileNotFoundError:
+            return []
