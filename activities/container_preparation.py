@@ -71,6 +71,7 @@ async def _security(services: NodeServices, request: StartContainer, isolation: 
         node=services.settings.security,
         user_namespace=isolation.user_namespace,
         target_id=request.target_id,
+        volume_groups=tuple(one.group_id for one in request.volumes if one.group_id is not None),
     )
 
 

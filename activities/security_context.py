@@ -72,6 +72,8 @@ class SecurityInputs:
     user_namespace: cri.UserNamespace = field(default_factory=lambda: NODES_USERS)
     target_id: str = ""
     """The container whose processes it is to see; empty: only its own, or all of its pod."""
+    volume_groups: tuple[int, ...] = ()
+    """The groups that volumes of the pod belong to."""
 
 
 def sandbox_security(pod: Mapping[str, Any], user_namespace: cri.UserNamespace) -> cri.LinuxSandboxSecurityContext:
@@ -110,7 +112,7 @@ def container_security(inputs: SecurityInputs) -> cri.LinuxContainerSecurityCont
         run_as_group=_number(said.get("runAsGroup")),
         run_as_username=user.name if asked is None else "",
         readonly_rootfs=bool(said.get("readOnlyRootFilesystem")),
-        supplemental_groups=_groups(pod_said),
+        supplemental_groups=[*_groups(pod_said), *_groups_of_volumes(pod_said, inputs.volume_groups)],
         supplemental_groups_policy=_groups_policy(pod_said),
         no_new_privs=said.get("allowPrivilegeEscalation") is False,
         masked_paths=() if unmasked else (*_MASKED_PATHS, *inputs.node.throttle_paths),
@@ -194,6 +196,11 @@ def _number(value: int | None) -> cri.Int64Value | None:
 def _groups(pod_said: Mapping[str, Any]) -> list[int]:
     own = pod_said.get("fsGroup")
     return [*(() if own is None else (own,)), *(pod_said.get("supplementalGroups") or ())]
+
+
+def _groups_of_volumes(pod_said: Mapping[str, Any], groups: tuple[int, ...]) -> list[int]:
+    """List the groups of volumes that the pod does not name itself (volume_manager.go GetExtraSupplementalGroupsForPod)."""
+    return sorted(set(groups) - set(pod_said.get("supplementalGroups") or ()))
 
 
 def _groups_policy(pod_said: Mapping[str, Any]) -> cri.SupplementalGroupsPolicy:

@@ -4,12 +4,15 @@ The kubelet's rules and words (pkg/kubelet/volumemanager/populator, getPVCExtrac
 that matter to a mount (pv_controller.go checkVolumeSatisfyClaim), which where there is no cluster nobody else has asked.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from activities.volumes.persistent_type import PersistentVolume
 
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
+_GROUP_ANNOTATION: Final = "pv.beta.kubernetes.io/gid"
+_NUMBER: Final = re.compile("[0-9]{1,18}", re.ASCII)
 _FILESYSTEM: Final = "Filesystem"
 _BLOCK: Final = "Block"
 _BESIDES: Final = frozenset(
@@ -65,6 +68,7 @@ def bound_volume(
         mount_options=_texts(name, spec, "mountOptions"),
         read_only=read_only,
         block=_mode(spec) == _BLOCK,
+        group_id=_group_of(volume),
     )
 
 
@@ -95,6 +99,12 @@ def _check_bound(name: str, spec: Mapping[str, Any], claim: Mapping[str, Any]) -
 
 def _mode(spec: Mapping[str, Any]) -> str:
     return str(spec.get("volumeMode") or _FILESYSTEM)
+
+
+def _group_of(volume: Mapping[str, Any]) -> int | None:
+    """Read the group to which the volume's files belong; what is no number says nothing (getExtraSupplementalGID)."""
+    said = _part(_part(volume, "metadata"), "annotations").get(_GROUP_ANNOTATION)
+    return int(said) if isinstance(said, str) and _NUMBER.fullmatch(said) else None
 
 
 def _texts(name: str, spec: Mapping[str, Any], field: str) -> tuple[str, ...]:

@@ -26,6 +26,8 @@ class PersistentVolume:
     """The pod says so of its claim."""
     block: bool = False
     """It is a device (volumeMode Block)."""
+    group_id: int | None = None
+    """Who uses it must be in this group."""
 
 
 class PersistentType(Protocol):

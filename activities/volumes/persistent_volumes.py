@@ -82,6 +82,7 @@ class PersistentVolumes:
             name=volume.name,
             read_only=mounted.volume.read_only or persistent.read_only,
             device=persistent.block,
+            group_id=persistent.group_id,
         )
         return replace(mounted, volume=own)
 

@@ -21,6 +21,8 @@ class MountedVolume:
     selinux_relabel: bool = False
     recursive_read_only: bool = False
     """The runtime can make a mount of it read-only with all that is mounted below."""
+    group_id: int | None = None
+    """Of the group that its files belong to: every container of the pod is in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,21 @@ def test_a_volume_that_is_not_the_claims(
     assert fault is None or str(unusable.value) == fault
 
 
+@pytest.mark.parametrize(
+    ("said", "group"),
+    [
+        pytest.param(None, None, id="none"),
+        pytest.param("2345", 2345, id="a-number"),
+        pytest.param("staff", None, id="a-name-says-nothing"),
+        pytest.param("-1", None, id="a-negative-one-neither"),
+    ],
+)
+def test_the_group_of_a_volume(said: str | None, group: int | None) -> None:
+    """From the annotation that provisioners write."""
+    of = volume() | {"metadata": {"annotations": {"pv.beta.kubernetes.io/gid": said} if said else {}}}
+    assert bound_volume("pv1", of, claim(), read_only=False).group_id == group
+
+
 def test_a_volume_and_its_claim_in_files_need_no_uid() -> None:
     """Nobody has given them one."""
     reference = {"namespace": "default", "name": "data"}

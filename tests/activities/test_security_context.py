@@ -258,6 +258,13 @@ def test_namespaces(spec: dict[str, Any], network: int, ipc: int, pid: int) -> N
     assert (aimed.pid, aimed.target_id) == ((TARGET, "c-web") if pid == OWN else (pid, ""))
 
 
+def test_groups_of_volumes() -> None:
+    """Each that the pod does not name itself, once."""
+    said = {"fsGroup": 20, "supplementalGroups": [30]}
+    built = container_security(inputs(said, volume_groups=(50, 30, 40, 50)))
+    assert list(built.supplemental_groups) == [20, 30, 40, 50]
+
+
 def test_sandbox() -> None:
     """It runs as the pod's user, knows whether a privileged container is to come, and has the runtime's own profile."""
     said = {"runAsUser": 1, "runAsGroup": 2, "seLinuxOptions": {"role": "r"}, "seccompProfile": {"type": "Unconfined"}}

@@ -221,6 +221,16 @@ def test_the_container_that_it_looks_into(known: dict[str, Any], decision: list[
     assert state(here) == said
 
 
+@pytest.mark.parametrize("shared", ["hostPID", "shareProcessNamespace"])
+def test_where_processes_are_shared_one_that_has_ended_may_be_looked_into(shared: str) -> None:
+    """All of them are seen anyway, and the runtime is asked for no target; one that never was is none there, either."""
+    spec: dict[str, Any] = {shared: True}
+    here = situation(looked_into(pod(**spec), target="web"), containers={"web": down(1, backoff=None)})
+    assert told(list(start_containers(here))) == ["StartContainer debug 0"]
+    nobody = situation(looked_into(pod(**spec), target="web"), containers={})
+    assert state(nobody) == "CreateContainerConfigError: unable to find target container web"
+
+
 def test_a_start_names_the_instance_that_it_looks_into() -> None:
     """The newest one; and the container's slice says which it is."""
     source = looked_into(pod("a", "web"), target="web")

@@ -10,11 +10,25 @@ from proto.temporal.operator import Sentence
 from proto.temporal.pod import Lifecycle, PodJson
 from proto.temporal.requests import StartContainer
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
-from tests.decide.situations import HERE, IMAGE, KEY, Around, deletion, down, pod, sandbox, situation, told, up, words
+from tests.decide.situations import (
+    HERE,
+    IMAGE,
+    KEY,
+    Around,
+    container,
+    deletion,
+    down,
+    pod,
+    sandbox,
+    situation,
+    told,
+    up,
+    words,
+)
 from workflows.decide.containers import start
 from workflows.decide.explain import explanation
 from workflows.decide.fold import fold, fold_failure
-from workflows.decide.mounts import mount_statuses
+from workflows.decide.mounts import mount_statuses, mounted_for
 from workflows.decide.pod_actions import pod_actions
 from workflows.decide.situation import Situation
 from workflows.decide.slices import volumes_slice
@@ -224,3 +238,11 @@ def test_slice_of_a_volume_in_memory() -> None:
     assert volumes_slice(source)["spec"] == {
         "containers": [{"name": "web", "resources": {"limits": {"memory": "1Mi"}}}],
     }
+
+
+def test_a_container_is_told_of_the_groups_of_all_volumes() -> None:
+    """Of those that it does not mount, too; of other volumes only those that it mounts."""
+    known = VolumesFacts(0, (MountedVolume("mine"), MountedVolume("other"), MountedVolume("grouped", group_id=5)))
+    mounting = container("web", volumeMounts=[{"name": "mine", "mountPath": "/mine"}])
+    here = situation(pod(containers=[mounting]), volumes=known)
+    assert [one.name for one in mounted_for(here, here.containers[0])] == ["mine", "grouped"]

@@ -10,6 +10,7 @@ import pytest
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import containers_of
 from tests.node.image_users import GROUP_ID, OTHER_GROUP_ID, USER_ID, import_image_of
+from tests.node.kept_objects import put_object
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
@@ -81,6 +82,23 @@ def test_users_and_groups(node: TempoletNode) -> None:
     other = seen(log_of(node, pod, "other"))
     assert (other["Uid"].split()[0], other["Gid"].split()[0]) == ("3000", "2000")
     gone(node, "ids")
+
+
+def test_the_group_of_a_volume(node: TempoletNode) -> None:
+    """Every container is in the group that a PersistentVolume names, whether it mounts that one or not."""
+    claim = {"namespace": "default", "name": "shared"}
+    named = {"name": "shared", "annotations": {"pv.beta.kubernetes.io/gid": "7777"}}
+    (node.directory / "shared").mkdir()
+    made_of = {"hostPath": {"path": str(node.directory / "shared")}, "accessModes": ["ReadWriteOnce"]}
+    put_object(node, "persistentvolumes", "shared", metadata=named, spec={**made_of, "claimRef": claim})
+    put_object(
+        node, "persistentvolumeclaims", "shared", spec={"volumeName": "shared", "accessModes": ["ReadWriteOnce"]}
+    )
+    volume = {"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}}
+    pod = look(node, "grouped", container(), container("beside", runAsUser=1000), volumes=[volume])
+    for name in ("main", "beside"):
+        assert "7777" in seen(log_of(node, pod, name))["Groups"].split()
+    gone(node, "grouped")
 
 
 def test_strict_groups(node: TempoletNode) -> None:

@@ -33,14 +33,14 @@ def are_mounted(situation: Situation) -> bool:
 
 
 def mounted_for(situation: Situation, container: V1Container) -> tuple[MountedVolume, ...]:
-    """List the volumes that a container mounts, and those that its variables are read from."""
+    """List the volumes that a container mounts, those that its variables are read from, and whose groups it is in."""
     known = situation.observed.volumes
     if known is None:
         return ()
     wanted = {one.name for one in (*(container.volume_mounts or ()), *(container.volume_devices or ()))}
     chosen = (one.value_from and one.value_from.file_key_ref for one in container.env or ())
     wanted |= {one.volume_name for one in chosen if one}
-    return tuple(with_image(situation, one) for one in known.volumes if one.name in wanted)
+    return tuple(with_image(situation, one) for one in known.volumes if one.name in wanted or one.group_id is not None)
 
 
 def with_image(situation: Situation, volume: MountedVolume) -> MountedVolume:
