@@ -70,12 +70,6 @@ class RuntimeClient:
         status: cri.RuntimeStatus = answer.status
         return status
 
-    async def runtime_handlers(self) -> Sequence[cri.RuntimeHandler]:
-        """Ask which handlers it has, and what each of them can do."""
-        answer = await self._ask(self._runtime.Status, cri.StatusRequest())
-        handlers: Sequence[cri.RuntimeHandler] = answer.runtime_handlers
-        return handlers
-
     async def abilities(self) -> cri.StatusResponse:
         """Read what the runtime can do, altogether and with each of its handlers; an old one says nothing of that."""
         answer: cri.StatusResponse = await self._ask(self._runtime.Status, cri.StatusRequest())

@@ -20,12 +20,13 @@ from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from activities.pod_paths import plain_name
+from activities.runtime_classes import RuntimeClassRefused, runtime_class_of
 from activities.volumes.ownership import FsGroup, fs_group_of, give_to_group
 from activities.volumes.subpaths import unmount_sub_paths
 from activities.volumes.table import VOLUME_TYPES
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal import names
-from proto.temporal.pod import PodKey
+from proto.temporal.pod import PodJson, PodKey
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 
 FAILED_MOUNT: Final = "FailedMount"
@@ -81,7 +82,8 @@ class VolumeActivities:
         if said := faults("MountVolume.SetUp", [one for _, one in found], ends):
             raise failed(FAILED_MOUNT, said)
         mounted = [one for one in ends if isinstance(one, Mounted)]
-        recursive = request.asks_recursive_read_only and await self._can_be_read_only_with_all_below()
+        asked = request.asks_recursive_read_only
+        recursive = asked and await self._can_be_read_only_with_all_below(request.pod_spec)
         return MountedVolumes(
             tuple(replace(one.volume, recursive_read_only=recursive) for one in mounted),
             tuple(one.volume.name for one in mounted if one.found),
@@ -96,14 +98,17 @@ class VolumeActivities:
             await asyncio.to_thread(_give_once, volume, mounted, group)
         return mounted
 
-    async def _can_be_read_only_with_all_below(self) -> bool:
-        """Ask the runtime whether it can mount so (pkg/kubelet/kubelet.go runtimeHandlerSupportsRecursiveReadOnlyMounts)."""
-        wanted = self._services.settings.runtime_handler
+    async def _can_be_read_only_with_all_below(self, pod: PodJson) -> bool:
+        """Ask whether the pod's handler can mount so (pkg/kubelet/kubelet.go runtimeHandlerSupportsRecursiveReadOnlyMounts)."""
+        services = self._services
         try:
-            handlers = await self._services.runtime.runtime_handlers()
+            wanted = (await runtime_class_of(services, pod)).handler or services.settings.runtime_handler
+            handlers = (await services.runtime.abilities()).runtime_handlers
+        except RuntimeClassRefused as refused:
+            raise failed(FAILED_MOUNT, str(refused)) from refused
         except CriError as error:
             doing = "ask the runtime whether it can mount read-only with all below"
-            raise translated(error, self._services.endpoint, FAILED_MOUNT, doing) from error
+            raise translated(error, services.endpoint, FAILED_MOUNT, doing) from error
         return any(one.name == wanted and one.features.recursive_read_only_mounts for one in handlers)
 
 

@@ -5,6 +5,7 @@ import os
 import socket
 import stat
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,17 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.node_services import NodeServices
+from activities.objects import ObjectKind
 from activities.volumes import pod_volumes
 from activities.volumes.host_path import check
 from activities.volumes.pod_volumes import VolumeActivities
 from activities.volumes.table import VOLUME_TYPES
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
+from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson, PodKey
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
+from tests.activities.kept_objects import ObjectsInMemory
 from tests.activities.volume_node import volume_services
 from workflows.decide.field_kinds import Support
 from workflows.decide.supported_volumes import VOLUME
@@ -117,6 +121,38 @@ async def test_a_volume_becomes_the_groups_once_and_to_the_end(
 def killed(*_: object, **__: object) -> None:
     """End a step where it stands."""
     raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("asked", "pod_class", "expected"),
+    [
+        pytest.param(True, "", True, id="the-runtimes-own-handler"),
+        pytest.param(True, "slow", False, id="the-handler-of-the-pods-class"),
+        pytest.param(False, "", False, id="nobody-asks"),
+    ],
+)
+async def test_whether_a_mount_can_be_read_only_with_all_below(
+    services: NodeServices,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: bool,
+    pod_class: str,
+    expected: bool,
+) -> None:
+    """By what the runtime says of the handler that runs the pod."""
+    able = cri.RuntimeHandlerFeatures(recursive_read_only_mounts=True)
+    handlers = [cri.RuntimeHandler(name="", features=able), cri.RuntimeHandler(name="slow-handler")]
+    objects = ObjectsInMemory()
+    objects.put(ObjectKind.RUNTIME_CLASSES, "slow", {"handler": "slow-handler"})
+
+    async def abilities() -> cri.StatusResponse:
+        return cri.StatusResponse(runtime_handlers=handlers)
+
+    monkeypatch.setattr(services.runtime, "abilities", abilities)
+    spec = {"runtimeClassName": pod_class} if pod_class else {}
+    request = MountVolumes(POD, (DATA,), {**SPEC, "spec": spec}, asks_recursive_read_only=asked)
+    made = VolumeActivities(replace(services, objects=objects))
+    [volume] = (await ActivityEnvironment().run(made.mount_volumes, request)).volumes
+    assert volume.recursive_read_only is expected
 
 
 async def test_a_defect_is_not_told_as_a_failed_mount(services: NodeServices, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,10 +224,11 @@ def test_status_of_mounts(mount: dict[str, Any], supported: bool, shown: tuple[A
 
 def test_slice_is_narrow() -> None:
     """Who the pod is and whose its files are to be: no command, no env, no label."""
-    source = with_volume(securityContext={"fsGroup": 7, "runAsUser": 5, "fsGroupChangePolicy": "Always"})
+    security = {"fsGroup": 7, "runAsUser": 5, "fsGroupChangePolicy": "Always"}
+    source = with_volume(securityContext=security, runtimeClassName="slow")
     assert volumes_slice(source) == {
         "metadata": source["metadata"],
-        "spec": {"securityContext": {"fsGroup": 7, "fsGroupChangePolicy": "Always"}},
+        "spec": {"securityContext": {"fsGroup": 7, "fsGroupChangePolicy": "Always"}, "runtimeClassName": "slow"},
     }
 
 

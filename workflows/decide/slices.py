@@ -83,7 +83,7 @@ def volumes_slice(pod: PodJson) -> PodJson:
     """Cut what mounting a pod's volumes needs besides them: whose files they are to be, and how much memory it may use."""
     spec = pod["spec"]
     volumes = spec.get("volumes", ())
-    cut: PodJson = {}
+    cut: PodJson = _cut(spec, ("runtimeClassName",))
     if security := _cut(spec.get("securityContext") or {}, VOLUME_SECURITY):
         cut["securityContext"] = security
     fields = told_of_containers(spec)
