@@ -16,6 +16,10 @@ REGISTRY_PULL_QPS: Final = 5  # KubeletConfiguration's defaults
 REGISTRY_BURST: Final = 10
 
 
+def uncounted(_seconds: float, _size_bytes: int) -> None:
+    """Count nothing."""
+
+
 class ImagePulls:
     """The node's one gate to registries; `qps` 0 means no limit of the rate."""
 
@@ -27,6 +31,8 @@ class ImagePulls:
         self._burst = max(1, burst)
         self._next_at = 0.0
         self._under_way: SharedTasks[str] = SharedTasks()
+        self.measure: Callable[[float, int], None] = uncounted
+        """Takes how many seconds a pull took, and how many bytes the image has."""
 
     async def pull(self, image: str, pull_image: Callable[[str], Awaitable[str]], logins: str = "") -> str:
         """Pull an image, or wait for the pull of it that is under way; answers its reference, raises its error.

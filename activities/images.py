@@ -130,10 +130,12 @@ class ImageActivities:
         except IntentNotWritten as error:
             raise failed("ErrImagePull", str(error)) from error
         found = await self._inspect(image_ref)
+        took, size = monotonic() - started, found.size if found else 0
+        self._services.pulls.measure(took, size)
         return PulledImage(
             image_ref=image_ref,
-            size_bytes=found.size if found else 0,
-            took=timedelta(seconds=monotonic() - started),
+            size_bytes=size,
+            took=timedelta(seconds=took),
             waited=timedelta(seconds=begun - started),
             warnings=logins.warnings,
         )

@@ -21,7 +21,6 @@ from activities.clients.scrub import scrubbed
 from activities.image_access.docker_config import DockerConfig, Login
 from proto.kubernetes.go_duration import parse_duration
 
-GROUP: Final = "credentialprovider.kubelet.k8s.io"
 TIME_LIMIT: Final = timedelta(minutes=1)
 LARGEST_ANSWER: Final = 1024 * 1024
 """Bytes; an answer is a few hundred."""
@@ -157,7 +156,9 @@ def _read(program: ProviderProgram, data: bytes) -> ProviderAnswer:
     if not isinstance(answer, dict):
         raise ProviderFailed(unreadable)
     if answer.get("apiVersion") != program.api_version:
-        found = scrubbed(str(answer.get("apiVersion", "")))[:100] if _is_version(answer) else "something else"
+        group = program.api_version.partition("/")[0]
+        found = str(answer.get("apiVersion", ""))[:100]
+        found = found if found.startswith(f"{group}/") else "something else"  # which may be what must not be told
         raise ProviderFailed(
             "apiVersion from credential plugin response did not match expected "
             f"apiVersion:{program.api_version}, actual apiVersion:{found}"
@@ -174,11 +175,6 @@ def _read(program: ProviderProgram, data: bytes) -> ProviderAnswer:
         return ProviderAnswer(config, good_for, None if keep_for is None else parse_duration(keep_for))
     except (ValueError, TypeError, AttributeError):
         raise ProviderFailed(unreadable) from None
-
-
-def _is_version(answer: Mapping[str, Any]) -> bool:
-    """Say whether what stands in the place of the version is one, and may be told."""
-    return str(answer.get("apiVersion", "")).startswith(f"{GROUP}/")
 
 
 def _login(entry: Mapping[str, Any]) -> Login:

@@ -6,18 +6,19 @@ from pathlib import Path
 from activities.image_access.logins import ImageLogins
 from activities.image_access.node_logins import NodeLogins, search_paths
 from activities.image_access.provider_exec import ProviderProgram
-from activities.image_access.providers import CredentialProvider, ProviderMeasure, uncounted
+from activities.image_access.providers import CredentialProvider
 from activities.image_access.pull_records import PullRecords
 from activities.image_access.rights import PullRights
+from activities.node_services import NodeServices
 from worker.config import NodeConfig
 from worker.settings.credential_providers import ProviderSettings
+from worker.telemetry.image_metrics import ImageMetrics
 
 
-def image_logins(config: NodeConfig, measure: ProviderMeasure = uncounted) -> ImageLogins:
-    """Make what the node itself knows; reads nothing yet. `measure` sees every run of a provider."""
+def image_logins(config: NodeConfig) -> ImageLogins:
+    """Make what the node itself knows; reads nothing yet."""
     files = search_paths(config.root_dir, Path(os.environ.get("HOME") or "/"))
-    providers = config.credential_providers.providers
-    return ImageLogins(NodeLogins(files), tuple(_provider(one, measure) for one in providers))
+    return ImageLogins(NodeLogins(files), tuple(_provider(one) for one in config.credential_providers.providers))
 
 
 def pull_rights(config: NodeConfig) -> PullRights | None:
@@ -26,6 +27,14 @@ def pull_rights(config: NodeConfig) -> PullRights | None:
     return PullRights(PullRecords(config.root_dir), verification) if verification else None
 
 
-def _provider(one: ProviderSettings, measure: ProviderMeasure) -> CredentialProvider:
+def count_pulls(services: NodeServices, config: NodeConfig, metrics: ImageMetrics) -> None:
+    """Have every pull and every run of a provider counted."""
+    services.pulls.measure = metrics.pulled
+    for one in services.logins.providers:
+        one.measure = metrics.provider_ran
+    metrics.providers_configured(config.credential_providers.hash)
+
+
+def _provider(one: ProviderSettings) -> CredentialProvider:
     program = ProviderProgram(name=one.name, path=one.path, api_version=one.api_version, args=one.args, env=one.env)
-    return CredentialProvider(program, one.match_images, one.default_cache_duration, measure)
+    return CredentialProvider(program, one.match_images, one.default_cache_duration)

@@ -21,6 +21,7 @@ from worker.config import NodeConfig
 from worker.freed_memory import giving_back_freed_memory
 from worker.host.csi_upkeep import keeping_csi_volumes
 from worker.host.departures import Departures
+from worker.host.image_access import count_pulls
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
@@ -76,6 +77,7 @@ async def work(config: NodeConfig, client: Client, service: Service, telemetry: 
     """Take over what an earlier worker had begun, then host workflows and activities until asked to stop."""
     make_room_for_hung_files()
     services = node_services(config, telemetry.calls)
+    count_pulls(services, config, telemetry.metrics.images)
     await asyncio.to_thread(services.cgroups.make_tiers)
     with PodCache(config.root_dir) as cache:
         snapshots = Departures(services.going, cache, PodNumbers(cache, telemetry.metrics))

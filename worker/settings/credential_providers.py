@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.image_access.locations import InvalidLocation, parse_location
-from activities.image_access.provider_exec import GROUP as PROTOCOL_GROUP
 from proto.kubernetes.go_duration import parse_duration
 from worker.settings.kubelet_configuration import ConfigurationRefused
 from worker.settings.kubelet_schema import WrongValue, check_fields
@@ -22,7 +21,7 @@ from worker.settings.yaml_document import DocumentRefused, read_document
 
 KIND: Final = "CredentialProviderConfig"
 VERSIONS: Final = tuple(f"kubelet.config.k8s.io/{one}" for one in ("v1", "v1alpha1", "v1beta1"))
-PROTOCOLS: Final = tuple(f"{PROTOCOL_GROUP}/{one}" for one in ("v1", "v1alpha1", "v1beta1"))
+PROTOCOLS: Final = tuple(f"credentialprovider.kubelet.k8s.io/{one}" for one in ("v1", "v1alpha1", "v1beta1"))
 
 _SUFFIXES: Final = frozenset({".json", ".yaml", ".yml"})
 _TEXT: Final = {"type": "string"}

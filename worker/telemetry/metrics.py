@@ -25,6 +25,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
 
 from worker.endpoints.server import Address, Answer, Request
+from worker.telemetry.image_metrics import ImageMetrics
 
 _LOOPBACK: Final = "127.0.0.1"
 _SDK_LIMIT: Final = 3.0  # seconds
@@ -51,6 +52,7 @@ class Metrics:
         self._make_logs()
         self._make_pleg()
         self._make_hints()
+        self.images = ImageMetrics(self._registry)
 
     def _make_runtime(self) -> None:
         kind = "operation_type"

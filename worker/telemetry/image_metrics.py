@@ -1,0 +1,78 @@
+"""The numbers of image pulls, by the kubelet's names (pkg/kubelet/metrics, pkg/credentialprovider/plugin).
+
+A part of `Metrics`, which hands out its registry. A provider's series is there from its first run on, as the kubelet's.
+"""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_MIB: Final = 1 << 20
+_GIB: Final = 1 << 30
+_PULL_BUCKETS: Final = (1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)
+SIZES: Final = (
+    (10 * _MIB, "0-10MB"),
+    (100 * _MIB, "10MB-100MB"),
+    (500 * _MIB, "100MB-500MB"),
+    (_GIB, "500MB-1GB"),
+    (5 * _GIB, "1GB-5GB"),
+    (10 * _GIB, "5GB-10GB"),
+    (20 * _GIB, "10GB-20GB"),
+    (30 * _GIB, "20GB-30GB"),
+    (40 * _GIB, "30GB-40GB"),
+    (60 * _GIB, "40GB-60GB"),
+    (100 * _GIB, "60GB-100GB"),
+)
+"""Up to how many bytes an image has which label."""
+LARGER: Final = "GT100GB"
+UNKNOWN: Final = "N/A"
+
+
+class ImageMetrics:
+    """How long pulls and credential providers take, and how often the latter fail."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._pull_seconds = Histogram(
+            "kubelet_image_pull_duration_seconds",
+            "How long pulls took, waiting included.",
+            ["image_size_in_bytes"],
+            registry=registry,
+            buckets=_PULL_BUCKETS,
+        )
+        self._provider_seconds = Histogram(
+            "kubelet_credential_provider_plugin_duration",
+            "How long credential providers ran.",
+            ["plugin_name"],
+            registry=registry,
+        )
+        self._provider_errors = Counter(
+            "kubelet_credential_provider_plugin_errors_total",
+            "Runs of credential providers that failed.",
+            ["plugin_name"],
+            registry=registry,
+        )
+
+    def pulled(self, seconds: float, size_bytes: int) -> None:
+        """Count one pull that went well; size 0: not known."""
+        self._pull_seconds.labels(size_label(size_bytes)).observe(seconds)
+
+    def provider_ran(self, provider: str, seconds: float, *, failed: bool) -> None:
+        """Count one run of a credential provider."""
+        self._provider_seconds.labels(provider).observe(seconds)
+        if failed:
+            self._provider_errors.labels(provider).inc()
+
+    def providers_configured(self, hash_: str) -> None:
+        """Show a hash of the providers' configuration; none without any."""
+        if hash_:
+            text = "The configuration of credential providers that is in force; always 1."
+            info = Gauge("kubelet_credential_provider_config_info", text, ["hash"], registry=self._registry)
+            info.labels(hash_).set(1)
+
+
+def size_label(size_bytes: int) -> str:
+    """Name an image's size as the kubelet does (GetImageSizeBucket)."""
+    if size_bytes <= 0:
+        return UNKNOWN
+    return next((label for most, label in SIZES if size_bytes <= most), LARGER)
