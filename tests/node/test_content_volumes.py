@@ -1,6 +1,7 @@
 """Does a container find ConfigMaps, Secrets and what it is told of itself as files, and do they follow, on real containerd?"""
 
 import copy
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -125,6 +126,9 @@ def test_files_follow_their_objects_while_the_process_runs_on(node: TempoletNode
     node.until(says(root / "keys/token", f"{CANARY}-2"), "the new secret")
     after = node.until_pod("follow", lambda one: one.objects["secrets/live"] != first.objects["secrets/live"])
     assert (after.restarts, after.ready) == (0, True)
+    os.kill(container_pid(node.containerd, first.containers["main"].container_id), signal.SIGKILL)
+    again = node.until_pod("follow", lambda one: one.restarts == 1 and one.ready, "started again")
+    assert (inside(node, again) / "frozen").read_text() == "2"
     told = history(node, after)
     assert "configmap live changed" in told
     assert "volume conf refreshed in " in told
@@ -145,6 +149,25 @@ def test_a_change_while_the_poller_and_the_worker_are_away_is_made_good(node: Te
     node.start("poller")
     node.until(says(root / "conf/a", "2"), "the file as it is now")
     assert node.until_running("away").restarts == 0
+
+
+def test_a_worker_that_is_killed_while_files_change_leaves_them_whole(node: TempoletNode) -> None:
+    """Forty changes, two kills: in the end the last version, and nothing of the others."""
+    put_object(node, "configmaps", "churn", data={"a": "0", "b": "0"})
+    node.apply(showing("churn", [{"name": "conf", "configMap": {"name": "churn"}}]))
+    snapshot = node.until_running("churn")
+    folder = node.root_dir / "pods" / snapshot.uid / "volumes/kubernetes.io~configmap/conf"
+    for number in range(1, 41):
+        put_object(node, "configmaps", "churn", data={"a": str(number), "b": str(number)})
+        if number in (13, 27):
+            node.until(lambda: (folder / "a").read_text() != "0", "a change on its way")
+            node.stop("worker", signal.SIGKILL)
+            assert (folder / "..data/a").read_text() == (folder / "..data/b").read_text()
+            node.start("worker")
+    node.until(says(inside(node, snapshot) / "conf/a", "40"), "the last version")
+    node.until(lambda: len([one for one in folder.iterdir() if one.name.startswith("..2")]) == 1, "nothing left over")
+    assert not (folder / "..data_tmp").is_symlink()
+    assert node.until_running("churn").restarts == 0
 
 
 def test_an_object_that_breaks_a_rule_changes_nothing_until_it_is_mended(node: TempoletNode) -> None:

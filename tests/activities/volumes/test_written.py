@@ -1,5 +1,6 @@
 """Are the volumes whose files the node writes mounted, refreshed and removed, in the kubelet's places and nowhere else?"""
 
+import asyncio
 import base64
 import os
 import stat
@@ -245,3 +246,12 @@ async def test_the_memory_of_a_volume_is_bounded(services: NodeServices) -> None
     assert "size=1048576k" in found.super_options
     assert os.statvfs(place(services, "keys")).f_blocks * os.statvfs(place(services, "keys")).f_bsize == 1 << 30
     await undo(services, SECRET)
+
+
+async def test_two_mounts_at_a_time_take_turns(services: NodeServices) -> None:
+    """A late try beside its successor: one folder, and what either wrote is whole."""
+    await asyncio.gather(*(mount(services, CONFIG, SECRET, PROJECTED) for _ in range(5)))
+    for name in ("config", "keys", "all"):
+        assert len([one for one in place(services, name).iterdir() if one.name.startswith("..2")]) == 1
+    assert len(mounts_below(services.settings.root_dir)) == 2
+    await undo(services, CONFIG, SECRET, PROJECTED)
