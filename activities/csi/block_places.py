@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from activities import mounts
+from activities.csi.left_behind import ESCAPED_PLUGIN
 from activities.csi.places import (
-    ESCAPED_PLUGIN,
     PLUGIN,
     VolumeRecord,
     forget_record,

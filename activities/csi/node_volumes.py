@@ -17,7 +17,7 @@ from activities import mounts
 from activities.clients.csi_driver import CsiError, CsiNode, connected
 from activities.csi.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
 from activities.csi.drivers import DriverNotRegistered
-from activities.csi.forsaken import remembered_again
+from activities.csi.left_behind import remembered_again
 from activities.csi.places import FilesPlace, Place, VolumeRecord
 from activities.csi.republishing import Wish, remember_wish
 from activities.csi.requests import Asking, publish_request, stage_request

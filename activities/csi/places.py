@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from activities import mounts
+from activities.csi.left_behind import DATA, ESCAPED_PLUGIN
 from activities.csi.volume import CsiVolume, Lifecycle, attachment_name
 
 PLUGIN: Final = "kubernetes.io/csi"
-ESCAPED_PLUGIN: Final = "kubernetes.io~csi"
-DATA: Final = "vol_data.json"
 _UNPUBLISHED: Final = "tempolet.dev/unpublished"
 _MODE: Final = 0o750
 

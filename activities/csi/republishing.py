@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from activities.csi.places import ESCAPED_PLUGIN, FilesPlace
+from activities.csi.left_behind import ESCAPED_PLUGIN
+from activities.csi.places import FilesPlace
 from activities.csi.volume import CsiVolume, Lifecycle, SecretPlace
 
 FILE: Final = "republish.json"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from activities import mounts
-from activities.csi.forsaken import VolumesLeft, forsaken, leave_to_the_worker
+from activities.csi.forsaken import forsaken
+from activities.csi.left_behind import VolumesLeft, leave_to_the_worker
 from activities.csi.node_volumes import NodeVolumes
 from activities.csi.republishing import wishes
 from activities.file_trees import remove_tree

@@ -26,6 +26,7 @@ def loaded() -> set[str]:
         pytest.param("temporalio.worker", id="temporals-worker-with-multiprocessing-costs-4-MB"),
         pytest.param("pydantic", id="its-tables-cost-9-MB"),
         pytest.param("aiohttp", id="a-web-server-costs-25-MB"),
+        pytest.param("activities.node_services", id="with-it-comes-the-half-of-a-worker"),
         pytest.param("typer", id="a-command-line-is-the-commands"),
     ],
 )

@@ -21,7 +21,7 @@ from temporalio.exceptions import ApplicationError
 from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
 from activities.container_config import POD_GRACE
-from activities.csi.forsaken import VolumesLeft, leave_to_the_worker
+from activities.csi.left_behind import VolumesLeft, leave_to_the_worker
 from activities.errors import CriError
 from activities.file_trees import StillMounted, remove_tree
 from activities.pod_paths import PodPaths
