@@ -10,7 +10,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,7 +30,9 @@ SOURCE: Final = "objects"
 SETTLE: Final = 0.1
 """Seconds that follow an event before the folder is listed: what belongs together comes together."""
 RETRY: Final = 2.0
-"""Seconds until what could not be told is told again."""
+"""Seconds until what could not be told is told again, and between two looks where the kernel tells nothing."""
+ABSENT: Final = 10.0
+"""Seconds until a folder that is not there is looked for again."""
 IMMUTABLE: Final = "="
 UNKNOWN: Final = "?"
 _SHOWN: Final = (ObjectKind.CONFIG_MAPS, ObjectKind.SECRETS)
@@ -62,15 +64,21 @@ class ObjectWatch:
         self._trouble = ""
         self._sequence = time.time_ns() // 1_000_000  # a restarted poller counts on from here
 
-    async def follow(self, every: float) -> None:
-        """Compare at once, after each change and every so many seconds, for ever."""
-        with WatchedFolders() as watch:
+    async def follow(self, every: float, turned: Callable[[], None] = lambda: None) -> None:
+        """Compare at once, after each change and every so many seconds, for ever; `turned` is told of each time."""
+        with contextlib.ExitStack() as stack:
+            watch, trouble = None, []
+            try:
+                watch = stack.enter_context(WatchedFolders())
+            except OSError as error:  # this user has too many already: it works without
+                trouble = [error]
             while True:
+                turned()
                 folders = await asyncio.to_thread(folders_of, self._folder)
-                refused = watch.watch(folders)  # before the listing, so that nothing falls between the two
+                refused = watch.watch(folders) if watch else trouble  # before the listing: nothing falls in between
                 self._warn(refused)
                 told = await self.compare()
-                await self._change(watch, every if told and folders and not refused else min(RETRY, every))
+                await self._change(watch, min(RETRY if refused or not told else every if folders else ABSENT, every))
 
     async def compare(self) -> bool:
         """Compare all with all, and tell whom it concerns; False when somebody could not be told."""
@@ -78,10 +86,13 @@ class ObjectWatch:
         pods = await asyncio.to_thread(self._known.all)
         hints, self._told = news(pods.values(), versions, self._told, self._versions)
         self._versions = versions
-        return all([await self._tell(hint) for hint in hints])
+        return all(await asyncio.gather(*map(self._tell, hints)))
 
-    async def _change(self, watch: WatchedFolders, seconds: float) -> None:
+    async def _change(self, watch: WatchedFolders | None, seconds: float) -> None:
         """Wait for something to change, and for what follows it within a moment."""
+        if watch is None:
+            await asyncio.sleep(seconds)
+            return
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while (left := until - loop.time()) > 0:
@@ -107,7 +118,6 @@ class ObjectWatch:
             return False
         except CallRefused as error:
             _log.error("a pod could not be told of a changed object", workflow=hint.workflow_id, err=str(error))
-            return False
         self._told |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
         return True
 

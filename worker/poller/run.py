@@ -151,13 +151,14 @@ class Poller:
             await self._runtime.close()
 
     def _loops(self) -> dict[str, Coroutine[object, object, None]]:
+        every = self._config.sync_frequency
         return {
             "manifests": self._list_manifests(),
             "hints": self._watch.send_hints(),
             "events": self._watch.follow_events(),
             "relist": self._watch.relist(),
             "resync": self._resync(),
-            "objects": self._objects.follow(self._config.sync_frequency.total_seconds()),
+            "objects": self._objects.follow(every.total_seconds(), lambda: self._health.turn("objects", every)),
             "runtime": self._runtime_health.watch(),
             "node": self._configure_node(),
         }

@@ -4,6 +4,7 @@ import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -12,8 +13,11 @@ from proto.pod_snapshot import PodSnapshot
 from tests.worker.poller.snapshots import snapshot, write
 from tests.worker.poller.stand_in import Node, heard
 from worker.objects.folder import ObjectFolder
+from worker.poller import objects
 from worker.poller.inotify import WatchedFolders
-from worker.poller.objects import Told, folders_of, news, versions_of
+from worker.poller.objects import ObjectWatch, Told, folders_of, news, versions_of
+from worker.poller.pod_workflows import PodWorkflows
+from worker.poller.runtime.known_pods import KnownPods
 
 APP = "configmaps/app"
 KEY = ("default", APP)
@@ -137,10 +141,30 @@ async def test_several_folders_are_watched_by_one_descriptor(tmp_path: Path) -> 
         assert "y" not in {event.name for event in watch.read()}
 
 
+async def test_without_a_watch_the_folder_is_looked_at_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user may have only so many, and the poller lives on."""
+
+    def none_left() -> WatchedFolders:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(objects, "WatchedFolders", none_left)
+    monkeypatch.setattr(objects, "RETRY", 0.01)
+    turns = asyncio.Semaphore(0)
+    workflows = cast("PodWorkflows", None)  # there is no pod to tell
+    watch = ObjectWatch(tmp_path, KnownPods(tmp_path, "n"), workflows)
+    following = asyncio.create_task(watch.follow(60, turns.release))
+    async with asyncio.timeout(5):
+        for _ in range(3):
+            await turns.acquire()
+    following.cancel()
+
+
 async def test_a_pod_is_told_of_what_changed_and_of_what_it_missed(node: Node) -> None:
     """At once by the kernel's word; after a restart of the poller by comparing."""
-    objects = node.root / "objects"
-    put(objects, "default/configmaps/app.yaml")
+    folder = node.root / "objects"
+    put(folder, "default/configmaps/app.yaml")
     async with node.poller():
         node.write("web.yaml")
         handle = await node.handle()
@@ -149,12 +173,12 @@ async def test_a_pod_is_told_of_what_changed_and_of_what_it_missed(node: Node) -
         shown = replace(
             snapshot(uid, sandbox_id="", node=node.name, name=f"web-{node.name}"),
             workflow_id=handle.id,
-            objects={APP: versions_of(objects)[KEY]},
+            objects={APP: versions_of(folder)[KEY]},
         )
         write(node.root, shown)
-        put(objects, "default/configmaps/app.yaml", "another")
+        put(folder, "default/configmaps/app.yaml", "another")
         assert (await heard(handle, 2))[1:] == [f"objects {APP}"]
-    put(objects, "default/configmaps/app.yaml", "a third")
+    put(folder, "default/configmaps/app.yaml", "a third")
     async with node.poller():
         told = await heard(handle, 5)
     assert told.count(f"objects {APP}") == 2
