@@ -19,7 +19,7 @@ from activities.errors import CriError, Remedy, failed, translated
 from activities.heartbeat import Heartbeat, heartbeating
 from activities.image_access.docker_config import NotADockerConfig
 from activities.image_access.logins import FoundLogins
-from activities.image_access.registry_pull import IntentNotWritten, RegistryPull
+from activities.image_access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_away
 from activities.image_access.verification import Standing
 from activities.image_names import InvalidImageName, with_default_tag
 from activities.node_services import NodeServices
@@ -155,9 +155,8 @@ class ImageActivities:
         if because := _REGISTRY_REASONS.get(word):
             return failed(word, f"image pull failed for {image} {because}:{rest}{warnings}")
         doing = f'Failed to pull image "{image}"'
-        if error.remedy is Remedy.RETRY and not error.details.startswith("failed to pull"):
+        if is_runtime_away(error):
             return translated(error, self._services.endpoint, "ErrImagePull", doing)
-        # the runtime is there, and passes a registry's 503 on
         return failed("ErrImagePull", f"{doing}: {error.details}{warnings}")
 
 

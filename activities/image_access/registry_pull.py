@@ -6,10 +6,17 @@ Run once for all who share it (`image_pulls`). Whatever the runtime may have don
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import grpc
+
 from activities.clients.runtime import RuntimeClient
 from activities.errors import CriError, Remedy
 from activities.image_access.keyring import Credential
 from activities.image_access.rights import PullRights
+
+
+def is_runtime_away(error: CriError) -> bool:
+    """Say whether nobody answered a pull; a runtime that is there passes a registry's 503 on with the same code."""
+    return error.remedy is Remedy.RETRY and not error.details.startswith("failed to pull")
 
 
 class IntentNotWritten(Exception):
@@ -38,7 +45,7 @@ class RegistryPull:
         try:
             image_ref, used = await self._pull()
         except CriError as error:
-            if error.remedy in {Remedy.RETRY, Remedy.TIMED_OUT}:
+            if is_runtime_away(error) or error.remedy is Remedy.TIMED_OUT:
                 rights.unknown(self.image)
             else:
                 await rights.not_pulled(self.image)
@@ -58,12 +65,12 @@ class RegistryPull:
             try:
                 return await self.runtime.pull_image(self.image, one.login), one
             except CriError as error:
-                if error.remedy is Remedy.RETRY and not error.details.startswith("failed to pull"):
-                    raise  # the runtime is away: another login would not be asked for either
+                if is_runtime_away(error):
+                    raise  # another login would not be asked for either
                 failures.append(error)
-        said = list(dict.fromkeys(one.details for one in failures))
-        last = failures[-1]
-        raise CriError(last.call, last.code, said[0] if len(said) == 1 else f"[{', '.join(said)}]") from None
+        if len(said := list(dict.fromkeys(one.details for one in failures))) == 1:
+            raise failures[0]
+        raise CriError(failures[0].call, grpc.StatusCode.UNKNOWN, f"[{', '.join(said)}]") from None
 
     async def _image_ref(self, image: str) -> str:
         found = await self.runtime.image_status(image)

@@ -52,6 +52,16 @@ async def test_one_pull_for_all_who_wait(registry: Registry) -> None:
     assert registry.asked == ["a", "a"]
 
 
+async def test_only_who_has_the_same_logins_shares_a_pull(registry: Registry) -> None:
+    """What one may have the other may not."""
+    pulls = ImagePulls()
+    waiting = [asyncio.create_task(pulls.pull("a", registry.pull, logins)) for logins in ("", "x", "x", "y")]
+    await settle()
+    assert registry.asked == ["a", "a", "a"]
+    registry.open.set()
+    await asyncio.gather(*waiting)
+
+
 async def test_so_many_at_once_and_no_more(registry: Registry) -> None:
     """The third waits for a place."""
     pulls = ImagePulls(2)

@@ -10,11 +10,11 @@ import grpc
 import pytest
 
 from activities.clients.runtime import RuntimeClient
-from activities.errors import CriError
+from activities.errors import CriError, Remedy
 from activities.image_access.docker_config import Login
 from activities.image_access.keyring import Credential, SecretSource
 from activities.image_access.pull_records import PullRecords
-from activities.image_access.registry_pull import IntentNotWritten, RegistryPull
+from activities.image_access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_away
 from activities.image_access.rights import PullRights, secret_right
 from activities.image_access.verification import Standing
 
@@ -32,6 +32,9 @@ class Runtime:
     rights: PullRights
     public: bool = False
     code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
+    says: str = UNAUTHORIZED
+    numbered: bool = False
+    """Each refusal says which it is."""
     tried: list[str] = field(default_factory=list)
     hangs: asyncio.Event | None = None
     """Set when a pull has begun that never ends."""
@@ -45,7 +48,7 @@ class Runtime:
             await asyncio.Event().wait()
         if self.public or (login and login.password == "good"):
             return REF
-        raise CriError("PullImage", self.code, UNAUTHORIZED)
+        raise CriError("PullImage", self.code, self.says + (f" ({len(self.tried)})" if self.numbered else ""))
 
     async def image_status(self, image: str) -> None:
         """Have no image."""
@@ -94,10 +97,27 @@ async def test_when_no_login_is_taken(runtime: Runtime) -> None:
     assert not runtime.rights.records.intents()
 
 
-@pytest.mark.parametrize("code", [grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE])
-async def test_a_pull_whose_end_nobody_knows_leaves_its_intent(runtime: Runtime, code: grpc.StatusCode) -> None:
+async def test_a_registry_that_is_away_is_not_the_runtime(runtime: Runtime) -> None:
+    """Its 503 comes with the code of a runtime that is away; the next login is tried, and the intent goes."""
+    runtime.code = grpc.StatusCode.UNAVAILABLE
+    runtime.numbered = True
+    with pytest.raises(CriError) as error:
+        await pull(runtime, [BAD, BAD]).run()
+    assert error.value.details == f"[{UNAUTHORIZED} (1), {UNAUTHORIZED} (2)]"
+    assert not is_runtime_away(error.value)
+    assert error.value.remedy is Remedy.PERMANENT
+    assert not runtime.rights.records.intents()
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [(grpc.StatusCode.DEADLINE_EXCEEDED, UNAUTHORIZED), (grpc.StatusCode.UNAVAILABLE, "connection refused")],
+)
+async def test_a_pull_whose_end_nobody_knows_leaves_its_intent(
+    runtime: Runtime, code: grpc.StatusCode, says: str
+) -> None:
     """The runtime may finish it, and then the image is nobody's."""
-    runtime.code = code
+    runtime.code, runtime.says = code, says
     with pytest.raises(CriError):
         await pull(runtime, []).run()
     assert runtime.rights.standing(IMAGE, REF) is Standing.DENIED
