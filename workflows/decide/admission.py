@@ -46,7 +46,7 @@ def rejection(situation: Situation) -> Rejection | None:
 
 def why_rejected(pod: Mapping[str, Any], node: NodeSettings) -> Iterator[Rejection]:
     """Name every reason against a pod, the kubelet's first one first."""
-    spec, labels = pod["spec"], pod["metadata"].get("labels") or {}
+    spec, labels = pod.get("spec") or {}, (pod.get("metadata") or {}).get("labels") or {}
     context = spec.get("securityContext") or {}
     if sysctls := context.get("sysctls"):
         allowed = (*safe_sysctls(node.kernel), *node.allowed_unsafe_sysctls)
