@@ -180,6 +180,18 @@ def test_what_waits_for_an_object_tries_again_when_one_has_come() -> None:
     assert "MountVolumes" in told(pod_actions(waiting).begin)
 
 
+def test_a_pod_that_waits_for_its_claim_is_told_of_it() -> None:
+    """It tries again at once; one whose volumes are mounted follows no claim."""
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}
+    waiting = situation(
+        pod(volumes=[claim]), failures={"volumes": Failure("FailedMount", "error processing PVC default/mine", at(-1))}
+    )
+    assert watched_objects(waiting) == {"persistentvolumeclaims/mine": "?"}
+    heard(waiting, persistentvolumeclaims__mine="1")
+    assert waiting.observed.failures == {}
+    assert watched_objects(showing(pod(volumes=[claim]))).keys().isdisjoint({"persistentvolumeclaims/mine"})
+
+
 def test_a_container_that_waits_for_its_variables_is_told_of_their_objects() -> None:
     """Only while it waits; what they show otherwise nobody follows."""
     env = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "late", "key": "a"}}}, {"name": "B", "value": "b"}]

@@ -39,15 +39,15 @@ def driver(node: TempoletNode) -> Iterator[DriverProcess]:
 
 
 def bind(node: TempoletNode, driver: DriverProcess, name: str, **csi: Any) -> None:
-    """Put a claim and its volume into the node's objects; keywords go into the volume's csi part."""
-    mode = {"volumeMode": csi.pop("volumeMode", "Filesystem"), "accessModes": ["ReadWriteOnce"]}
-    put_object(node, "persistentvolumeclaims", name, spec={"volumeName": name, **mode})
-    made_of = {"driver": driver.setup.name, "volumeHandle": f"handle-{name}", **csi}
-    reference = {"namespace": "default", "name": name}
-    put_object(node, "persistentvolumes", name, spec={"csi": made_of, "claimRef": reference, **mode})
+    """Put a volume and its claim into the node's objects; keywords go into the volume's csi part."""
     volume = driver.folder.volume(f"handle-{name}")
     volume.mkdir(parents=True)
     (volume / "file").write_text(f"content of {name}\n")
+    mode = {"volumeMode": csi.pop("volumeMode", "Filesystem"), "accessModes": ["ReadWriteOnce"]}
+    made_of = {"driver": driver.setup.name, "volumeHandle": f"handle-{name}", **csi}
+    reference = {"namespace": "default", "name": name}
+    put_object(node, "persistentvolumes", name, spec={"csi": made_of, "claimRef": reference, **mode})
+    put_object(node, "persistentvolumeclaims", name, spec={"volumeName": name, **mode})
 
 
 def claiming(pod: str, claim: str, command: str = "cat /data/file; sleep 3600") -> dict[str, Any]:
@@ -237,4 +237,22 @@ def test_a_device(node: TempoletNode, driver: DriverProcess) -> None:
     printed(node, node.until_running("disk"), str(1 << 20))
     gone(node, "disk")
     assert life(driver) == [STAGE, PUBLISH, UNPUBLISH, UNSTAGE]
+    assert left(node, driver) == []
+
+
+def test_a_pod_that_waits_for_its_claim_goes_on_at_once(node: TempoletNode, driver: DriverProcess) -> None:
+    """The claim is put there while the pod waits: nobody waits for the next try."""
+    node.apply(claiming("early", "early"))
+    waiting = node.until_pod("early", lambda one: one.reason == "FailedMount")
+    assert (
+        'error processing PVC default/early: failed to fetch PVC: persistentvolumeclaim "early" not found'
+        in waiting.message
+    )
+    put_object(node, "persistentvolumeclaims", "early", spec={"accessModes": ["ReadWriteOnce"]})
+    node.until_pod("early", lambda one: "PVC is not bound" in one.message)
+    bind(node, driver, "early")
+    printed(node, node.until_running("early"), "content of early")
+    told = story(node, node.until_running("early"))
+    assert sum("FailedMount: MountVolume" in line for line in told) <= 3
+    gone(node, "early")
     assert left(node, driver) == []

@@ -35,7 +35,7 @@ ABSENT: Final = 10.0
 """Seconds until a folder that is not there is looked for again."""
 IMMUTABLE: Final = "="
 UNKNOWN: Final = "?"
-_SHOWN: Final = (ObjectKind.CONFIG_MAPS, ObjectKind.SECRETS)
+_SHOWN: Final = (ObjectKind.CONFIG_MAPS, ObjectKind.SECRETS, ObjectKind.PERSISTENT_VOLUME_CLAIMS)
 _WHOLE: Final = Mask.CLOSE_WRITE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE | Mask.ATTRIB
 
 _log: Final = structlog.get_logger(__name__)
@@ -151,7 +151,7 @@ def news(
 
 
 def versions_of(folder: Path) -> dict[tuple[str, str], str]:
-    """List the versions of all objects whose changes volumes follow."""
+    """List the versions of all objects whose changes volumes follow, or wait for."""
     found: dict[tuple[str, str], str] = {}
     folder = Path(os.path.realpath(folder))
     for namespace in _names(folder):

@@ -125,6 +125,9 @@ def watched_objects(situation: Situation) -> dict[str, str]:
     """Name the objects whose next change the pod is to be told of, each with the version that it shows."""
     facts, volumes = situation.observed.volumes, situation.source["spec"].get("volumes") or ()
     wanted = {name: UNKNOWN for volume in volumes for name, _ in shown_objects(volume)}
+    if facts is None:  # a claim brings its volume once, and is not followed then
+        claims = [one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one]
+        wanted |= {f"persistentvolumeclaims/{name}": UNKNOWN for name in claims}
     failures = situation.observed.failures
     for one in situation.everyone:
         failure = failures.get(container_key(one.name))
