@@ -80,15 +80,16 @@ def with_volumes(name: str, *, objects: bool) -> Pod:
     volumes: list[dict[str, Any]] = [{"name": f"disk-{number}", "emptyDir": {}} for number in range(3)]
     volumes += [{"name": "memory", "emptyDir": {"medium": "Memory"}}]
     volumes += [{"name": f"host-{number}", "hostPath": {"path": "/tmp", "type": "Directory"}} for number in range(2)]
-    sources = [{"downwardAPI": TOLD}, *([{"configMap": {"name": OBJECT}}] if objects else [])]
-    volumes += [{"name": "told", "downwardAPI": TOLD}, {"name": "projected", "projected": {"sources": sources}}]
+    volumes += [{"name": "told", "downwardAPI": TOLD}]
     if objects:
+        sources = [{"downwardAPI": TOLD}, {"configMap": {"name": OBJECT}}]
+        volumes += [{"name": "projected", "projected": {"sources": sources}}]
         volumes += [
             {"name": "secret", "secret": {"secretName": OBJECT}},
             {"name": "map", "configMap": {"name": OBJECT}},
         ]
     else:
-        volumes += [{"name": f"told-{number}", "downwardAPI": TOLD} for number in range(2)]
+        volumes += [{"name": f"told-{number}", "downwardAPI": TOLD} for number in range(3)]
     mounts = [{"name": one["name"], "mountPath": f"/mnt/{one['name']}"} for one in volumes]
     return Pod(name, [Container("main", fields={"volumeMounts": mounts})], volumes=volumes)
 
