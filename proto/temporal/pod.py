@@ -90,6 +90,8 @@ class NodeSettings:
     """KubeletConfiguration allowedUnsafeSysctls."""
     apparmor: bool = False
     """The machine can confine by AppArmor."""
+    image_volume_with_digest: bool = False
+    """The feature gate ImageVolumeWithDigest."""
 
 
 @dataclass(frozen=True, slots=True)

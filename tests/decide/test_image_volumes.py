@@ -8,15 +8,16 @@ import pytest
 
 from proto.temporal.mounted import MountedVolume, VolumesFacts
 from proto.temporal.operator import SkipBackoff
-from proto.temporal.pod import ImageFacts, PodJson
+from proto.temporal.pod import ImageFacts, NodeSettings, PodJson
 from proto.temporal.requests import ImagesPresent, ReadImages, StartContainer
-from tests.decide.situations import IMAGE, KEY, at, container, down, pod, seen, situation, told, up, words
+from tests.decide.situations import IMAGE, KEY, Around, at, container, down, pod, seen, situation, told, up, words
 from workflows.decide.actions import image_key
 from workflows.decide.container_status import waiting
 from workflows.decide.definitions import redefine
 from workflows.decide.explain import explanation
 from workflows.decide.fold import fold
 from workflows.decide.instances import instance_seen
+from workflows.decide.mounts import mount_statuses
 from workflows.decide.pod_actions import pod_actions
 from workflows.decide.situation import Situation
 from workflows.decide.skips import skip, waiting_backoffs
@@ -147,3 +148,15 @@ def test_a_pod_that_is_over_asks_for_nothing() -> None:
     """Not even for what nobody has pulled yet."""
     here = situation(showing(restartPolicy="Never"), images={}, containers={"web": down(0), "other": down(0, "other")})
     assert told(pod_actions(here).begin) == []
+
+
+@pytest.mark.parametrize(
+    ("gate", "told"), [pytest.param(True, "sha256:tool", id="on"), pytest.param(False, None, id="off")]
+)
+def test_the_status_says_which_image_is_shown(gate: bool, told: str | None) -> None:
+    """Behind the gate ImageVolumeWithDigest (kubelet_pods.go convertToAPIContainerStatuses)."""
+    around = Around(settings=NodeSettings(image_volume_with_digest=gate))
+    here = situation(showing(), around, images={OWN: HERE, SHOWN: THERE}, volumes=MOUNTED, containers={"web": up()})
+    [mount] = mount_statuses(here, here.containers[0]) or []
+    shown = mount.volume_status.image if mount.volume_status else None
+    assert (shown.image_ref if shown else None) == told

@@ -120,6 +120,7 @@ def test_what_has_no_effect_is_named_once(tmp_path: Path, text: str, warning: st
         pytest.param("authentication: {anonymous: {enabled: false}}", id="a-default-inside"),
         pytest.param("featureGates: {EventedPLEG: true}", id="a-gate-that-is-acted-on"),
         pytest.param("featureGates: {ContainerStopSignals: true}", id="the-gate-of-stop-signals"),
+        pytest.param("featureGates: {ImageVolumeWithDigest: true}", id="the-gate-of-image-volumes-digests"),
         pytest.param("imageMaximumGCAge: 0s", id="a-zero-that-is-the-default"),
         pytest.param("evictionHard: {}", id="an-empty-map"),
     ],

@@ -43,7 +43,7 @@ from worker.poller.runtime.watch import RuntimeWatch, Surroundings
 from worker.poller.sources import ManifestSource
 from worker.poller.static_pod import Refused, StaticPod
 from worker.service import Service
-from worker.settings.feature_gates import STOP_SIGNALS_GATE
+from worker.settings.feature_gates import IMAGE_DIGEST_GATE, STOP_SIGNALS_GATE
 from worker.settings.reserved import allocatable
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
@@ -121,6 +121,7 @@ class Poller:
             kernel=".".join(os.uname().release.split(".")[:2]),
             allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
             apparmor=apparmor_enabled(),
+            image_volume_with_digest=config.feature_gates.enabled(IMAGE_DIGEST_GATE),
         )
         self._lister = PodLister(self._workflows, node, settings, self._book.set_start)
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)

@@ -20,6 +20,7 @@ VERIFICATION_GATE: Final = "KubeletEnsureSecretPulledImages"
 MEMORY_QOS_GATE: Final = "MemoryQoS"
 HOSTNAME_OVERRIDE_GATE: Final = "HostnameOverride"
 ENV_FILES_GATE: Final = "EnvFiles"
+IMAGE_DIGEST_GATE: Final = "ImageVolumeWithDigest"
 
 ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "KubeletCrashLoopBackOffMax": frozenset({True, False}),
@@ -28,6 +29,7 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     MEMORY_QOS_GATE: frozenset({True}),
     HOSTNAME_OVERRIDE_GATE: frozenset({False}),
     ENV_FILES_GATE: frozenset({False}),
+    IMAGE_DIGEST_GATE: frozenset({True}),
     "EventedPLEG": frozenset({True}),  # the runtime's event stream is always read
     "PLEGOnDemandRelist": frozenset({True}),  # each step acts on its own result
 }

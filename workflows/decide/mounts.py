@@ -5,8 +5,10 @@ from dataclasses import replace
 from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
+from kubernetes.client.models.v1_image_volume_status import V1ImageVolumeStatus
 from kubernetes.client.models.v1_volume_mount import V1VolumeMount
 from kubernetes.client.models.v1_volume_mount_status import V1VolumeMountStatus
+from kubernetes.client.models.v1_volume_status import V1VolumeStatus
 
 from proto.temporal.mounted import MountedVolume
 from workflows.decide.situation import Situation
@@ -64,9 +66,17 @@ def mount_statuses(situation: Situation, container: V1Container) -> list[V1Volum
             mount_path=mount.mount_path,
             read_only=mount.read_only or None,
             recursive_read_only=recursion(mount, known.get(mount.name)) if mount.read_only else None,
+            volume_status=image_status(situation, known.get(mount.name)),
         )
         for mount in container.volume_mounts or ()
     ] or None
+
+
+def image_status(situation: Situation, volume: MountedVolume | None) -> V1VolumeStatus | None:
+    """Say which image a volume shows, where the gate ImageVolumeWithDigest is on."""
+    if not situation.settings.image_volume_with_digest or volume is None or not volume.image_ref:
+        return None
+    return V1VolumeStatus(image=V1ImageVolumeStatus(image_ref=volume.image_ref))
 
 
 def recursion(mount: V1VolumeMount, volume: MountedVolume | None) -> str:
