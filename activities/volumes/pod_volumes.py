@@ -21,6 +21,7 @@ from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from activities.pod_paths import plain_name
 from activities.runtime_classes import RuntimeClassRefused, runtime_class_of
+from activities.volumes.forsaken_mounts import mounts_again
 from activities.volumes.ownership import FsGroup, fs_group_of, give_to_group
 from activities.volumes.subpaths import unmount_sub_paths
 from activities.volumes.table import VOLUME_TYPES
@@ -50,6 +51,7 @@ class VolumeActivities:
         pod, services = request.pod, self._services
         async with heartbeating(f"mount the volumes of {pod}"), services.locks.hold(f"{pod.uid}//volumes"):
             await make_directories(services, pod, ())
+            await asyncio.to_thread(mounts_again, services.paths(pod).directory)
             try:
                 return await services.going.unless_it_goes(pod.uid, self._mount_all(request))
             except GivenUpError as given_up:

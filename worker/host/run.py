@@ -21,6 +21,7 @@ from worker.config import NodeConfig
 from worker.freed_memory import giving_back_freed_memory
 from worker.host.csi_upkeep import keeping_csi_volumes
 from worker.host.departures import Departures
+from worker.host.forsaken_mounts import undoing_forsaken_mounts
 from worker.host.image_access import count_pulls
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.plugin_watch import watching_plugins
@@ -85,8 +86,8 @@ async def work(config: NodeConfig, client: Client, service: Service, telemetry: 
         drivers = watching_plugins(config.root_dir, services.csi)
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency
-        volumes = keeping_csi_volumes(services, every)
-        async with drivers, volumes, worker, giving_back_freed_memory(every), keeping_logs_small(rotator):
+        volumes, forsaken = keeping_csi_volumes(services, every), undoing_forsaken_mounts(services, every)
+        async with drivers, volumes, forsaken, worker, giving_back_freed_memory(every), keeping_logs_small(rotator):
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)

@@ -25,6 +25,7 @@ from activities.csi.left_behind import VolumesLeft, leave_to_the_worker
 from activities.errors import CriError
 from activities.file_trees import StillMounted, remove_tree
 from activities.pod_paths import PodPaths
+from activities.volumes.forsaken_mounts import leave_mounts_to_the_worker
 from activities.volumes.leftovers import unmount_leftovers
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
@@ -112,6 +113,7 @@ def remover(config: NodeConfig) -> Callable[[PodKey], None]:
         remove_tree(paths.logs)
         unmount_leftovers(paths.directory)
         leave_to_the_worker(paths.directory)
+        leave_mounts_to_the_worker(paths.directory)
         remove_tree(paths.directory)
 
     return remove
