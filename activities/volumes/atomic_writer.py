@@ -53,6 +53,7 @@ def write(directory: Path, files: Mapping[str, ProjectedFile], group: int | None
     Raises InvalidPath before anything is done, and OSError.
     """
     wanted = {checked_path(path): content for path, content in files.items()}
+    _refuse_files_as_folders(wanted)
     current = _current(directory)
     changed = current is None or _contents(current) != {path: content.data for path, content in wanted.items()}
     _remove_folders(directory, current)  # of tries that ended halfway, so that they never add up
@@ -85,6 +86,16 @@ def checked_path(path: str) -> str:
     if clean == "." or "\0" in path:
         raise InvalidPath(f"invalid path: names no file: {path[:_LONGEST_NAME]!r}")
     return clean
+
+
+def _refuse_files_as_folders(files: Mapping[str, ProjectedFile]) -> None:
+    """Refuse a path that leads through another one; told by itself, for the kernel's words name a folder of this try."""
+    for path in files:
+        for end in (index for index, letter in enumerate(path) if letter == "/"):
+            if path[:end] in files:
+                raise InvalidPath(
+                    f"invalid path: {path[:_LONGEST_NAME]} lies below {path[:end][:_LONGEST_NAME]}, a file"
+                )
 
 
 def _current(directory: Path) -> Path | None:

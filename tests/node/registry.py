@@ -5,6 +5,7 @@ failed pull looks like.
 """
 
 import base64
+import contextlib
 import hashlib
 import json
 import tarfile
@@ -12,6 +13,7 @@ import threading
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -33,9 +35,17 @@ class Registry:
     """How long the answer to the first question of a pull is kept back."""
     truncated: bool = False
     """Layers end before their length."""
+    redirecting: bool = False
+    """Whoever asks for a manifest is sent to the same place again."""
+    endless: bool = False
+    """Layers have no length and never end."""
     echoing: bool = False
     """A refusal quotes the login, as careless registries do."""
     manifests_asked: list[str] = field(default_factory=list)
+    sent: int = 0
+    """Bytes of layers that never end."""
+    listeners: int = 0
+    """To them."""
     pulls: int = 0
     """How often a tag was resolved (HEAD)."""
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -98,6 +108,8 @@ class Registry:
                 self.manifests_asked.append(reference)
                 if not reference.startswith("sha256:"):
                     self.closing.wait(self.seconds_a_manifest)
+                if self.redirecting:
+                    return HTTPStatus.TEMPORARY_REDIRECT, "text/plain", b""
                 if self.failing_with is not None:
                     return self.failing_with, "application/json", b'{"errors":[]}'
                 digest = reference if reference.startswith("sha256:") else self.manifest["digest"]
@@ -106,6 +118,21 @@ class Registry:
                 return HTTPStatus.OK, "application/octet-stream", self.blobs[digest]
             case _:
                 return HTTPStatus.NOT_FOUND, "application/json", b"{}"
+
+    def _end_of(self, path: str, status: HTTPStatus, body: bytes) -> tuple[str, str]:
+        """Say by a header where an answer ends, or goes on."""
+        if status is HTTPStatus.TEMPORARY_REDIRECT:
+            return "Location", path
+        return ("Connection", "close") if self.endless and "/blobs/" in path else ("Content-Length", str(len(body)))
+
+    def _send_without_end(self, body: BufferedIOBase) -> None:
+        """Send until nobody listens."""
+        self.listeners += 1
+        with contextlib.suppress(OSError):
+            while not self.closing.wait(0.01):
+                body.write(bytes(1 << 20))
+                self.sent += 1 << 20
+        self.listeners -= 1
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         registry = self
@@ -116,6 +143,10 @@ class Registry:
             def do_GET(self) -> None:
                 """Answer with the body."""
                 body = self._head()
+                if registry.endless and "/blobs/" in self.path:
+                    self.close_connection = True
+                    registry._send_without_end(self.wfile)
+                    return
                 if registry.truncated and "/blobs/" in self.path:
                     body, self.close_connection = body[: len(body) // 2], True
                 self.wfile.write(body)
@@ -137,7 +168,7 @@ class Registry:
                 self.send_header("Content-Type", kind)
                 if status is HTTPStatus.UNAUTHORIZED:
                     self.send_header("WWW-Authenticate", 'Basic realm="registry"')
-                self.send_header("Content-Length", str(len(body)))
+                self.send_header(*registry._end_of(self.path, status, body))
                 if "manifests" in self.path and status is HTTPStatus.OK:
                     self.send_header("Docker-Content-Digest", registry.manifest["digest"])
                 self.end_headers()

@@ -98,6 +98,7 @@ def test_a_pull_is_told_with_its_time_and_size(node: TempoletNode, registry: Reg
         pytest.param({"failing_with": HTTPStatus.NOT_FOUND}, "not found", id="404"),
         pytest.param({"failing_with": HTTPStatus.UNAUTHORIZED}, "authorization failed", id="401"),
         pytest.param({"truncated": True}, "EOF", id="truncated"),
+        pytest.param({"redirecting": True}, "redirects", id="to-itself"),
     ],
 )
 def test_what_a_registry_answers_is_told(
@@ -110,6 +111,19 @@ def test_what_a_registry_answers_is_told(
         failed = node.until_pod(name, lambda one: one.reason == "ErrImagePull")
         assert words in failed.message
         node.remove(name)
+
+
+def test_layers_without_end_end_with_their_pod(node: TempoletNode, containerd: Containerd) -> None:
+    """The runtime reads on for as long as something comes; nobody else waits, and when the pod goes it stops."""
+    with served(containerd, label="endless", endless=True) as registry:
+        node.apply(pulling("endless", f"{registry.host}/endless:1"))
+        node.until(lambda: registry.sent > 4 << 20, "its layer coming")
+        node.apply(pod_manifest("beside-endless"))
+        node.until_running("beside-endless")
+        node.remove("endless")
+        node.until(lambda: node.pod("endless") is None, "gone")
+        node.until(lambda: registry.listeners == 0, "nobody reading")
+    node.remove("beside-endless")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,14 @@ many times and its standard input is closed.
 import ctypes
 import os
 import select
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
+
+FLIPS: Final = 10_000
 
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
@@ -25,6 +31,18 @@ def main(folder: str, link: str, times: str) -> None:
             if libc.renameat2(_AT_FDCWD, os.fsencode(folder), _AT_FDCWD, os.fsencode(link), _RENAME_EXCHANGE) != 0:
                 raise OSError(ctypes.get_errno(), "renameat2")
         done += _BETWEEN_LOOKS
+
+
+@contextmanager
+def flipping(folder: Path, link: Path) -> Iterator[None]:
+    """Let a container swap a folder and a link while the test goes on."""
+    command = [sys.executable, "-m", "tests.activities.volumes.flipping_container", str(folder), str(link), str(FLIPS)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as container:
+        try:
+            yield
+        finally:
+            container.communicate()
+    assert container.returncode == 0
 
 
 if __name__ == "__main__":

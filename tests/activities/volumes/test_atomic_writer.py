@@ -79,6 +79,7 @@ def test_paths_that_are_taken(path: str, clean: str) -> None:
         pytest.param("a/" * 2049, "must be less than or equal to 4096", id="a-long-path"),
         pytest.param(".", "names no file", id="the-volume-itself"),
         pytest.param("a\0b", "names no file", id="a-nul"),
+        pytest.param("kept/below", "kept/below lies below kept, a file", id="below-a-file"),
     ],
 )
 def test_paths_that_are_refused_before_anything_is_written(tmp_path: Path, path: str, words: str) -> None:

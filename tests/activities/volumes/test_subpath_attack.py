@@ -1,20 +1,17 @@
 """Can a container that swaps folders for links while subPaths are mounted ever have a path of the host mounted or made?"""
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from activities import mounts
 from activities.volumes.subpaths import SubPath, SubPathFailed, mount_sub_path, unmount_sub_paths
+from tests.activities.volumes.flipping_container import flipping
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 
-FLIPS = 10_000
 TRIES = 500
 
 
@@ -29,18 +26,6 @@ def pod(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "pod"
     for point in mounts.mounts_below(tmp_path):
         mounts.unmount(Path(point), detach=True)
-
-
-@contextmanager
-def flipping(folder: Path, link: Path) -> Iterator[None]:
-    """Let a container swap a folder and a link while the test goes on."""
-    command = [sys.executable, "-m", "tests.activities.volumes.flipping_container", str(folder), str(link), str(FLIPS)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as container:
-        try:
-            yield
-        finally:
-            container.communicate()
-    assert container.returncode == 0
 
 
 def seen(host: Path) -> dict[str, tuple[int, int, int]]:
