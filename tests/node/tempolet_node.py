@@ -23,6 +23,7 @@ from temporalio.client import Client, WorkflowHandle
 from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.temporal.names import NAMESPACE, PodWorkflowId
 from worker.standalone.containerd import Containerd
+from worker.standalone.machine import remains
 from worker.standalone.temporal_server import TemporalServer
 from worker.temporal_client import TemporalSettings, connect
 
@@ -82,10 +83,13 @@ class TempoletNode:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(TimeoutError):
-            self.remove_all()
-        for role in ("poller", "worker"):
-            self.stop(role)
+        try:
+            with contextlib.suppress(TimeoutError):
+                self.remove_all()
+            for role in ("poller", "worker"):
+                self.stop(role)
+        finally:  # what a failed test has left mounted: whoever deletes its folders would delete through it
+            remains.unmount_below(self.directory)
 
     def write_configuration(self) -> None:
         """Write both files."""
