@@ -118,26 +118,26 @@ def unmount(target: Path, *, detach: bool = False) -> bool:
 
 def mount_table() -> tuple[Mount, ...]:
     """Read the mounts that this process sees, in the order in which they lie on each other."""
-    return tuple(_read_line(line) for line in _TABLE.read_bytes().splitlines())
+    return tuple(_read_line(line) for line in _lines())
 
 
 def mounts_below(directory: Path) -> list[str]:
     """List the mount points at or below a folder, the deepest first; a point with two mounts is there twice."""
     own = _real(directory)
-    points = [one.point for one in mount_table() if one.point == own or one.point.startswith(f"{own}/")]
-    return sorted(points, key=len, reverse=True)
+    points = map(_point_of, _lines())
+    return sorted((one for one in points if one == own or one.startswith(f"{own}/")), key=len, reverse=True)
 
 
 def mount_at(point: Path) -> Mount | None:
     """Look up what is mounted at a point, the topmost; None where nothing is."""
     own = _real(point)
-    return next((one for one in reversed(mount_table()) if one.point == own), None)
+    return next((_read_line(line) for line in reversed(_lines()) if _point_of(line) == own), None)
 
 
 def is_mount_point(path: Path) -> bool:
     """Say whether something is mounted at a path, which may be a file; a path that does not exist is none.
 
-    The kernel is asked for both paths' mounts, which costs a fiftieth of reading the table; that is read where the file
+    The kernel is asked for both paths' mounts, which costs a small part of reading the table; that is read where the file
     system no longer answers (a stale handle of NFS).
     """
     try:
@@ -173,6 +173,15 @@ def _real(path: Path) -> str:
     return f"{_real_parent(path).rstrip('/')}/{path.name}"
 
 
+def _lines() -> list[bytes]:
+    return _TABLE.read_bytes().splitlines()
+
+
+def _point_of(line: bytes) -> str:
+    """Read of a line where it is mounted: a node of a hundred pods has a thousand lines, and few of them are asked about."""
+    return _unescaped(line.split(b" ", 5)[4])
+
+
 def _read_line(line: bytes) -> Mount:
     before, _, after = line.partition(b" - ")
     number, _, device, root, point, options, *_ = map(_unescaped, before.split(b" "))
@@ -191,6 +200,8 @@ def _read_line(line: bytes) -> Mount:
 
 def _unescaped(field: bytes) -> str:
     """Read a field back: the kernel writes spaces, tabs, line ends and backslashes by their number."""
+    if b"\\" not in field:
+        return os.fsdecode(field)
     return os.fsdecode(_OCTAL.sub(lambda match: bytes([int(match[1], 8)]), field))
 
 
