@@ -22,6 +22,10 @@ _DIRECTORY: Final = _PATH | os.O_DIRECTORY
 _MADE: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LINKS: Final = 40
 """As many links in a path as the kernel follows."""
+_LONGEST: Final = 4096
+"""Bytes of a path, as the kernel takes it (PATH_MAX)."""
+_DEEPEST: Final = _LONGEST // 2
+"""Folders below each other, as many as such a path can name: each is held open, and links could lead down 80,000 of them."""
 
 
 class LeavesVolume(OSError):
@@ -62,8 +66,12 @@ class _Walk:
 
     def go(self, path: str, *, make: bool = True) -> None:
         """Walk down a path; what a link's own text names is not made."""
+        if len(os.fsencode(path)) > _LONGEST:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         pending = deque((part, make) for part in _parts(path))
         while pending:
+            if len(self.opened) > _DEEPEST:
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
             part, may_make = pending.popleft()
             if part == "..":
                 self._up(path)

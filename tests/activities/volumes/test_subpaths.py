@@ -3,6 +3,7 @@
 The rows are those of the kubelet (subpath_linux_test.go TestSafeMakeDir, TestBindSubPath, TestCleanSubPaths), on real mounts.
 """
 
+import errno
 import os
 import socket
 import stat
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from activities import mounts
+from activities.volumes import beneath
 from activities.volumes.subpaths import FOLDER, SubPath, SubPathFailed, mount_sub_path, path_of, unmount_sub_paths
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
@@ -127,6 +129,7 @@ def test_a_socket_is_bound(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(link("link", "link"), "link/new", "prepare subPath", id="a-link-to-itself"),
         pytest.param(file("file"), "file/new", "prepare subPath", id="a-folder-below-a-file"),
         pytest.param(lambda _: None, "x" * 300, "prepare subPath", id="a-name-too-long"),
+        pytest.param(lambda _: None, "a/" * 2049, "prepare subPath", id="a-path-too-long"),
         pytest.param(lambda _: None, "nul\0nul", "prepare subPath", id="a-nul"),
         pytest.param(lambda volume: volume.rmdir(), "dir", "prepare subPath", id="no-volume"),
     ],
@@ -142,6 +145,22 @@ def test_what_is_not_in_the_volume_is_refused(pod: Path, prepare: Prepare, path:
     assert mounts.mounts_below(pod) == []
     assert not (pod / FOLDER).exists()
     assert sorted(one.name for one in (pod.parent / "node").iterdir()) == ["file"]
+
+
+@needs_root
+def test_links_lead_no_deeper_than_a_path_can(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each folder on the way is held open; forty links, each 2,000 folders down, would leave the worker none for others."""
+    monkeypatch.setattr(beneath, "_DEEPEST", 4)
+    volume = pod / "volume"
+    (volume / "d/d/d/d").mkdir(parents=True)
+    (volume / "l").symlink_to("d/d")
+    (volume / "d/d/l").symlink_to("d/d")
+    mount_sub_path(wanted(pod, "l/d"))
+    with pytest.raises(SubPathFailed, match="prepare subPath") as raised:
+        mount_sub_path(wanted(pod, "l/l/new"))
+    assert isinstance(raised.value.__cause__, OSError)
+    assert raised.value.__cause__.errno == errno.ENAMETOOLONG
+    assert not (volume / "d/d/d/d/new").exists()
 
 
 @needs_root
