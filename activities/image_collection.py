@@ -10,6 +10,7 @@ import os
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from time import monotonic
 from typing import Final
 
@@ -23,6 +24,7 @@ from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.image_age import is_worth_telling
+from proto.node_images import NodeImages, write_node_images
 from proto.temporal import names
 from proto.temporal.node import (
     DiskUse,
@@ -114,7 +116,9 @@ class ImageCollectionActivities:
             return None
         now = datetime.now(UTC)
         users = _used(containers)
-        return ImageUse(now, disk, tuple(_seen(one, users, ages, now) for one in images))
+        use = ImageUse(now, disk, tuple(_seen(one, users, ages, now) for one in images))
+        await asyncio.to_thread(_show, self._services.settings.root_dir, use)
+        return use
 
     async def _with_mounted(self, use: ImageUse) -> ImageUse:
         """Count as used what containers have as volumes, too: that takes a call for each, so it is asked before a removal."""
@@ -174,6 +178,15 @@ def _disk_use(mountpoints: Iterable[str]) -> DiskUse:
         disk = os.statvfs(mountpoint)
         found.append(DiskUse(disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize))
     return max(found, key=lambda one: one.used_percent, default=DiskUse(0, 0))
+
+
+def _show(root_dir: Path, use: ImageUse) -> None:
+    """Let readers on the node see what was seen."""
+    seen = NodeImages(len(use.images), use.disk.capacity_bytes, use.disk.used_percent, use.at.isoformat())
+    try:
+        write_node_images(root_dir, seen)
+    except OSError as error:
+        _log.warning("what was seen of the images cannot be shown", err=str(error))
 
 
 def _used(containers: Iterable[cri.Container]) -> set[str]:

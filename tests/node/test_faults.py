@@ -142,7 +142,7 @@ def test_bad_manifests_are_told_and_touch_no_other_pod(node: TempoletNode) -> No
     bad = {
         "broken.yaml": b"a: [",
         "unknown.json": json.dumps(pod_manifest("unknown", nodeNam="x")).encode(),
-        "later.json": json.dumps(pod_manifest("later", hostPID=True)).encode(),
+        "later.json": json.dumps(pod_manifest("later", resourceClaims=[{"name": "gpu"}])).encode(),
         "bomb.yaml": b"a: &a [x,x,x,x,x,x,x,x,x]\n"
         + b"".join(b"%c: &%c [%s]\n" % (98 + i, 98 + i, b",".join([b"*%c" % (97 + i)] * 9)) for i in range(12)),
     }
@@ -157,7 +157,8 @@ def test_bad_manifests_are_told_and_touch_no_other_pod(node: TempoletNode) -> No
     )
     told = {Path(one.path).name: one.message for one in refused}
     assert "spec.nodeNam" in told["unknown.json"]
-    assert "spec.hostPID: not supported yet" in told["later.json"]
+    assert "spec.resourceClaims" in told["later.json"]
+    assert "not supported yet" in told["later.json"]
     assert "fifo.yaml" in told
     (node.manifests / "folder.yaml").rmdir()
 

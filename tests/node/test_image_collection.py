@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from proto.node_images import read_node_images
 from tests.node.recorded_node import EVERY_SECOND, FULL, NEVER_FULL, configure, news, until_told
 from tests.node.registry import Registry
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, tempolet_node
@@ -67,6 +68,9 @@ def test_a_full_disk_loses_what_nobody_uses_and_nothing_else(
         until_told(node, f"{wanted} prepulled")
         assert images(own) == {*BUSYBOXES, PAUSE_IMAGE, wanted}
         assert records(node)
+        seen = read_node_images(node.root_dir)
+        assert seen is not None
+        assert (seen.images, 0 < seen.used_percent < 100) == (3, True)
 
         node.stop("worker", signal.SIGKILL)
         node.stop("poller")

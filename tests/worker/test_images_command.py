@@ -4,12 +4,14 @@ import json
 import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from proto.node_images import NodeImages, write_node_images
 from proto.temporal import names
 from proto.temporal.node import (
     DiskUse,
@@ -71,17 +73,20 @@ async def node(client: Client) -> AsyncIterator[str]:
         await handle.terminate()
 
 
-async def test_what_is_known_is_told(node: str, tempolet: Commands) -> None:
+async def test_what_is_known_is_told(node: str, tempolet: Commands, tmp_path: Path) -> None:
     """In words and as JSON; what another has written cannot move the cursor."""
-    code, out, _ = await tempolet("images", "--hostname-override", node)
+    write_node_images(tmp_path, NodeImages(7, 100 << 30, 91, NOW.isoformat()))
+    words = ("images", "--hostname-override", node, "--root-dir", str(tmp_path))
+    code, out, _ = await tempolet(*words)
     assert code == Exit.DONE
     first, prepull, news = out.splitlines()
-    assert first == "images: 0, their disk: 91 % of 100.0 GiB used"
+    assert first.startswith("images: 7, their disk: 91 % of 100.0 GiB used, as seen at ")
     assert prepull == "to prepull: a:1"
     assert news.partition("  ")[2].startswith("busybox:1 (1.0 MiB) removed: the disk is 91 % full")
     assert "\x1b" not in out
-    _, out, _ = await tempolet("images", "--hostname-override", node, "-o", "json")
+    _, out, _ = await tempolet(*words, "-o", "json")
     assert json.loads(out)["prepulling"] == ["a:1"]
+    assert json.loads(out)["seen"]["used_percent"] == 91
 
 
 @pytest.mark.usefixtures("client")
@@ -94,4 +99,4 @@ async def test_a_node_that_was_never_here(tempolet: Commands) -> None:
 def test_what_cannot_be_mended_stands_above_the_news() -> None:
     """And a disk that nobody has looked at is not 0 % full."""
     status = NodeStatus(None, 0, "no room", (), NEWS)
-    assert lines(status)[:2] == ["images: 0, their disk: not looked at yet", "FreeDiskSpaceFailed: no room"]
+    assert lines(status, None)[:2] == ["images: no worker has looked at them yet", "FreeDiskSpaceFailed: no room"]

@@ -1,16 +1,18 @@
 """`tempolet images`: how full the images' disk is, what was removed from it and why, what is still to be prepulled.
 
-A query of the node's own workflow, which tells nothing to a node without a worker.
+How full it is comes from the node's files; what was done from a query of the node's own workflow, which needs a worker.
 """
 
 import asyncio
 import json
 from dataclasses import asdict
+from datetime import datetime
 from typing import Final
 
 from temporalio.client import WorkflowQueryRejectedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from proto.node_images import NodeImages, read_node_images
 from proto.temporal import names
 from proto.temporal.node import NodeStatus
 from worker.commands import temporal_access
@@ -20,23 +22,26 @@ from worker.commands.printable import printable
 from worker.config import NodeConfig
 from workflows.decide.image_collection import size_in_words
 
-UNSEEN: Final = "not looked at yet"
+UNSEEN: Final = "images: no worker has looked at them yet"
 
 
 def show(config: NodeConfig, *, output: str) -> None:
     """Print it; raises CommandFailed when the node has no workflow, or nobody answers for it."""
-    status = asyncio.run(_ask(config))
+    status, seen = asyncio.run(_ask(config)), read_node_images(config.root_dir)
     if output == "json":
-        print(json.dumps(asdict(status), default=str, indent=2))
+        print(json.dumps({**asdict(status), "seen": asdict(seen) if seen else None}, default=str, indent=2))
     else:
-        print("\n".join(lines(status)))
+        print("\n".join(lines(status, seen)))
 
 
-def lines(status: NodeStatus) -> list[str]:
+def lines(status: NodeStatus, seen: NodeImages | None) -> list[str]:
     """Say it in words, the newest last."""
-    disk = status.disk
-    full = f"{disk.used_percent} % of {size_in_words(disk.capacity_bytes)} used" if disk else UNSEEN
-    said = [f"images: {status.images}, their disk: {full}"]
+    if seen is None:
+        said = [UNSEEN]
+    else:
+        at = datetime.fromisoformat(seen.at).astimezone()
+        disk = f"{seen.used_percent} % of {size_in_words(seen.capacity_bytes)} used"
+        said = [f"images: {seen.images}, their disk: {disk}, as seen at {at:%H:%M:%S}"]
     said += [f"FreeDiskSpaceFailed: {status.too_full}"] if status.too_full else []
     said += [f"to prepull: {image}" for image in status.prepulling]
     said += [f"{one.at.astimezone():%Y-%m-%d %H:%M:%S}  {one.words}" for one in status.news]
