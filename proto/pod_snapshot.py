@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from proto.kubernetes.storage_limits import StorageLimits
+
 FILE_NAME: Final = "observed.json"
 
 
@@ -49,6 +51,8 @@ class PodSnapshot:
     """The objects of whose next change it is to be told, by `<plural>/<name>`, with the version that it shows; `?`: none yet."""
     ends_awaited: tuple[str, ...] = ()
     """Names of containers whose start is under way and tells their end as well, when that comes at once."""
+    storage_limits: StorageLimits | None = None
+    """What it may hold on the node's disk; None: as much as it likes, or nothing of it is to be ended for that any more."""
 
     def to_json(self) -> bytes:
         """Write it as JSON."""
@@ -60,6 +64,8 @@ class PodSnapshot:
         """Read it back; raises ValueError or TypeError for what another version or a torn disk left."""
         raw = json.loads(data)
         raw["containers"] = {name: ContainerSnapshot(**one) for name, one in raw.get("containers", {}).items()}
+        if limits := raw.get("storage_limits"):
+            raw["storage_limits"] = StorageLimits(**limits)
         return cls(**raw)
 
 

@@ -111,6 +111,8 @@ class NodeConfig:
     pod_logs_dir: Path = Path("/var/log/pods")
     container_logs: ContainerLogs = DEFAULT_CONTAINER_LOGS
     cgroup_root: str = ""
+    local_storage_limits: bool = True
+    """A pod that exceeds one is evicted: localStorageCapacityIsolation."""
     pod_pids_limit: int = -1
     reserved: Reserved = NOTHING_RESERVED
     """What of cpu and memory is kept back from pods."""
@@ -189,6 +191,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         pod_logs_dir=Path(kubelet["podLogsDir"]),
         container_logs=container_logs(kubelet),
         cgroup_root=kubelet["cgroupRoot"] or "",
+        local_storage_limits=kubelet["localStorageCapacityIsolation"],
         pod_pids_limit=kubelet["podPidsLimit"],
         reserved=reserved(kubelet),
         cpu_cfs_quota=kubelet["cpuCFSQuota"],

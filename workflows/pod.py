@@ -19,7 +19,14 @@ from proto.temporal import names
 from proto.temporal.operator import Explanation
 from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
 from proto.temporal.requests import AwaitPredecessor, PullImage
-from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, ProbeVerdict, RuntimeChanged
+from proto.temporal.signals import (
+    DeletionRequested,
+    ObjectsChanged,
+    PodListed,
+    ProbeVerdict,
+    RuntimeChanged,
+    StorageExceeded,
+)
 from workflows import publish
 from workflows.calls import CALLS
 from workflows.decide import conditions, hints, hooks, lifecycle, own_hooks, status
@@ -235,6 +242,11 @@ class PodWorkflow(OperatorUpdates):
 
     @workflow.signal(name=names.OBJECTS_CHANGED, description="a ConfigMap or Secret has another version")
     def objects_changed(self, signal: ObjectsChanged) -> None:
+        """File it."""
+        self.arrived.append(signal)
+
+    @workflow.signal(name=names.STORAGE_EXCEEDED, description="the pod holds more on disk than it may")
+    def storage_exceeded(self, signal: StorageExceeded) -> None:
         """File it."""
         self.arrived.append(signal)
 

@@ -18,6 +18,7 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
 from proto.temporal.requests import StartContainer
 from workflows.card import card
+from workflows.decide.local_storage import watched_limits
 from workflows.decide.refresh import watched_objects
 from workflows.decide.situation import Situation
 from workflows.decide.status import ORDINARY_WAITS, Headline, headline
@@ -106,6 +107,7 @@ def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: H
             for name, facts in observed.containers.items()
         },
         objects=watched_objects(situation),
+        storage_limits=watched_limits(situation),
         status=status.model_dump(by_alias=True, exclude_none=True, mode="json"),
         ends_awaited=tuple(
             one.container["name"]

@@ -2,8 +2,8 @@
 
 On disk it is a folder of the pod's own, in memory a tmpfs on it (or hugetlbfs), whose size is the least of the volume's
 sizeLimit, the pod's memory limit and what the node has for pods. What containers have written stays, whatever restarts; what was
-in memory is lost with the node. A mark beside the volume says that it is whole, so one that was half made is made again. On
-disk nobody enforces a sizeLimit yet: the kubelet looks every few seconds and evicts.
+in memory is lost with the node. A mark beside the volume says that it is whole, so one that was half made is made again. A
+sizeLimit on disk is watched by the worker (`worker/host/local_storage.py`), which hints at what exceeds it.
 """
 
 import asyncio

@@ -18,6 +18,7 @@ DELETION_REQUESTED: Final = "DeletionRequested"
 RUNTIME_CHANGED: Final = "RuntimeChanged"
 PROBE_VERDICT: Final = "ProbeVerdict"
 OBJECTS_CHANGED: Final = "ObjectsChanged"
+STORAGE_EXCEEDED: Final = "StorageExceeded"
 NODE_CONFIGURED: Final = "NodeConfigured"
 
 # queries

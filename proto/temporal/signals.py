@@ -63,3 +63,13 @@ class ObjectsChanged:
     versions: dict[str, str] = field(default_factory=dict)
     """By `<plural>/<name>`; empty: there is none of that name any more."""
     sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StorageExceeded:
+    """The pod holds more on the node's disk than it may, as it was counted."""
+
+    source: str
+    empty_dir: str = ""
+    """The volume that does."""
+    used_bytes: int = 0

@@ -8,6 +8,7 @@ from hypothesis.stateful import precondition, rule
 
 from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import Lifecycle
+from proto.temporal.signals import StorageExceeded
 from tests.decide.driven_pod import GATE
 from tests.decide.edited_pod import EditedPod
 from tests.decide.situations import IMAGE
@@ -41,6 +42,16 @@ class OperatedPod(EditedPod):
         assert not waiting_backoffs(self.situation())
         self.step()
         assert self.wake is None or "BackOff" not in self.wake.summary
+
+    @precondition(lambda self: not self.over)
+    @rule(used_bytes=st.sampled_from([0, 0, 1 << 20, (1 << 20) + 1]))
+    def holds_on_disk(self, used_bytes: int) -> None:
+        """The worker has counted a volume: more than its limit ends the pod, once."""
+        before = self.observed.eviction
+        hints.hear(self.situation(), StorageExceeded("local-storage", "data", used_bytes))
+        assert self.observed.eviction is before or used_bytes > 1 << 20
+        assert before is None or self.observed.eviction is before
+        self.step()
 
     @precondition(lambda self: not self.over)
     @rule(status=st.sampled_from(["True", "False"]))

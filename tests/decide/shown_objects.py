@@ -12,7 +12,7 @@ from workflows.decide.contents import shown_objects, tells_of_its_pod
 NAME: Final = "configmaps/app"
 LABELS: Final = {"path": "labels", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.labels"}}
 VOLUMES: Final[list[PodJson]] = [
-    {"name": "data", "emptyDir": {}},
+    {"name": "data", "emptyDir": {"sizeLimit": "1Mi"}},
     {"name": "app", "configMap": {"name": "app"}},
     {"name": "about", "downwardAPI": {"items": [LABELS]}},
 ]

@@ -52,6 +52,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "resize": recorded_wishes.resize,
     "deadline": recorded_wishes.deadline,
     "evicted": recorded_wishes.evicted,
+    "storage-exceeded": recorded_wishes.storage_exceeded,
     "stop-shortened": recorded_wishes.stop_shortened,
     "image-changed": recorded_wishes.image_changed,
     "probes": recorded_pods.probes,

@@ -99,6 +99,16 @@ def evicted(node: TempoletNode) -> None:
     node.until_pod("pod", lambda one: one.lifecycle == "terminated", "ended")
 
 
+def storage_exceeded(node: TempoletNode) -> None:
+    """Ended for what it writes into an emptyDir; it has failed, and stays so."""
+    volumes = [{"name": "data", "emptyDir": {"sizeLimit": "1Mi"}}]
+    manifest = pod_manifest("pod", "dd if=/dev/zero of=/data/big bs=1M count=3; sleep 3600", volumes=volumes)
+    manifest["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    node.apply(manifest)
+    node.until_running("pod")
+    node.until_pod("pod", lambda one: one.lifecycle == "terminated", "ended")
+
+
 def stop_shortened(node: TempoletNode) -> None:
     """Deleted twice: the second time with a grace of a second."""
     node.apply(pod_manifest("pod", "trap '' TERM; sleep 3600 & wait; sleep 3600", terminationGracePeriodSeconds=30))

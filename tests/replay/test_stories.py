@@ -94,6 +94,12 @@ SAID = {
         "deletion requested by file: ManifestRemoved",
         "the pod is gone: Failed.*Evicted",
     ],
+    "storage-exceeded": [
+        "volume data holds more than its sizeLimit: 31.* bytes",
+        'main stopped: exit 137 Error, by SIGKILL .*why: Evicted: Usage of EmptyDir volume "data" exceeds',
+        "pod Failed",
+        "the pod is gone: Failed.*Evicted",
+    ],
     "stop-shortened": [
         "deletion requested by operator",
         "stop of container main was shortened to 1.00 s of grace",

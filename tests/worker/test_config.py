@@ -26,6 +26,8 @@ def load(tmp_path: Path, text: str, flags: Flags | None = None, **keys: Any) -> 
     [
         pytest.param("", "pod_pids_limit", -1, id="the-kubelets-default"),
         pytest.param("podPidsLimit: 20", "pod_pids_limit", 20, id="a-key-is-obeyed"),
+        pytest.param("", "local_storage_limits", True, id="disks-are-watched"),
+        pytest.param("localStorageCapacityIsolation: false", "local_storage_limits", False, id="or-not"),
         pytest.param("podLogsDir: ''", "pod_logs_dir", Path("/var/log/pods"), id="empty-is-absent"),
         pytest.param("syncFrequency: 0s", "sync_frequency", timedelta(minutes=1), id="a-zero-duration-is-absent"),
         pytest.param("podPidsLimit: null", "pod_pids_limit", -1, id="null-is-absent"),

@@ -11,7 +11,7 @@ from proto.temporal import names, requests, volumes
 from proto.temporal.pod import Hook, PodJson
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
-from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged
+from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StorageExceeded
 from tests.worker.story_recorder import LISTED, POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
 from worker.commands.sentences import ACTIVITIES, SIGNALS
 from workflows.calls import CALLS
@@ -266,6 +266,7 @@ def test_every_activity_and_signal_has_a_row() -> None:
         names.RUNTIME_CHANGED,
         names.PROBE_VERDICT,
         names.OBJECTS_CHANGED,
+        names.STORAGE_EXCEEDED,
     }
 
 
@@ -313,6 +314,12 @@ def test_every_activity_and_signal_has_a_row() -> None:
             ObjectsChanged("objects", {"configmaps/web": "2", "secrets/db": ""}),
             ["configmap web changed", "secret db removed"],
             id="objects",
+        ),
+        pytest.param(
+            names.STORAGE_EXCEEDED,
+            StorageExceeded("local-storage", "data", 2_101_248),
+            ["volume data holds more than its sizeLimit: 2101248 bytes"],
+            id="storage",
         ),
         pytest.param("FromTomorrow", {}, ["signal FromTomorrow, which this release does not know"], id="unknown"),
         pytest.param(

@@ -124,6 +124,7 @@ SIGNALS: Final[Mapping[str, SignalRow]] = {
     names.RUNTIME_CHANGED: SignalRow(signals.RuntimeChanged, _changed),
     names.PROBE_VERDICT: SignalRow(signals.ProbeVerdict, _verdict),
     names.OBJECTS_CHANGED: SignalRow(signals.ObjectsChanged, volume_sentences.changed),
+    names.STORAGE_EXCEEDED: SignalRow(signals.StorageExceeded, volume_sentences.exceeded),
 }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from proto.temporal.pod import PodJson
-from proto.temporal.signals import ObjectsChanged
+from proto.temporal.signals import ObjectsChanged, StorageExceeded
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from worker.commands.told import Done, Told, seconds
 
@@ -68,3 +68,8 @@ def called(name: str) -> str:
     """Call an object by its kind and name: `configmap web`."""
     plural, _, one = name.partition("/")
     return f"{plural.removesuffix('s')} {one}"
+
+
+def exceeded(_: Told, signal: StorageExceeded) -> Iterator[str]:
+    """Tell which volume holds too much; why the pod ends then is told with its containers' stops."""
+    yield f"volume {signal.empty_dir} holds more than its sizeLimit: {signal.used_bytes} bytes"

@@ -23,6 +23,7 @@ from worker.host.csi_upkeep import keeping_csi_volumes
 from worker.host.departures import Departures
 from worker.host.forsaken_mounts import undoing_forsaken_mounts
 from worker.host.image_access import count_pulls
+from worker.host.local_storage import StorageWatch, hinting, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
@@ -87,7 +88,9 @@ async def work(config: NodeConfig, client: Client, service: Service, telemetry: 
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency
         volumes, forsaken = keeping_csi_volumes(services, every), undoing_forsaken_mounts(services, every)
-        async with drivers, volumes, forsaken, worker, giving_back_freed_memory(every), keeping_logs_small(rotator):
+        storage = StorageWatch(services, cache.snapshots, hinting(client)) if config.local_storage_limits else None
+        loops = keeping_logs_small(rotator), watching_storage(storage), giving_back_freed_memory(every)
+        async with drivers, volumes, forsaken, worker, loops[0], loops[1], loops[2]:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)

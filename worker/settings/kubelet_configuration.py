@@ -38,6 +38,7 @@ ACTED_ON: Final = frozenset(
         "clusterDNS",
         "clusterDomain",
         "resolvConf",
+        "localStorageCapacityIsolation",
         "podPidsLimit",
         "kubeReserved",
         "systemReserved",

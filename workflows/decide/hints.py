@@ -3,7 +3,14 @@
 from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
-from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, ProbeVerdict, RuntimeChanged
+from proto.temporal.signals import (
+    DeletionRequested,
+    ObjectsChanged,
+    PodListed,
+    ProbeVerdict,
+    RuntimeChanged,
+    StorageExceeded,
+)
 from proto.temporal.wishes import Deletion
 from workflows.decide import ephemeral
 from workflows.decide.allocation import allocate
@@ -12,6 +19,7 @@ from workflows.decide.evictions import evict
 from workflows.decide.gates import set_condition
 from workflows.decide.grace import Grace, asked_by, pod_grace
 from workflows.decide.listing import lasting, without_ephemeral
+from workflows.decide.local_storage import storage_exceeded
 from workflows.decide.operator_stops import hasten
 from workflows.decide.probes import verdict_reached
 from workflows.decide.refresh import objects_changed
@@ -22,7 +30,7 @@ from workflows.decide.updates import Outcome, changes, judge, needs_another_pod,
 
 Asked = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer
 """What an operator asks, by an Update."""
-Signal = PodListed | DeletionRequested | RuntimeChanged | ProbeVerdict | ObjectsChanged | Asked
+Signal = PodListed | DeletionRequested | RuntimeChanged | ProbeVerdict | ObjectsChanged | StorageExceeded | Asked
 
 
 def hear(situation: Situation, signal: Signal) -> PodJson | None:
@@ -41,6 +49,8 @@ def hear(situation: Situation, signal: Signal) -> PodJson | None:
             verdict_reached(situation, signal)
         case ObjectsChanged():
             objects_changed(situation, signal)
+        case StorageExceeded():
+            storage_exceeded(situation, signal)
         case RuntimeChanged():
             if tells_news(situation, signal):
                 observed.runtime_stale = True

@@ -10,7 +10,7 @@ from workflows.decide.supported_contents import CONFIG_MAP, DOWNWARD_API, PROJEC
 
 EMPTY_DIR: Final[Fields] = {
     "medium": runs(Kind.STRING),
-    "sizeLimit": runs(Kind.QUANTITY),  # on disk nobody enforces it yet, as README.md says
+    "sizeLimit": runs(Kind.QUANTITY),
     "mode": not_yet(Kind.INT32),
 }
 HOST_PATH: Final[Fields] = {"path": runs(Kind.STRING), "type": runs(Kind.STRING)}

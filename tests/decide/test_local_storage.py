@@ -1,0 +1,122 @@
+"""Which pods end because they hold too much on the node's disk, and with which words?"""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from proto.kubernetes.storage_limits import StorageLimits, storage_limits
+from proto.temporal.pod import Lifecycle
+from proto.temporal.signals import StorageExceeded
+from proto.temporal.wishes import Eviction
+from tests.decide.situations import at, deletion, down, pod, sandbox, situation, up
+from workflows.decide.conditions import DISRUPTION_TARGET
+from workflows.decide.hints import hear
+from workflows.decide.lifecycle import Event, happened, next_event
+from workflows.decide.local_storage import watched_limits, why_evicted
+from workflows.decide.status import pod_status
+
+MIB = 1024 * 1024
+WEB: dict[str, Any] = {"containers": {"web": up()}}
+WORDS = 'Usage of EmptyDir volume "data" exceeds the limit "1Mi". '
+GOING = Eviction(at(-9), "Evicted", "low on memory")
+
+
+def limited(limit: Any = "1Mi", **spec: Any) -> dict[str, Any]:
+    """Write a pod whose emptyDir `data` is limited."""
+    return pod(volumes=[{"name": "data", "emptyDir": {"sizeLimit": limit}}], **spec)
+
+
+def holding(used_bytes: int, volume: str = "data") -> StorageExceeded:
+    """Say what was counted."""
+    return StorageExceeded("local-storage", volume, used_bytes)
+
+
+@pytest.mark.parametrize(
+    ("volume", "expected"),
+    [
+        pytest.param({"emptyDir": {"sizeLimit": "1Mi"}}, "1Mi", id="a-limit"),
+        pytest.param({"emptyDir": {"sizeLimit": "1024Ki"}}, "1Mi", id="as-the-api-writes-it"),
+        pytest.param({"emptyDir": {}}, None, id="no-limit"),
+        pytest.param({"emptyDir": None}, None, id="nothing-said"),
+        pytest.param({"emptyDir": {"sizeLimit": "0"}}, None, id="a-limit-of-nought-is-none"),
+        pytest.param({"emptyDir": {"sizeLimit": "1Mi", "medium": "Memory"}}, None, id="in-memory-its-size-holds"),
+        pytest.param({"hostPath": {"path": "/"}}, None, id="another-type"),
+    ],
+)
+def test_what_is_limited(volume: dict[str, Any], expected: str | None) -> None:
+    """As emptyDirLimitEviction reads it."""
+    found = storage_limits(pod(volumes=[{"name": "data", **volume}]))
+    assert found == (StorageLimits({"data": expected}) if expected else None)
+
+
+@pytest.mark.parametrize(
+    ("source", "known", "hint", "words"),
+    [
+        pytest.param(limited(), WEB, holding(MIB + 1), WORDS, id="more-than-its-limit"),
+        pytest.param(limited(), WEB, holding(MIB), "", id="just-its-limit"),
+        pytest.param(limited("1048576"), WEB, holding(MIB + 1), WORDS.replace("1Mi", "1048576"), id="in-its-own-words"),
+        pytest.param(limited("2Mi"), WEB, holding(MIB + 1), "", id="less-than-its-limit-as-it-is-now"),
+        pytest.param(pod(), WEB, holding(MIB + 1), "", id="a-pod-without-limits"),
+        pytest.param(limited(), WEB, holding(MIB + 1, "other"), "", id="a-volume-without-limit"),
+        pytest.param(limited(), {"sandbox": None}, holding(MIB + 1), WORDS, id="before-its-sandbox-is-there"),
+        pytest.param(limited(priority=2_000_000_000), WEB, holding(MIB + 1), "", id="a-pod-of-the-system"),
+        pytest.param(
+            limited(priorityClassName="system-node-critical"), WEB, holding(MIB + 1), "", id="one-by-its-class"
+        ),
+        pytest.param(limited(), WEB | {"deletion": deletion()}, holding(MIB + 1), "", id="a-pod-that-is-deleted"),
+        pytest.param(limited(), WEB | {"eviction": GOING}, holding(MIB + 1), "", id="one-that-is-evicted"),
+        pytest.param(
+            limited(restartPolicy="Never"), {"containers": {"web": down(0)}}, holding(MIB + 1), "", id="a-finished-one"
+        ),
+        pytest.param(
+            limited(),
+            WEB | {"sandbox": sandbox(ready=False, stopped=True), "lifecycle": Lifecycle.TERMINATED},
+            holding(MIB + 1),
+            "",
+            id="one-that-is-down",
+        ),
+    ],
+)
+def test_who_ends_for_it(source: dict[str, Any], known: dict[str, Any], hint: StorageExceeded, words: str) -> None:
+    """By the pod as it is now; a hint that is late changes nothing."""
+    here = situation(source, **known)
+    assert why_evicted(here, hint) == words
+    hear(here, hint)
+    assert (here.observed.eviction.message if here.observed.eviction and words else "") == words
+
+
+@pytest.mark.parametrize(
+    ("source", "known", "watched"),
+    [
+        pytest.param(limited(), WEB, True, id="a-pod-that-runs"),
+        pytest.param(pod(), WEB, False, id="without-limits"),
+        pytest.param(limited(priority=2_000_000_000), WEB, False, id="a-pod-of-the-system"),
+        pytest.param(limited(), WEB | {"eviction": GOING}, False, id="one-that-is-evicted"),
+        pytest.param(limited(), WEB | {"deletion": deletion()}, False, id="one-that-is-deleted"),
+    ],
+)
+def test_what_is_watched(source: dict[str, Any], known: dict[str, Any], watched: bool) -> None:
+    """Nothing whose excess would end nobody."""
+    assert (watched_limits(situation(source, **known)) is not None) is watched
+
+
+@pytest.mark.parametrize(
+    ("own", "seconds"),
+    [pytest.param(30, 1, id="a-second"), pytest.param(1, 1, id="its-own"), pytest.param(0, 1, id="0")],
+)
+def test_what_becomes_of_it(own: int, seconds: int) -> None:
+    """It has failed with the kubelet's words, within a second, and no disruption is its end; a second hint changes nothing."""
+    here = situation(limited(terminationGracePeriodSeconds=own), **WEB)
+    hear(here, holding(2 * MIB))
+    eviction = here.observed.eviction
+    assert eviction == Eviction(here.now, "Evicted", WORDS, timedelta(seconds=seconds))
+    hear(here, holding(3 * MIB))
+    assert here.observed.eviction is eviction
+    assert next_event(here) is Event.EVICTED
+    happened(here, Event.EVICTED)
+    here.observed.containers = {"web": down(137)}
+    shown = pod_status(here)
+    assert (shown.phase, shown.reason) == ("Failed", "Evicted")
+    assert (shown.message or "").startswith(WORDS)
+    assert all(one.type != DISRUPTION_TARGET for one in shown.conditions or [])
