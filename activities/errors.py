@@ -12,8 +12,7 @@ from typing import Final
 import grpc
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-MAX_MESSAGE: Final = 2048
-"""Longer messages are cut: they travel through history and status, and a runtime can quote whole specs."""
+from proto.temporal.messages import shorten
 
 RUNTIME_UNAVAILABLE: Final = "RuntimeUnavailable"
 PREDECESSOR_PRESENT: Final = "PredecessorPresent"
@@ -61,11 +60,6 @@ def remedy_for(code: grpc.StatusCode, details: str) -> Remedy:
     if _NAME_RESERVED.search(details):
         return Remedy.ADOPT
     return _REMEDIES.get(code, Remedy.PERMANENT)
-
-
-def shorten(message: str) -> str:
-    """Cut a message to what history and status can carry."""
-    return message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 1]}…"
 
 
 def failed(reason: str, message: str) -> ApplicationError:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.errors import CriError, Remedy, shorten, unavailable
+from activities.errors import CriError, Remedy, unavailable
 from activities.heartbeat import heartbeating
 from activities.hook_containers import HookContainerFailed, HookContainers
 from activities.hook_request import answered, asked_as_probe
@@ -24,6 +24,7 @@ from activities.node_services import NodeServices
 from activities.probes.outcome import Target
 from proto.temporal import names
 from proto.temporal.heartbeats import HookProgress
+from proto.temporal.messages import shorten
 from proto.temporal.pod import Hook
 from proto.temporal.requests import HookEnded, HookRetry, RunHook
 

@@ -22,7 +22,6 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
     ActivitySerializationContext,
     DataConverter,
-    DefaultFailureConverterWithEncodedAttributes,
     PayloadCodec,
     PayloadConverter,
     SerializationContext,
@@ -32,6 +31,7 @@ from temporalio.converter import (
 
 from worker.keys import KeyFile
 from worker.payloads.refused import REFUSED, PayloadRefused
+from worker.payloads.short_failures import ShortFailures
 from worker.payloads.telling import TellingConverter
 
 SEALED: Final = b"binary/encrypted"
@@ -180,7 +180,7 @@ def data_converter(keys: KeyFile, *, tells_only: bool = False) -> DataConverter:
     return SealingConverter(
         payload_converter_class=TellingConverter if tells_only else _reading_converter(),
         payload_codec=SealingCodec(Seal(keys)),
-        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
+        failure_converter_class=ShortFailures,
     )
 
 
@@ -188,7 +188,7 @@ def plain_data_converter() -> DataConverter:
     """Build the same without the seal, for histories that were decoded to be kept as tests."""
     return DataConverter(
         payload_converter_class=_reading_converter(),
-        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
+        failure_converter_class=ShortFailures,
     )
 
 

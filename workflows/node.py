@@ -139,4 +139,6 @@ class NodeWorkflow:
     def node_status(self) -> NodeStatus:
         """Answer from what is known."""
         known = self.observed
-        return NodeStatus(known.disk, len(known.ages), known.too_full, known.to_prepull, known.news)
+        return NodeStatus(
+            known.disk, len(known.ages), known.too_full, known.to_prepull, known.news, known.prepull_failures
+        )

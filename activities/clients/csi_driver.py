@@ -13,9 +13,9 @@ import grpc
 import grpc.aio
 
 from activities.csi.hiding import without_secrets
-from activities.errors import shorten
 from proto.csi.v1 import csi_pb2 as csi
 from proto.csi.v1 import csi_pb2_grpc
+from proto.temporal.messages import shorten
 
 CALL_SECONDS: Final = 120.0
 """Each call's deadline (csi_plugin.go csiTimeout)."""

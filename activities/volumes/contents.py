@@ -92,14 +92,20 @@ def _chosen(reference: Reference, items: Sequence[Source], known: Known, mode: i
         if key in values:
             files[item["path"]] = ProjectedFile(values[key], _mode(item, mode))
         elif not reference.optional:
-            raise VolumeFailed(_NO_KEY[reference.kind] + key)
+            raise VolumeFailed(_no_key(reference, key, known.pod))
     return files
 
 
 _NO_KEY: Final = {
-    ObjectKind.CONFIG_MAPS: "configmap references non-existent config key: ",
-    ObjectKind.SECRETS: "references non-existent secret key: ",
+    ObjectKind.CONFIG_MAPS: ("configmap references non-existent config key", "ConfigMap"),
+    ObjectKind.SECRETS: ("references non-existent secret key", "Secret"),
 }
+
+
+def _no_key(reference: Reference, key: str, pod: Source) -> str:
+    """Say it in the kubelet's words, which leave out of which object."""
+    words, kind = _NO_KEY[reference.kind]
+    return f"{words}: {key} ({kind} {pod['metadata']['namespace']}/{reference.name})"
 
 
 def _values(kind: ObjectKind, content: Mapping[str, Any]) -> dict[str, bytes]:

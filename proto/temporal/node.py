@@ -199,3 +199,5 @@ class NodeStatus:
     too_full: str
     prepulling: tuple[str, ...]
     news: tuple[ImageNews, ...]
+    failures: dict[str, PrepullFailure] = field(default_factory=dict)
+    """Of those that are still to be prepulled, by image."""

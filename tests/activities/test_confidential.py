@@ -5,8 +5,9 @@ import pytest
 
 from activities.confidential import QUOTABLE, Hidden, hidden_in, is_quotable, without_values
 from activities.environment import Environment
-from activities.errors import MAX_MESSAGE, CriError, Remedy
+from activities.errors import CriError, Remedy
 from proto.cri.v1 import api_pb2 as cri
+from proto.temporal.messages import MAX_MESSAGE
 
 CANARY = "canary-0123456789"
 ENVIRONMENT = Environment(

@@ -3,7 +3,8 @@
 import grpc
 import pytest
 
-from activities.errors import MAX_MESSAGE, CriError, Remedy, remedy_for, translated
+from activities.errors import CriError, Remedy, remedy_for, translated
+from proto.temporal.messages import MAX_MESSAGE
 
 ENDPOINT = "unix:///run/containerd/containerd.sock"
 RESERVED = 'failed to reserve sandbox name "a_b_c_0": name "a_b_c_0" is reserved for "1234"'

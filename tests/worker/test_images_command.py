@@ -3,7 +3,7 @@
 import json
 import uuid
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from proto.temporal.node import (
     NodeObserved,
     NodeStart,
     NodeStatus,
+    PrepullFailure,
     PrepullImage,
     WatchImages,
 )
@@ -94,6 +95,17 @@ async def test_a_node_that_was_never_here(tempolet: Commands) -> None:
     """Exit code 3, and who would start it."""
     code, _, err = await tempolet("images", "--hostname-override", "elsewhere")
     assert (code, "node elsewhere has no workflow of its own here" in err) == (Exit.NOT_FOUND, True)
+
+
+def test_what_is_not_prepulled_says_why_and_when_it_is_tried_again() -> None:
+    """Of an image that has not failed nothing more is said."""
+    failures = {"gone:1": PrepullFailure("ErrImagePull", "gone:1: not found", NOW, timedelta(seconds=20))}
+    status = NodeStatus(None, 0, "", ("gone:1", "next:1"), (), failures)
+    failed, again = (one.astimezone().strftime("%H:%M:%S") for one in (NOW, NOW + timedelta(seconds=20)))
+    assert lines(status, None)[1:] == [
+        f"to prepull: gone:1, failed at {failed}, next try at {again}: ErrImagePull: gone:1: not found",
+        "to prepull: next:1",
+    ]
 
 
 def test_what_cannot_be_mended_stands_above_the_news() -> None:

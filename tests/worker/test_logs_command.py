@@ -138,7 +138,12 @@ def test_several_containers(machine: Machine) -> None:
         pytest.param(
             ("default/web", "--since-time", "2026-11-21T12:00:00"), Exit.USAGE, "zone is missing", id="no-zone"
         ),
-        pytest.param(("default/web", "--since-time", "noon"), Exit.USAGE, "--since-time", id="no-time"),
+        pytest.param(
+            ("default/web", "--since-time", "noon"),
+            Exit.USAGE,
+            "'noon' is no time: write one of RFC 3339, such as 2026-11-21T",
+            id="no-time",
+        ),
         pytest.param(
             ("default/web", "--since", "1s", "--since-time", "2026-11-21T12:00:00Z"), Exit.USAGE, "either", id="both"
         ),

@@ -18,6 +18,7 @@ from tests.worker.test_reading_commands import Commands, listed, tempolet
 from tests.workflows.conftest import Node, client, node, pod_json
 from worker.commands.asking import operator
 from worker.commands.exits import Exit
+from worker.commands.explain import no_worker
 
 __all__ = ["client", "node", "tempolet"]  # fixtures of other files
 
@@ -173,6 +174,20 @@ async def test_no_worker_answers(
     code, out, err = await tempolet(word, f"default/{alone.name}")
     assert (code, out) == (Exit.FAILED, "")
     assert f"no worker of node {alone.name} answers" in err
+    assert "answers ()" not in err
     assert ("what was asked may still be heard when one comes" in err) is (word != "explain")
     assert "`tempolet up` or `systemctl start tempolet-worker`" in err
     await handle.terminate("a test")
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        pytest.param(TimeoutError(), "no answer within 10 s", id="nothing-came"),
+        pytest.param(RuntimeError("refused"), "refused", id="what-was-said"),
+        pytest.param(KeyError(), "KeyError", id="an-error-without-words"),
+    ],
+)
+def test_why_nobody_answers_is_said(error: Exception, why: str) -> None:
+    """Never empty brackets."""
+    assert no_worker("n", error).startswith(f"no worker of node n answers ({why}), ")

@@ -77,7 +77,7 @@ async def _ask_pod(
         raise Refused(message, reason) from error
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
         # Temporal keeps what it has taken in, and hands it to the next worker
-        unheard = TimeoutError("no answer; what was asked may still be heard when one comes")
+        unheard = TimeoutError(f"{temporal_access.no_answer()}; what was asked may still be heard when one comes")
         raise CommandFailed(no_worker(pod.node, unheard)) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:

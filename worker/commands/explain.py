@@ -114,8 +114,9 @@ async def _ask(config: NodeConfig, wanted: Wanted) -> Answer:
 
 def no_worker(node: str, error: Exception) -> str:
     """Say that nobody answers for a node, and what to do."""
+    why = str(error) or (temporal_access.no_answer() if isinstance(error, TimeoutError) else type(error).__name__)
     return (
-        f"no worker of node {node} answers ({error}), and only it knows; what runs goes on meanwhile. Start it with "
+        f"no worker of node {node} answers ({why}), and only it knows; what runs goes on meanwhile. Start it with "
         "`tempolet up` or `systemctl start tempolet-worker`; `tempolet pods` shows the last that was known"
     )
 

@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from proto.node_images import NodeImages, read_node_images
 from proto.temporal import names
-from proto.temporal.node import NodeStatus
+from proto.temporal.node import NodeStatus, PrepullFailure
 from worker.commands import temporal_access
 from worker.commands.exits import CommandFailed, Exit
 from worker.commands.explain import no_worker
@@ -43,9 +43,17 @@ def lines(status: NodeStatus, seen: NodeImages | None) -> list[str]:
         disk = f"{seen.used_percent} % of {size_in_words(seen.capacity_bytes)} used"
         said = [f"images: {seen.images}, their disk: {disk}, as seen at {at:%H:%M:%S}"]
     said += [f"FreeDiskSpaceFailed: {status.too_full}"] if status.too_full else []
-    said += [f"to prepull: {image}" for image in status.prepulling]
+    said += [f"to prepull: {image}{_failure(status.failures.get(image))}" for image in status.prepulling]
     said += [f"{one.at.astimezone():%Y-%m-%d %H:%M:%S}  {one.words}" for one in status.news]
     return [printable(line) for line in said]
+
+
+def _failure(failure: PrepullFailure | None) -> str:
+    """Say why an image is not there yet, and when it is tried again."""
+    if failure is None:
+        return ""
+    again = (failure.at + failure.delay).astimezone()
+    return f", failed at {failure.at.astimezone():%H:%M:%S}, next try at {again:%H:%M:%S}: {failure.reason}: {failure.message}"
 
 
 async def _ask(config: NodeConfig) -> NodeStatus:

@@ -26,6 +26,7 @@ from worker.config import NodeConfig
 
 BETWEEN_LOOKS: Final = timedelta(milliseconds=100)
 KINDS: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+A_TIME: Final = "2026-11-21T12:00:00Z"
 _WAITS: Final = {
     "ErrImagePull": "its image can't be pulled",
     "ImagePullBackOff": "it is tried and failed to pull its image",
@@ -75,9 +76,10 @@ def begin(since: str, since_time: str) -> datetime | None:
             found = datetime.fromisoformat(since_time)
             if found.tzinfo is not None:
                 return found
-            raise CommandFailed(f"--since-time {since_time}: its zone is missing: 2026-11-21T12:00:00Z", Exit.USAGE)
+            raise CommandFailed(f"--since-time {since_time}: its zone is missing: {A_TIME}", Exit.USAGE)
     except ValueError as error:
-        raise CommandFailed(f"--since{'-time' if since_time else ''}: {error}", Exit.USAGE) from error
+        wanted = f"{since_time!r} is no time: write one of RFC 3339, such as {A_TIME}" if since_time else error
+        raise CommandFailed(f"--since{'-time' if since_time else ''}: {wanted}", Exit.USAGE) from error
     return None
 
 

@@ -25,6 +25,11 @@ ANSWER_WITHIN: Final = timedelta(seconds=10)
 """A person waits; services wait for ever."""
 
 
+def no_answer() -> str:
+    """Say how long nobody has answered."""
+    return f"no answer within {ANSWER_WITHIN.total_seconds():.0f} s"
+
+
 async def client_of(config: NodeConfig) -> Client:
     """Connect; raises CommandFailed when Temporal does not answer soon."""
     told: list[str] = []

@@ -101,13 +101,13 @@ def test_a_secret_volume() -> None:
         pytest.param(
             "configMap",
             {"name": "cm", "items": [{"key": "nope", "path": "p"}]},
-            "configmap references non-existent config key: nope",
+            "configmap references non-existent config key: nope (ConfigMap shop/cm)",
             id="no-config-key",
         ),
         pytest.param(
             "secret",
             {"secretName": "db", "items": [{"key": "nope", "path": "p"}]},
-            "references non-existent secret key: nope",
+            "references non-existent secret key: nope (Secret shop/db)",
             id="no-secret-key",
         ),
         pytest.param(
@@ -136,7 +136,7 @@ def test_a_secret_volume() -> None:
                     {"configMap": {"name": "gone"}},
                 ]
             },
-            f"[{MISSING}, references non-existent secret key: nope]",
+            f"[{MISSING}, references non-existent secret key: nope (Secret shop/db)]",
             id="faults-of-several-sources-each-once",
         ),
         pytest.param(

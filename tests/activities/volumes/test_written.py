@@ -158,7 +158,7 @@ async def test_they_go_with_their_pod(services: NodeServices) -> None:
         pytest.param({"name": "v", "secret": {"secretName": "gone"}}, 'secret "gone" not found', id="no-secret"),
         pytest.param(
             {"name": "v", "configMap": {"name": "cm", "items": [{"key": "x", "path": "y"}]}},
-            "configmap references non-existent config key: x",
+            "configmap references non-existent config key: x (ConfigMap default/cm)",
             id="no-key",
         ),
         pytest.param({"name": "v", "secret": {"secretName": "open"}}, "has mode 0644", id="a-refused-secret"),
