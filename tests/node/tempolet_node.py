@@ -83,13 +83,13 @@ class TempoletNode:
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
+        with contextlib.ExitStack() as at_last:
+            # what a failed test has left mounted: whoever deletes its folders would delete through it
+            at_last.callback(remains.unmount_below, self.directory)
+            at_last.callback(self.stop, "worker")
+            at_last.callback(self.stop, "poller")
             with contextlib.suppress(TimeoutError):
                 self.remove_all()
-            for role in ("poller", "worker"):
-                self.stop(role)
-        finally:  # what a failed test has left mounted: whoever deletes its folders would delete through it
-            remains.unmount_below(self.directory)
 
     def write_configuration(self) -> None:
         """Write both files."""
@@ -156,7 +156,10 @@ class TempoletNode:
     def remove_all(self) -> None:
         """Take every manifest away and wait until the pods are gone."""
         for path in self.manifests.iterdir():
-            path.unlink()
+            if path.is_dir():
+                path.rmdir()
+            else:
+                path.unlink()
         if not {"worker", "poller"} <= self.processes.keys():
             return
         self.until(lambda: not self.snapshots(), "every pod gone")
