@@ -156,6 +156,13 @@ class RuntimeClient:
         stats: cri.ContainerStats = answer.stats
         return stats
 
+    async def list_container_stats(self, sandbox_id: str) -> Sequence[cri.ContainerStats]:
+        """Read what the containers of a sandbox use now."""
+        request = cri.ListContainerStatsRequest(filter=cri.ContainerStatsFilter(pod_sandbox_id=sandbox_id))
+        answer = await self._ask(self._runtime.ListContainerStats, request)
+        stats: Sequence[cri.ContainerStats] = answer.stats
+        return stats
+
     async def update_container_resources(self, container_id: str, resources: cri.LinuxContainerResources) -> None:
         """Give a container other limits while it runs; of one that does not only its configuration changes."""
         request = cri.UpdateContainerResourcesRequest(container_id=container_id, linux=resources)

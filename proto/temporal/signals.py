@@ -73,3 +73,5 @@ class StorageExceeded:
     empty_dir: str = ""
     """The volume that does."""
     used_bytes: int = 0
+    container: str = ""
+    """The container that does; neither: the pod as a whole."""

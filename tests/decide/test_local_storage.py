@@ -1,5 +1,6 @@
 """Which pods end because they hold too much on the node's disk, and with which words?"""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -30,6 +31,62 @@ def limited(limit: Any = "1Mi", **spec: Any) -> dict[str, Any]:
 def holding(used_bytes: int, volume: str = "data") -> StorageExceeded:
     """Say what was counted."""
     return StorageExceeded("local-storage", volume, used_bytes)
+
+
+def stored(*limits: str, init: Sequence[str] = (), **spec: Any) -> dict[str, Any]:
+    """Write a pod of containers c0, c1 … whose ephemeral-storage is limited; `-`: not."""
+    names = [f"c{number}" for number in range(len(limits))]
+    made = pod(*names, init=[f"i{number}" for number in range(len(init))], **spec)
+    every = [*made["spec"]["containers"], *made["spec"].get("initContainers", ())]
+    for container, limit in zip(every, (*limits, *init), strict=True):
+        if limit != "-":
+            container["resources"] = {"limits": {"ephemeral-storage": limit}}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("source", "total", "containers"),
+    [
+        pytest.param(stored("1Gi"), "1Gi", {"c0": "1Gi"}, id="one-container"),
+        pytest.param(stored("1Gi", "512Mi"), "1536Mi", {"c0": "1Gi", "c1": "512Mi"}, id="the-sum"),
+        pytest.param(stored("1Gi", "-"), "1Gi", {"c0": "1Gi"}, id="one-without-a-limit-adds-nothing"),
+        pytest.param(stored("1G", "1G"), "2G", {"c0": "1G", "c1": "1G"}, id="written-as-the-first"),
+        pytest.param(stored("1000", "1Ki"), "2024", {"c0": "1k", "c1": "1Ki"}, id="of-both-forms"),
+        pytest.param(stored("1Ki", "1000"), "2024", {"c0": "1Ki", "c1": "1k"}, id="no-multiple-of-1024"),
+        pytest.param(stored("0"), "0", {}, id="nought-limits-the-pod-only"),
+        pytest.param(stored("1Gi", init=["2Gi"]), "2Gi", {"c0": "1Gi"}, id="a-hungrier-init-container"),
+        pytest.param(stored("-", init=["2Gi"]), "2Gi", {}, id="an-init-container-alone"),
+        pytest.param(
+            stored("1Gi", overhead={"ephemeral-storage": "1Gi"}), "2Gi", {"c0": "1Gi"}, id="with-what-its-runtime-takes"
+        ),
+    ],
+)
+def test_what_its_containers_may_store(source: dict[str, Any], total: str, containers: dict[str, str]) -> None:
+    """As podEphemeralStorageLimitEviction and containerEphemeralStorageLimitEviction read it."""
+    assert storage_limits(source) == StorageLimits({}, total, containers)
+
+
+@pytest.mark.parametrize(
+    ("hint", "words"),
+    [
+        pytest.param(
+            StorageExceeded("local-storage", used_bytes=MIB + 1, container="c0"),
+            'Container c0 exceeded its local ephemeral storage limit "1Mi". ',
+            id="a-container",
+        ),
+        pytest.param(StorageExceeded("local-storage", used_bytes=MIB, container="c0"), "", id="just-its-limit"),
+        pytest.param(StorageExceeded("local-storage", used_bytes=9 * MIB, container="x"), "", id="no-such-container"),
+        pytest.param(
+            StorageExceeded("local-storage", used_bytes=3 * MIB + 1),
+            "Pod ephemeral local storage usage exceeds the total limit of containers 3Mi. ",
+            id="all-of-it",
+        ),
+        pytest.param(StorageExceeded("local-storage", used_bytes=3 * MIB), "", id="all-of-it-just-the-limit"),
+    ],
+)
+def test_what_it_ends_for(hint: StorageExceeded, words: str) -> None:
+    """The kubelet's words for each limit."""
+    assert why_evicted(situation(stored("1Mi", "2Mi"), containers={"c0": up("c0"), "c1": up("c1")}), hint) == words
 
 
 @pytest.mark.parametrize(

@@ -221,10 +221,8 @@ def test_what_is_not_run_is_refused_by_its_path(path: str, field: Field) -> None
         ),
         pytest.param(
             with_container(resources={"limits": {"ephemeral-storage": "1Gi", "hugepages-2Mi": "4Mi", "cpu": 1}}),
-            [
-                "spec.containers[0].resources.limits[ephemeral-storage]: not supported yet",
-            ],
-            id="resources-that-nobody-enforces",
+            [],
+            id="limits-of-every-kind",
         ),
         pytest.param(
             with_container(resources={"requests": {"ephemeral-storage": "1Gi"}}),

@@ -4,7 +4,7 @@ import signal
 from typing import Any
 
 from tests.node.pod_story import story
-from tests.node.tempolet_node import TempoletNode, pod_manifest
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 PATIENCE = 40
 """Two looks, and the stop."""
@@ -47,3 +47,42 @@ def test_a_pod_that_fills_its_empty_dir_is_evicted(node: TempoletNode) -> None:
         assert lives is not None
         assert (lives.phase, lives.ready, lives.restarts) == ("Running", True, 0)
         assert not any("sizeLimit" in one for one in story(node, lives))
+
+
+def test_containers_that_write_too_much_are_evicted(node: TempoletNode) -> None:
+    """Into their root file system or their logs; each alone, or the pod altogether; one below its limits lives."""
+    fills = "dd if=/dev/zero of=/big bs=1M count=4; sleep 3600"
+    node.apply(limited("root", {"small": ("2Mi", fills), "large": ("9Mi", "sleep 3600")}))
+    node.apply(limited("logs", {"small": ("1Mi", "yes | head -c 300000; sleep 3600"), "large": ("9Mi", "sleep 3600")}))
+    node.apply(limited("whole", {"one": ("3Mi", fills)}))
+    node.apply(limited("lives", {"one": ("9Mi", fills)}))
+    for name in ("root", "logs", "whole", "lives"):
+        node.until_running(name)
+    expected = {
+        "root": 'Container small exceeded its local ephemeral storage limit "2Mi". ',
+        "logs": 'Container small exceeded its local ephemeral storage limit "1Mi". ',
+        "whole": "Pod ephemeral local storage usage exceeds the total limit of containers 3Mi. ",
+    }
+    for name, words in expected.items():
+        node.until(lambda name=name: getattr(node.pod(name), "phase", "") == "Failed", f"{name} ended", PATIENCE)  # type: ignore[misc]  # a default
+        shown = node.pod(name)
+        assert shown is not None
+        assert (shown.reason, shown.status["message"][: len(words)]) == ("Evicted", words)
+        assert sum("its limit of ephemeral-storage" in one for one in story(node, shown)) == 1
+    lives = node.pod("lives")
+    assert lives is not None
+    assert (lives.phase, lives.ready, lives.restarts) == ("Running", True, 0)
+
+
+def limited(name: str, containers: dict[str, tuple[str, str]]) -> dict[str, Any]:
+    """Write a pod of containers by name, each with its limit and command."""
+    written = [
+        {
+            "name": one,
+            "image": BUSYBOX,
+            "command": ["sh", "-c", command],
+            "resources": {"limits": {"ephemeral-storage": limit}},
+        }
+        for one, (limit, command) in containers.items()
+    ]
+    return pod_manifest(name, containers=written, terminationGracePeriodSeconds=1)

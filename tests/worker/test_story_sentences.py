@@ -321,6 +321,18 @@ def test_every_activity_and_signal_has_a_row() -> None:
             ["volume data holds more than its sizeLimit: 2101248 bytes"],
             id="storage",
         ),
+        pytest.param(
+            names.STORAGE_EXCEEDED,
+            StorageExceeded("local-storage", used_bytes=7, container="web"),
+            ["container web holds more on disk than its limit of ephemeral-storage: 7 bytes"],
+            id="storage-of-a-container",
+        ),
+        pytest.param(
+            names.STORAGE_EXCEEDED,
+            StorageExceeded("local-storage", used_bytes=7),
+            ["the pod holds more on disk than its limit of ephemeral-storage: 7 bytes"],
+            id="storage-of-all",
+        ),
         pytest.param("FromTomorrow", {}, ["signal FromTomorrow, which this release does not know"], id="unknown"),
         pytest.param(
             names.DELETION_REQUESTED, {"odd": 1}, ["signal DeletionRequested from , which cannot be read"], id="odd"

@@ -71,5 +71,9 @@ def called(name: str) -> str:
 
 
 def exceeded(_: Told, signal: StorageExceeded) -> Iterator[str]:
-    """Tell which volume holds too much; why the pod ends then is told with its containers' stops."""
-    yield f"volume {signal.empty_dir} holds more than its sizeLimit: {signal.used_bytes} bytes"
+    """Tell what holds too much; why the pod ends then is told with its containers' stops."""
+    if signal.empty_dir:
+        yield f"volume {signal.empty_dir} holds more than its sizeLimit: {signal.used_bytes} bytes"
+    else:
+        who = f"container {signal.container}" if signal.container else "the pod"
+        yield f"{who} holds more on disk than its limit of ephemeral-storage: {signal.used_bytes} bytes"

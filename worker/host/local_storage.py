@@ -20,13 +20,13 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.disk_use import NotCounted, used_bytes
+from activities.errors import CriError
 from activities.node_services import NodeServices
-from activities.volumes import empty_dir
-from proto.kubernetes.storage_limits import StorageLimits, holds_too_much
+from proto.kubernetes.storage_limits import StorageLimits
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import STORAGE_EXCEEDED
-from proto.temporal.pod import PodKey
 from proto.temporal.signals import StorageExceeded
+from worker.host.pod_disk import PodDisk
 
 EVERY: Final = timedelta(seconds=10)
 """Between two looks: the kubelet's evictionMonitoringPeriod (pkg/kubelet/kubelet.go)."""
@@ -40,7 +40,6 @@ HUNG_AFTER: Final = timedelta(seconds=5)
 AGAIN: Final = timedelta(minutes=1)
 """A pod that still is not ended is hinted at again."""
 _CALL_LIMIT: Final = timedelta(seconds=10)
-_SOURCE: Final = "local-storage"
 
 _log: Final = structlog.get_logger(__name__)
 Hint = Callable[[str, StorageExceeded], Awaitable[None]]
@@ -48,7 +47,7 @@ Hint = Callable[[str, StorageExceeded], Awaitable[None]]
 
 
 class StorageWatch:
-    """Counts every pod's limited volumes, again and again."""
+    """Counts what every pod that has limits holds, again and again."""
 
     def __init__(self, services: NodeServices, pods: Callable[[], Iterable[PodSnapshot]], hint: Hint) -> None:
         """Take where things lie, the pods of this node, and who tells their workflows."""
@@ -93,7 +92,7 @@ class StorageWatch:
                 await self._hint(pod.workflow_id, exceeded)
                 rest = AGAIN.total_seconds()
             self._told.discard(pod.uid)
-        except (OSError, NotCounted, RPCError, RuntimeError) as error:
+        except (OSError, NotCounted, CriError, RPCError, RuntimeError) as error:
             self._failed(pod, error)
         except Exception:  # noqa: BLE001 - a defect of ours may cost a look, not every one after it
             _log.exception("what a pod holds on disk is not counted this time", podUID=pod.uid)
@@ -103,17 +102,9 @@ class StorageWatch:
             self._counting.pop(pod.uid, None)
 
     async def _exceeded(self, pod: PodSnapshot, limits: StorageLimits) -> StorageExceeded | None:
-        """Count volume by volume, in the order of the manifest, until one holds too much."""
-        folder = self._services.paths(PodKey(pod.namespace, pod.name, pod.uid)).volumes(empty_dir.PLUGIN)
-        for name in limits.empty_dirs:
-
-            def is_enough(used: int, name: str = name) -> bool:
-                return holds_too_much(limits, name, used)
-
-            used = await self._in_turn(folder / name, is_enough)
-            if is_enough(used):
-                return StorageExceeded(_SOURCE, name, used)
-        return None
+        """Count until something holds too much, in the kubelet's order: volumes, the whole pod, its containers."""
+        disk = PodDisk(self._services, pod, limits, self._in_turn)
+        return await disk.volume() or await disk.whole() or await disk.container()
 
     async def _in_turn(self, folder: Path, is_enough: Callable[[int], bool]) -> int:
         """Count a folder; one that hangs leaves its turn to others, and a worker that stops counts no further."""

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from proto.kubernetes.priority import is_critical
-from proto.kubernetes.storage_limits import StorageLimits, holds_too_much, storage_limits
+from proto.kubernetes.storage_limits import StorageLimits, is_more, storage_limits
 from proto.temporal.pod import Lifecycle
 from proto.temporal.signals import StorageExceeded
 from proto.temporal.wishes import Eviction
@@ -38,11 +38,22 @@ def watched_limits(situation: Situation) -> StorageLimits | None:
 def why_evicted(situation: Situation, hint: StorageExceeded) -> str:
     """Say what the pod is evicted for; nothing for a hint that is late, repeated or of a limit that is no more."""
     limits = watched_limits(situation)
-    if limits is None or not holds_too_much(limits, hint.empty_dir, hint.used_bytes):
+    if limits is None or not is_more(hint.used_bytes, limit := limit_of(limits, hint)):
         return ""
     if pod_status(situation).phase in TERMINAL:
         return ""
-    return f'Usage of EmptyDir volume "{hint.empty_dir}" exceeds the limit "{limits.empty_dirs[hint.empty_dir]}". '
+    if hint.empty_dir:
+        return f'Usage of EmptyDir volume "{hint.empty_dir}" exceeds the limit "{limit}". '
+    if hint.container:
+        return f'Container {hint.container} exceeded its local ephemeral storage limit "{limit}". '
+    return f"Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
+
+
+def limit_of(limits: StorageLimits, hint: StorageExceeded) -> str:
+    """Look up which limit a hint is about; empty: there is none."""
+    if hint.empty_dir:
+        return limits.empty_dirs.get(hint.empty_dir, "")
+    return limits.containers.get(hint.container, "") if hint.container else limits.pod
 
 
 def storage_exceeded(situation: Situation, hint: StorageExceeded) -> None:

@@ -42,9 +42,8 @@ CONTAINER_PORT: Final[Fields] = {
 }
 
 RESOURCES: Final[Fields] = {
-    # ephemeral-storage: a request is only summed up, as the kubelet does; a limit it would enforce by eviction
     "requests": runs(Kind.QUANTITY_MAP),
-    "limits": runs(Kind.QUANTITY_MAP, never=("ephemeral-storage",)),
+    "limits": runs(Kind.QUANTITY_MAP),
     "claims": only_empty(Kind.OBJECTS),
 }
 

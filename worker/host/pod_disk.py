@@ -1,0 +1,104 @@
+"""What one pod holds on the node's disk, counted as the kubelet counts it (pkg/kubelet/stats/helper.go calcEphemeralStorage).
+
+Asked by `local_storage` for a pod that has limits. What containers write into their own root file systems is the runtime's to
+tell, all else is counted here. Of volumes, those count that lie on the disk and are written with the pod: emptyDir and configMap
+(pkg/volume/util/util.go IsLocalEphemeralVolume); what is mounted below is not the disk's.
+"""
+
+from asyncio import to_thread
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from activities.node_services import NodeServices
+from activities.volumes import empty_dir
+from proto.kubernetes.storage_limits import StorageLimits, is_more
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.pod import ContainerState, PodKey
+from proto.temporal.signals import StorageExceeded
+
+SOURCE: Final = "local-storage"
+_ON_DISK: Final = (empty_dir.PLUGIN, "kubernetes.io/configmap")
+IsEnough = Callable[[int], bool]
+Count = Callable[[Path, IsEnough], Awaitable[int]]
+"""Counts a folder until it is enough."""
+
+
+class PodDisk:
+    """One pod at one time; what was counted is not counted twice. Raises OSError, CriError and what `count` does."""
+
+    def __init__(self, services: NodeServices, pod: PodSnapshot, limits: StorageLimits, count: Count) -> None:
+        """Take whose it is, what it may hold, and who counts."""
+        self._services, self._pod, self._limits, self._count = services, pod, limits, count
+        self._paths = services.paths(PodKey(pod.namespace, pod.name, pod.uid))
+        self._layers: dict[str, int] | None = None
+        self._logs: dict[str, int] = {}
+
+    async def volume(self) -> StorageExceeded | None:
+        """Find the first emptyDir that holds too much."""
+        for name, limit in self._limits.empty_dirs.items():
+            folder = self._paths.volumes(empty_dir.PLUGIN) / name
+            used = await self._count(folder, lambda used, limit=limit: is_more(used, limit))  # type: ignore[misc]  # a default
+            if is_more(used, limit):
+                return StorageExceeded(SOURCE, name, used)
+        return None
+
+    async def whole(self) -> StorageExceeded | None:
+        """Say whether all together is too much."""
+        if not (limit := self._limits.pod):
+            return None
+        layers = await self._running()
+        total = sum(layers.values()) + await to_thread(_files, self._paths.etc_hosts)
+        for name in layers:
+            total += await self._written_logs(name)
+        for plugin in _ON_DISK:
+            if is_more(total, limit):
+                break
+            so_far = total
+            total += await self._count(self._paths.volumes(plugin), lambda used: is_more(so_far + used, limit))  # noqa: B023 - asked at once
+        return StorageExceeded(SOURCE, used_bytes=total) if is_more(total, limit) else None
+
+    async def container(self) -> StorageExceeded | None:
+        """Find a container that holds too much: its logs, and what it has written where images lie on the same disk."""
+        if not self._limits.containers:
+            return None
+        layers = await self._running()
+        counts_layers = not await self._images_have_a_disk()
+        for name, layer in layers.items():
+            used = await self._written_logs(name) + (layer if counts_layers else 0)
+            if is_more(used, self._limits.containers.get(name, "")):
+                return StorageExceeded(SOURCE, used_bytes=used, container=name)
+        return None
+
+    async def _running(self) -> dict[str, int]:
+        """Ask what running containers have written into their root file systems, by their names."""
+        if self._layers is None:
+            ids = {one.container_id for one in self._pod.containers.values() if one.state == ContainerState.RUNNING}
+            told = await self._services.runtime.list_container_stats(self._pod.sandbox_id) if ids else ()
+            self._layers = {
+                one.attributes.metadata.name: one.writable_layer.used_bytes.value
+                for one in told
+                if one.attributes.id in ids
+            }
+        return self._layers
+
+    async def _written_logs(self, container: str) -> int:
+        if container not in self._logs:
+            self._logs[container] = await self._count(self._paths.container_logs(container), lambda _: False)
+        return self._logs[container]
+
+    async def _images_have_a_disk(self) -> bool:
+        """Say whether images, and so what is written in containers, lie on another disk than pods (HasDedicatedImageFs)."""
+        disks = [Path(one.fs_id.mountpoint) for one in await self._services.runtime.image_fs_info()]
+        return await to_thread(_is_elsewhere, disks, self._services.settings.root_dir)
+
+
+def _is_elsewhere(disks: list[Path], root_dir: Path) -> bool:
+    return all(disk.stat().st_dev != root_dir.stat().st_dev for disk in disks[:1])
+
+
+def _files(path: Path) -> int:
+    try:
+        return path.lstat().st_blocks * 512
+    except FileNotFoundError:
+        return 0
