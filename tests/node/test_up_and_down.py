@@ -3,10 +3,12 @@
 import dataclasses
 import io
 import os
+import re
 import signal
 import socket
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,15 +18,17 @@ from rich.console import Console
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import read_snapshots
 from tests.node.conftest import BUSYBOX
+from worker.config import Flags
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import PodNetwork
 from worker.standalone.cri_sweep import CriSweep
 from worker.standalone.down import DownFailed, down, what_is_left
+from worker.standalone.given_configuration import read_given
 from worker.standalone.machine.process import wait_for_end
 from worker.standalone.progress import Progress
 from worker.standalone.settings import Ports, Settings, recorded
 from worker.standalone.temporal_server import free_ports
-from worker.standalone.up import UpFailed, up
+from worker.standalone.up import PODS_WITHIN, UpFailed, up
 
 POD: Final = f"""\
 apiVersion: v1
@@ -87,6 +91,14 @@ def kill(node: Settings, *names: str) -> None:
         assert wait_for_end(running[name], 10)
 
 
+def wait_until(holds: Callable[[], bool], seconds: float = 60) -> None:
+    """Look until something holds."""
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 def test_a_node_comes_up_is_found_again_and_goes(node: Settings, tmp_path: Path) -> None:
     """Up, up again, down, up again: the pod runs each time it should, under the same processes while they live."""
     shown = Progress(Console(file=(output := io.StringIO()), width=200))
@@ -139,12 +151,80 @@ def test_a_node_comes_back_after_a_crash_of_everything(node: Settings, tmp_path:
 
 
 def test_a_refused_manifest_is_named_and_the_other_pod_runs(node: Settings, tmp_path: Path) -> None:
-    """`up` ends with the reason instead of waiting for what will not come."""
+    """`up` ends with the reason instead of waiting for what will not come; the node is up, and what was given runs."""
     node.manifests.mkdir(parents=True)
     manifest(node.manifests, "bad", POD.replace("containers:", "container:"))
-    with pytest.raises(UpFailed, match=r"1 of 2 pods do not run: bad\.yaml: "):
-        up(node, [manifest(tmp_path, "web")], silent())
+    shown = Progress(Console(file=(output := io.StringIO()), width=200))
+    assert up(node, [manifest(tmp_path, "web")], shown) == []
+    assert "does not run bad.yaml: " in output.getvalue()
     assert [pod.name for pod in read_snapshots(node.root_dir) if pod.phase == "Running"] == ["web-n1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param((f"image: {BUSYBOX}", "image: 127.0.0.1:1/nobody:1"), "ErrImagePull|ImagePullBackOff", id="pull"),
+        pytest.param(
+            ("  containers:", "  volumes: [{name: v, configMap: {name: absent}}]\n  containers:"),
+            "FailedMount",
+            id="mount",
+        ),
+        pytest.param(("command: [sh", "command: [/nowhere"), "RunContainerError|CrashLoopBackOff", id="start"),
+    ],
+)
+def test_a_pod_that_says_why_it_does_not_run_is_not_waited_for(
+    node: Settings, tmp_path: Path, change: tuple[str, str], reason: str
+) -> None:
+    """Each `up` tells it, the first and the second; only that to which its manifest was given counts it as missing."""
+    until = time.monotonic() + PODS_WITHIN.total_seconds()
+    (words,) = up(node, [manifest(tmp_path, "bad", POD.replace(*change)), manifest(tmp_path, "web")], silent())
+    assert re.fullmatch(rf"default/bad-n1 is \w+ \(({reason}): .*\)", words)
+    shown = Progress(Console(file=(output := io.StringIO()), width=200))
+    assert up(node, [], shown) == []
+    assert "does not run default/bad-n1" in output.getvalue()
+    assert time.monotonic() < until
+
+
+def test_a_node_has_the_configuration_that_was_given(node: Settings, tmp_path: Path) -> None:
+    """Worker and poller start with it, and its log rotation is the worker's; other keys are other settings."""
+    file = tmp_path / "kubelet.yaml"
+    keys = "containerLogMaxSize: 2Ki\ncontainerLogMaxFiles: 2\ncontainerLogMonitorInterval: 3s\n"
+    file.write_text(f"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{keys}")
+    given = dataclasses.replace(node, given_configuration=read_given(Flags(config=file))[0])
+    loud = POD.replace("sleep 3600 & wait", "while true; do echo 123456789 123456789; usleep 20000; done")
+    up(given, [manifest(tmp_path, "loud", loud)], silent())
+    wait_until(lambda: any(given.logs.glob("pods/*/main/0.log.*")))
+    assert max(path.stat().st_size for path in given.logs.glob("pods/*/main/0.log.*")) < 1024 * 1024
+    up(given, [], silent())
+    with pytest.raises(UpFailed, match=r"\(kubelet_configuration: .*containerLogMaxSize.*\): run `tempolet down`"):
+        up(node, [], silent())
+
+
+def test_purge_takes_the_whole_state_and_names_what_it_leaves(node: Settings) -> None:
+    """A registry's address belongs to the node's state; what nobody knows is kept, and said."""
+    registry = node.state_dir / "certs.d" / "127.0.0.1:5000"
+    registry.mkdir(parents=True)
+    (registry / "hosts.toml").write_text('server = "http://127.0.0.1:5000"\n')
+    node.objects.mkdir()
+    (node.state_dir / "notes").write_text("mine")
+    shown = Progress(Console(file=(output := io.StringIO()), width=200))
+    down(node, shown, purge=True)
+    assert f"{node.state_dir} keeps what is not the node's: notes" in output.getvalue()
+    assert [path.name for path in node.state_dir.iterdir()] == ["notes"]
+    (node.state_dir / "notes").unlink()
+    down(node, shown, purge=True)
+    assert f"{node.state_dir} removed with all of the state" in output.getvalue()
+    assert not node.state_dir.exists()
+
+
+def test_down_says_where_it_looked(node: Settings) -> None:
+    """Of a node that runs elsewhere nobody is told that it is down."""
+    shown = Progress(Console(file=(output := io.StringIO()), width=400))
+    down(node, shown)
+    said = output.getvalue()
+    assert f"no node known at {node.run_dir}" in said
+    assert "TEMPOLET_RUN_DIR" in said
+    assert f"no state was in {node.state_dir}" in said
 
 
 def test_other_settings_are_refused_while_a_node_runs(node: Settings, tmp_path: Path) -> None:

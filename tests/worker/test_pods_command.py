@@ -166,6 +166,13 @@ def test_the_table_of_a_node(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ]
 
 
+def test_where_it_looked_is_said_when_nobody_runs_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The node may run elsewhere."""
+    assert run(["pods", "--root-dir", str(tmp_path)]) == Exit.DONE
+    said = capsys.readouterr().out
+    assert f"looked in {tmp_path}: a node of `tempolet up` elsewhere is found by TEMPOLET_RUN_DIR" in said
+
+
 def test_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """For scripts: everything, refusals and runtime too."""
     keep(tmp_path, WEB)

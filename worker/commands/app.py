@@ -20,7 +20,8 @@ app = typer.Typer(
     name="tempolet",
     help="A Kubernetes node agent in which every pod's life is a durable Temporal workflow.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 already running, "
-    "5 a replayed history differs. --debug before or after a command shows the traceback of an error.",
+    "5 a replayed history differs. Without --root-dir the node of `tempolet up` is meant; TEMPOLET_RUN_DIR and "
+    "TEMPOLET_STATE_DIR name its folders, unless they are /run/tempolet and /var/lib/tempolet. --debug before or after a command shows the traceback of an error.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -12,7 +12,13 @@ import typer
 
 from worker.config import Flags, NodeConfig, load_node_config
 
-RootDir = Annotated[Path | None, typer.Option("--root-dir", help="Folder of the node's state [/var/lib/kubelet].")]
+RootDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--root-dir",
+        help="Folder of the node's state [that of `tempolet up` at TEMPOLET_RUN_DIR, else /var/lib/kubelet].",
+    ),
+]
 OwnConfig = Annotated[Path | None, typer.Option("--tempolet-config", help="TempoletConfiguration file.")]
 NodeName = Annotated[str | None, typer.Option("--hostname-override", help="The node's name.")]
 Config = Annotated[Path | None, typer.Option("--config", help="KubeletConfiguration file, where it says podLogsDir.")]

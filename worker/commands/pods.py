@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from proto.node_runtime import NodeRuntime, read_node_runtime
@@ -20,6 +21,7 @@ from worker.config import NodeConfig
 from worker.node_lock import lock_holder, lock_path
 
 BETWEEN_LOOKS: Final = timedelta(milliseconds=500)
+ROLES: Final = ("worker", "poller")
 COLUMNS: Final = ("NAMESPACE", "NAME", "READY", "PHASE", "RESTARTS", "AGE", "REASON")
 WIDE_COLUMNS: Final = (*COLUMNS, "IP", "UID", "SOURCE")
 
@@ -41,7 +43,7 @@ def show(config: NodeConfig, *, output: str, watch: bool) -> None:
     while True:
         view = look(config)
         if view != before:
-            _print(view, output)
+            _print(view, output, config.root_dir)
         if not watch:
             return
         before = view
@@ -55,7 +57,7 @@ def look(config: NodeConfig) -> NodeView:
         pods=sorted(read_snapshots(config.root_dir), key=lambda pod: (pod.namespace, pod.name, pod.started_at)),
         refusals=read_refusals(config.root_dir),
         runtime=read_node_runtime(config.root_dir),
-        absent=tuple(role for role in ("worker", "poller") if lock_holder(lock_path(config.root_dir, role)) is None),
+        absent=tuple(role for role in ROLES if lock_holder(lock_path(config.root_dir, role)) is None),
     )
 
 
@@ -116,13 +118,18 @@ def short_age(age: timedelta) -> str:
     return f"{days}d{hours % 24}h" if days < 8 and hours % 24 else f"{days}d"
 
 
-def _print(view: NodeView, output: str) -> None:
+def _print(view: NodeView, output: str, root_dir: Path) -> None:
     if output == "json":
         print(json.dumps(as_json(view), indent=2))
         return
     _print_table(view, wide=output == "wide")
     for note in notes(view):
         print(printable(note))
+    if view.absent == ROLES:
+        print(
+            f"looked in {root_dir}: a node of `tempolet up` elsewhere is found by TEMPOLET_RUN_DIR (its --run-dir), "
+            "any other by --root-dir"
+        )
 
 
 def as_json(view: NodeView) -> dict[str, Any]:

@@ -8,10 +8,29 @@ import typer
 from worker.commands.exits import CommandFailed, Exit
 
 StateDir = Annotated[
-    Path | None, typer.Option("--state-dir", envvar="TEMPOLET_STATE_DIR", help="What stays [/var/lib/tempolet].")
+    Path | None,
+    typer.Option("--state-dir", envvar="TEMPOLET_STATE_DIR", help="Folder of what stays [/var/lib/tempolet]."),
 ]
 RunDir = Annotated[
-    Path | None, typer.Option("--run-dir", envvar="TEMPOLET_RUN_DIR", help="Sockets, pid files [/run/tempolet].")
+    Path | None,
+    typer.Option(
+        "--run-dir",
+        envvar="TEMPOLET_RUN_DIR",
+        help="Folder of sockets and pid files, by which `down` and the reading commands know it [/run/tempolet].",
+    ),
+]
+Purge = Annotated[
+    bool, typer.Option("--purge", help="Remove the node's state too: manifests, objects, certs.d, logs, images, keys.")
+]
+Config = Annotated[
+    Path | None, typer.Option("--config", help="KubeletConfiguration file, with what `up` does not set itself.")
+]
+OwnConfig = Annotated[Path | None, typer.Option("--tempolet-config", help="TempoletConfiguration file, likewise.")]
+ProviderConfig = Annotated[
+    Path | None, typer.Option("--image-credential-provider-config", help="CredentialProviderConfig, a file or folder.")
+]
+ProviderPrograms = Annotated[
+    Path | None, typer.Option("--image-credential-provider-bin-dir", help="Folder of its programs.")
 ]
 
 
@@ -25,6 +44,10 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     manifests: Annotated[list[Path] | None, typer.Argument(help="Manifests to put into the node's folder.")] = None,
     state_dir: StateDir = None,
     run_dir: RunDir = None,
+    config: Config = None,
+    own_config: OwnConfig = None,
+    provider_config: ProviderConfig = None,
+    provider_bin_dir: ProviderPrograms = None,
     runtime: Annotated[
         str, typer.Option("--container-runtime-endpoint", help="A containerd that runs [a private one is started].")
     ] = "",
@@ -39,8 +62,9 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
 ) -> None:
     """Start a node: Temporal, containerd where none is given, worker and poller; then wait for its pods."""
     from worker.commands import pods
-    from worker.config import load_node_config
+    from worker.config import Flags, load_node_config
     from worker.standalone.containerd_config import PodNetwork
+    from worker.standalone.given_configuration import read_given
     from worker.standalone.node_config import node_flags
     from worker.standalone.settings import Ports, Settings
     from worker.standalone.up import up as bring_up
@@ -50,22 +74,36 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
         network = PodNetwork(bridge, pod_cidr)
     except ValueError as error:
         raise CommandFailed(str(error), Exit.USAGE) from error
+    given, warnings = read_given(
+        Flags(
+            config=config,
+            tempolet_config=own_config,
+            hostname_override=name or None,
+            image_credential_provider_config=provider_config,
+            image_credential_provider_bin_dir=provider_bin_dir,
+        )
+    )
+    typer.echo("".join(f"warning: {warning}\n" for warning in warnings), err=True, nl=False)
     settings = Settings(
         container_runtime_endpoint=runtime,
         hostname_override=name,
         network=network,
         cgroup=cgroup_root,
         ports=Ports(temporal_port, temporal_ui_port, codec_port, healthz_port, poller_healthz),
+        given_configuration=given,
         **_places(state_dir, run_dir),
     )
-    bring_up(settings, manifests or [])
+    missing = bring_up(settings, manifests or [])
     pods.show(load_node_config(node_flags(settings)), output="table", watch=False)
+    if missing:
+        words = "; ".join(missing)
+        raise CommandFailed(f"the node is up, but not every manifest given now runs: {words} (logs: {settings.logs})")
 
 
 def down(
     state_dir: StateDir = None,
     run_dir: RunDir = None,
-    purge: Annotated[bool, typer.Option("--purge", help="Remove the node's state too.")] = False,  # noqa: FBT002 - an option
+    purge: Purge = False,  # noqa: FBT002 - an option
 ) -> int:
     """Stop the node: its pods in order, then everything that `up` started; leaves nothing in the kernel."""
     from worker.standalone.down import down as take_down

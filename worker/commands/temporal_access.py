@@ -39,8 +39,8 @@ async def client_of(config: NodeConfig) -> Client:
     except TimeoutError:
         why = (told[-1] if told else "Temporal does not answer").removeprefix("waiting for ")
         raise CommandFailed(
-            f"{why}; is it running (`tempolet up`)? Its address is TEMPORAL_ADDRESS or temporal.address of "
-            "--tempolet-config"
+            f"{why}; is it running (`tempolet up`; TEMPOLET_RUN_DIR where it has another --run-dir)? Its address is "
+            "TEMPORAL_ADDRESS or temporal.address of --tempolet-config"
         ) from None
     except RPCError as error:
         raise CommandFailed(f"Temporal refuses: {error.status.name} {error.message}") from error

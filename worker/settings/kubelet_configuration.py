@@ -121,7 +121,7 @@ def load_kubelet_configuration(
     layers = _Layers(default_values())
     if file is not None:
         content = _read(file.absolute(), layers)
-        _resolve_paths(content, file.absolute().parent)
+        resolve_paths(content, file.absolute().parent)
         _lay(layers, content)
     for path in _drop_in_files(drop_ins) if drop_ins is not None else ():
         _lay(layers, _read(path, layers))
@@ -251,7 +251,8 @@ def _type(path: str) -> str:
     return str(schema["type"])
 
 
-def _resolve_paths(content: dict[str, Any], folder: Path) -> None:
+def resolve_paths(content: dict[str, Any], folder: Path) -> None:
+    """Make the paths in a main file's content absolute, in place: they count from the file's own folder."""
     for key in _RELATIVE_TO_FILE:
         if content.get(key):
             content[key] = str(folder / content[key])

@@ -18,7 +18,7 @@ from worker.standalone import pods_watch
 from worker.standalone.cri_sweep import CriSweep
 from worker.standalone.machine import remains
 from worker.standalone.progress import Progress
-from worker.standalone.settings import Settings, recorded
+from worker.standalone.settings import RUN_VARIABLE, STATE_VARIABLE, Settings, recorded
 
 BEYOND_GRACE: Final = 30.0  # seconds: many pods stop four at a time
 BETWEEN_LOOKS: Final = 0.05
@@ -37,7 +37,10 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
     show = progress or Progress()
     if os.geteuid() != 0:
         raise DownFailed("`tempolet down` needs root, as `tempolet up` does")
-    here = recorded(settings.run_dir) or settings
+    known = recorded(settings.run_dir)
+    here = known or settings
+    show.say(f"node at {here.run_dir}, state in {here.state_dir}" if known else _nobody_here(settings))
+    had_state = here.state_dir.is_dir()
     forced = _end_pods(here, show)
     for name, process in (("poller", here.poller), ("worker", here.worker), ("Temporal", here.temporal.process)):
         with show.step(name) as step:
@@ -57,8 +60,25 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
     left = what_is_left(here)
     if left:
         raise DownFailed(f"not taken away: {'; '.join(left)}")
-    show.say(f"down in {show.total():.1f} s{', state removed' if purge else f', state kept in {here.state_dir}'}")
+    state = _what_of(here.state_dir, purge=purge) if had_state else f"no state was in {here.state_dir}"
+    show.say(f"down in {show.total():.1f} s, {state}")
     return forced
+
+
+def _nobody_here(settings: Settings) -> str:
+    return (
+        f"no node known at {settings.run_dir} (another one's folder: --run-dir, {RUN_VARIABLE}); "
+        f"looking for what one has left there and in {settings.state_dir} (--state-dir, {STATE_VARIABLE})"
+    )
+
+
+def _what_of(state_dir: Path, *, purge: bool) -> str:
+    if not purge:
+        return f"state kept in {state_dir}"
+    if not state_dir.is_dir():
+        return f"{state_dir} removed with all of the state"
+    others = ", ".join(sorted(path.name for path in state_dir.iterdir())) or "the folder itself, which is in use"
+    return f"state removed, {state_dir} keeps what is not the node's: {others}"
 
 
 def what_is_left(settings: Settings) -> list[str]:
@@ -144,8 +164,9 @@ def _remove_files(settings: Settings, *, purge: bool) -> None:
         (settings.run_dir, ("config", "settings.json", "containerd.toml", "cni", "addresses", "containerd"))
     ]
     if purge:
-        state = ("node", "manifests", "manifests.down", "objects", "log", "containerd", "payload.keys", "codec.token")
-        folders.append((settings.state_dir, (*state, "temporal.db", "temporal.db-wal", "temporal.db-shm")))
+        state = ("node", "manifests", "manifests.down", "objects", "log", "containerd", "certs.d")
+        files = ("payload.keys", "codec.token", "temporal.db", "temporal.db-wal", "temporal.db-shm")
+        folders.append((settings.state_dir, (*state, *files)))
     for folder, names in folders:
         for name in names:
             path = folder / name

@@ -1,8 +1,8 @@
 """The configuration files of a standalone node's worker and poller, and the commands that run them.
 
 Written by `up` into the run folder before each start. What the kubelet has a key for is a KubeletConfiguration, the rest
-a TempoletConfiguration; both are JSON, which is YAML. Worker and poller get a file of ours each, for only the worker
-serves the codec endpoint.
+a TempoletConfiguration; both are JSON, which is YAML. What the operator gave lies below what `up` sets. Worker and poller
+get a file of ours each, for only the worker serves the codec endpoint.
 """
 
 import json
@@ -39,6 +39,7 @@ def write_configuration(settings: Settings) -> None:
 def kubelet_configuration(settings: Settings) -> dict[str, Any]:
     """Give the keys that a kubelet has too."""
     return {
+        **settings.given_configuration.kubelet_configuration,
         **KUBELET,
         "containerRuntimeEndpoint": settings.endpoint,
         "staticPodPath": str(settings.manifests),
@@ -56,7 +57,8 @@ def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
         "namespace": NAMESPACE,
         "payloadKeyFile": str(settings.key_file),
     }
-    ours = {**TEMPOLET, "temporal": temporal, "objects": {"folder": str(settings.objects)}}
+    given = settings.given_configuration.tempolet_configuration
+    ours = {**given, **TEMPOLET, "temporal": temporal, "objects": {"folder": str(settings.objects)}}
     if role != "worker":
         return ours
     codec = {
@@ -86,6 +88,11 @@ def node_command(settings: Settings, role: str) -> Command:
     argv += ["--root-dir", settings.root_dir, "--healthz-port", str(healthz_port(settings, role))]
     if settings.hostname_override:
         argv += ["--hostname-override", settings.hostname_override]
+    given = settings.given_configuration
+    if given.image_credential_provider_config:
+        argv += ["--image-credential-provider-config", given.image_credential_provider_config]
+    if given.image_credential_provider_bin_dir:
+        argv += ["--image-credential-provider-bin-dir", given.image_credential_provider_bin_dir]
     # started from /, so that no folder of the operator's stays busy; a checkout is found all the same
     ours = Path(worker.__file__).resolve().parents[1]
     found = {} if ours == Path(sysconfig.get_path("purelib")) else {"PYTHONPATH": str(ours)}

@@ -4,7 +4,7 @@ What the worker last decided stands in the node's cache (`proto/pod_snapshot.py`
 that containers run is asked of CRI, for a snapshot from before a reboot would still say so.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,8 @@ from worker.standalone.cri_sweep import CriSweep
 DEFAULT_GRACE: Final = 30  # seconds; terminationGracePeriodSeconds of a pod that says nothing
 POD_UID: Final = "io.kubernetes.pod.uid"
 FINISHED: Final = ("Succeeded", "Failed")
+ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing", "PredecessorPresent", "Terminating"})
+"""Reasons of a pod that only has to be waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,16 @@ class Pods:
 
     running: tuple[PodSnapshot, ...]
     finished: tuple[PodSnapshot, ...]
-    waiting: tuple[str, ...]
-    """What is still missing, in words."""
-    refused: tuple[str, ...]
+    waiting: Mapping[Path, str]
+    """What is on its ordinary way, by manifest, in words."""
+    failing: Mapping[Path, str]
+    """What shows a reason why it does not run; the node goes on trying."""
+    refused: Mapping[Path, str]
+
+    @property
+    def missing(self) -> dict[Path, str]:
+        """All that do not run, whatever keeps them."""
+        return {**self.refused, **self.failing, **self.waiting}
 
 
 def look(root_dir: Path, manifests: Iterable[Manifest], runtime: CriSweep) -> Pods:
@@ -45,21 +54,33 @@ def look(root_dir: Path, manifests: Iterable[Manifest], runtime: CriSweep) -> Po
     refusals = {refusal.path: refusal for refusal in read_refusals(root_dir)}
     snapshots = [snapshot for snapshot in read_snapshots(root_dir) if not snapshot.deleting]
     alive = _running_containers(runtime)
-    running, finished, waiting, refused = [], [], [], []
+    running, finished = [], []
+    waiting: dict[Path, str] = {}
+    failing: dict[Path, str] = {}
+    refused: dict[Path, str] = {}
     for manifest in manifests:
         path = str(manifest.path)
         found = [one for one in snapshots if one.path == path and one.uid not in manifest.old]
         if path in refusals:
-            refused.append(f"{manifest.path.name}: {refusals[path].message}")
+            refused[manifest.path] = f"{manifest.path.name}: {refusals[path].message}"
         elif not found:
-            waiting.append(manifest.path.name)
+            waiting[manifest.path] = f"{manifest.path.name} has no pod yet"
         elif found[0].phase in FINISHED:
             finished.append(found[0])
         elif found[0].phase == "Running" and found[0].ready and _is_alive(found[0], alive):
             running.append(found[0])
         else:
-            waiting.append(in_words(found[0]))
-    return Pods(tuple(running), tuple(finished), tuple(waiting), tuple(refused))
+            missing = failing if shows_failure(found[0]) else waiting
+            missing[manifest.path] = in_words(found[0])
+    return Pods(tuple(running), tuple(finished), waiting, failing, refused)
+
+
+def shows_failure(snapshot: PodSnapshot) -> bool:
+    """Tell whether a pod that does not run says why; how a container last ended is no reason: it is started again."""
+    statuses = [one for name in ("initContainerStatuses", "containerStatuses") for one in snapshot.status.get(name, ())]
+    states = [one.get(when, {}) for one in statuses for when in ("state", "lastState")]
+    ends = {state["terminated"].get("reason", "") for state in states if "terminated" in state}
+    return snapshot.reason not in ON_ITS_WAY | ends
 
 
 def pods_left(root_dir: Path, runtime: CriSweep, *, shared: bool) -> list[str]:

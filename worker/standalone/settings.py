@@ -8,12 +8,14 @@ and a second `up` with other settings is refused instead of half obeyed.
 import dataclasses
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
+from worker.standalone.given_configuration import GivenConfiguration
 from worker.standalone.machine.process import Supervised
 from worker.standalone.machine.programs import default_parts_dir
 from worker.standalone.temporal_server import LOOPBACK, TemporalPorts, TemporalServer
@@ -56,6 +58,8 @@ class Settings:
     network: PodNetwork = field(default_factory=PodNetwork)
     cgroup: str = "/tempolet"
     ports: Ports = Ports()
+    given_configuration: GivenConfiguration = field(default_factory=GivenConfiguration)
+    """What the operator adds to what `up` sets itself."""
     parts_dir: Path = field(default_factory=default_parts_dir)
 
     @property
@@ -133,12 +137,19 @@ class Settings:
         """Write the settings for `down` and the next `up`; raises OtherSettings when a node runs with others."""
         before = recorded(self.run_dir)
         if before and before != self and before.is_running():
-            changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != getattr(before, f.name)]
+            changed = ", ".join(self._differences(before))
             raise OtherSettings(
-                f"a node runs at {self.run_dir} with other settings ({', '.join(changed)}): run `tempolet down` first"
+                f"a node runs at {self.run_dir} with other settings ({changed}): run `tempolet down` first"
             )
         self.run_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
         self.record.write_text(json.dumps(dataclasses.asdict(self), default=str, indent=1) + "\n")
+
+    def _differences(self, before: "Settings") -> Iterator[str]:
+        for name in (one.name for one in dataclasses.fields(self)):
+            if name == "given_configuration":
+                yield from self.given_configuration.differences(before.given_configuration)
+            elif getattr(self, name) != getattr(before, name):
+                yield name
 
     def is_running(self) -> bool:
         """Tell whether any process of the node runs."""
@@ -152,6 +163,7 @@ def recorded(run_dir: Path) -> Settings | None:
         found: dict[str, Any] = json.loads((run_dir / "settings.json").read_text())
         found |= {name: Path(found[name]) for name in ("state_dir", "run_dir", "parts_dir")}
         found |= {"network": PodNetwork(**found["network"]), "ports": Ports(**found["ports"])}
+        found["given_configuration"] = GivenConfiguration(**found.get("given_configuration", {}))
         return Settings(**found)
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from proto.pod_snapshot import read_snapshots
+from worker.commands.printable import printable
 from worker.config import node_name
 from worker.keys import KeyFileRefused, create_key_file, create_token_file
 from worker.poller.manifest import read_manifest
@@ -33,17 +34,18 @@ from worker.standalone.temporal_server import LOOPBACK, TemporalFailed, is_free
 PODS_WITHIN: Final = timedelta(minutes=2)  # image pulls included
 HEALTHY_WITHIN: Final = timedelta(seconds=60)
 GIVEN_RUNTIME_WITHIN: Final = timedelta(seconds=10)
+TOLD_AFTER: Final = timedelta(seconds=3)  # a sandbox's or a pull's first try may fail and the next not
 BETWEEN_LOOKS: Final = 0.05
 
 
 class UpFailed(Exception):
-    """The node did not come up, or not all of its pods; says why and where to look."""
+    """The node did not come up; says why and where to look."""
 
 
-def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | None = None) -> None:
-    """Bring a node up, put manifests into its folder, and wait until every pod of the folder runs.
+def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | None = None) -> list[str]:
+    """Bring a node up, put manifests into its folder, and wait until every pod of the folder runs or says why not.
 
-    Raises UpFailed with one message for the operator.
+    Answers which of the given manifests have no pod that runs. Raises UpFailed with one message for the operator.
     """
     show = progress or Progress()
     if os.geteuid() != 0:
@@ -53,7 +55,7 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
         _start_containerd(settings, show)
         _start_temporal(settings, show)
         _start_node(settings, show)
-        _run_pods(settings, manifests, show)
+        missing = _run_pods(settings, manifests, show)
     except (OtherSettings, MissingProgram, ContainerdFailed, RuntimeNotReady, TemporalFailed, KeyFileRefused) as error:
         raise UpFailed(str(error)) from error
     show.say(f"up in {show.total():.1f} s")
@@ -61,6 +63,10 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
     show.say(f"manifests    {settings.manifests}")
     show.say(f"objects      {settings.objects}")
     show.say(f"logs         {settings.logs}")
+    for words in missing.values():
+        show.say(f"does not run {words}")
+    given = {settings.manifests / one.name for one in manifests}
+    return [words for path, words in missing.items() if path in given]
 
 
 def _pods_page(settings: Settings) -> str:
@@ -143,24 +149,21 @@ def _healthy(settings: Settings, role: str) -> Identity:
     raise UpFailed(f"the {role} has ended; {log} ends:\n{last_lines(log)}")
 
 
-def _run_pods(settings: Settings, manifests: Sequence[Path], show: Progress) -> None:
+def _run_pods(settings: Settings, manifests: Sequence[Path], show: Progress) -> dict[Path, str]:
+    """Put the manifests into the folder and wait for its pods; answers what does not run, by manifest."""
     with show.step("manifests") as step:
         wanted = place_manifests(settings, manifests)
         step.detail = ", ".join(one.path.name for one in wanted) or f"none: put some into {settings.manifests}"
     if not wanted:
-        return
+        return {}
     with show.step("pods") as step, CriSweep(Path(settings.endpoint.removeprefix("unix://"))) as runtime:
         for pods in _looks(settings, wanted, runtime):
             step.doing(f"{len(pods.running)} of {len(wanted)} run")
         words = [f"{len(pods.running)} running"]
         words += [f"{len(pods.finished)} finished"] * bool(pods.finished)
+        words += [f"{len(pods.missing)} not running"] * bool(pods.missing)
         step.detail = ", ".join(words)
-        wrong = [*pods.refused, *pods.waiting]
-        if wrong:
-            raise UpFailed(
-                f"{len(wrong)} of {len(wanted)} pods do not run: {'; '.join(wrong)} (manifests: {settings.manifests}, "
-                f"logs: {settings.logs}, their lives: {_pods_page(settings)})"
-            )
+    return {path: printable(words) for path, words in pods.missing.items()}
 
 
 def place_manifests(settings: Settings, given: Sequence[Path]) -> list[pods_watch.Manifest]:
@@ -203,12 +206,16 @@ def _judged(source: Path, node: str) -> bytes:
 
 
 def _looks(settings: Settings, wanted: list[pods_watch.Manifest], runtime: CriSweep) -> Iterator[pods_watch.Pods]:
-    """Look again and again, until nothing is waited for or time is over; raises UpFailed when a process ends."""
+    """Look again and again, until each pod runs or has said for a while why not; raises UpFailed when a process ends."""
     until = time.monotonic() + PODS_WITHIN.total_seconds()
+    since: dict[Path, float] = {}
     while True:
         pods = pods_watch.look(settings.root_dir, wanted, runtime)
         yield pods
-        if not pods.waiting or time.monotonic() > until:
+        now = time.monotonic()
+        since = {path: since.get(path, now) for path in (*pods.failing, *pods.refused)}
+        told = all(now - first >= TOLD_AFTER.total_seconds() for first in since.values())
+        if (told and not pods.waiting) or now > until:
             return
         for role in ROLES:
             if not node_process(settings, role).running():

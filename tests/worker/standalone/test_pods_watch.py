@@ -41,6 +41,15 @@ class FakeRuntime:
         ]
 
 
+COUNTED = ("running", "finished", "waiting", "failing", "refused")
+
+
+def waits(reason: str) -> dict[str, Any]:
+    """Give the status of a container that waits, after it ended as Error."""
+    ended = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    return {"containerStatuses": [{"name": "main", "state": {"waiting": {"reason": reason}}, "lastState": ended}]}
+
+
 def write(root: Path, uid: str = "u1", **changes: Any) -> None:
     """Write the snapshot of a pod that runs."""
     values: dict[str, Any] = {
@@ -78,28 +87,41 @@ def seen(root: Path, *alive: str, old: tuple[str, ...] = ()) -> Pods:
         pytest.param({"phase": "Failed"}, (), "finished", id="failed"),
         pytest.param({"deleting": True}, ("c1",), "waiting", id="on-its-way-out"),
         pytest.param({"path": "/m/other.yaml"}, ("c1",), "waiting", id="another-manifest"),
+        pytest.param({"ready": False, "reason": "ContainerCreating"}, (), "waiting", id="on-its-ordinary-way"),
+        pytest.param({"ready": False, "reason": "PredecessorPresent"}, (), "waiting", id="its-predecessor-goes"),
+        pytest.param({"ready": False, "reason": "FailedMount"}, (), "failing", id="a-volume-that-does-not-mount"),
+        pytest.param({"ready": False, "reason": "ErrImagePull"}, (), "failing", id="an-image-that-is-nowhere"),
+        pytest.param(
+            {"ready": False, "reason": "CrashLoopBackOff", "status": waits("CrashLoopBackOff")},
+            *((), "failing"),
+            id="a-crash-loop",
+        ),
+        pytest.param(
+            {"ready": False, "reason": "Error", "status": waits("ContainerCreating")},
+            *((), "waiting"),
+            id="it-ended-once-and-is-started-again",
+        ),
+        pytest.param({"reason": "Error", "status": waits("Error")}, ("c1",), "running", id="it-ended-once-and-runs"),
     ],
 )
 def test_what_a_pod_counts_as(tmp_path: Path, changes: dict[str, Any], alive: tuple[str, ...], counted: str) -> None:
     """Each pod counts once."""
     write(tmp_path, **changes)
     pods = seen(tmp_path, *alive)
-    assert {name: len(getattr(pods, name)) for name in ("running", "finished", "waiting", "refused")} == {
-        name: int(name == counted) for name in ("running", "finished", "waiting", "refused")
-    }
+    assert {name: len(getattr(pods, name)) for name in COUNTED} == {name: int(name == counted) for name in COUNTED}
 
 
 def test_an_edited_manifest_waits_for_its_new_pod(tmp_path: Path) -> None:
     """The pod of the version before does not count, although it still runs."""
     write(tmp_path)
-    assert seen(tmp_path, "c1", old=("u1",)).waiting == ("web.yaml",)
+    assert list(seen(tmp_path, "c1", old=("u1",)).waiting.values()) == ["web.yaml has no pod yet"]
 
 
 def test_a_refusal_is_told_with_its_reason(tmp_path: Path) -> None:
     """Whatever else is known of the file."""
     write(tmp_path)
     write_refusals(tmp_path, [Refusal("/m/web.yaml", "Invalid", "spec.x: not supported yet", "now")])
-    assert seen(tmp_path, "c1").refused == ("web.yaml: spec.x: not supported yet",)
+    assert seen(tmp_path, "c1").refused == {Path("/m/web.yaml"): "web.yaml: spec.x: not supported yet"}
 
 
 @pytest.mark.parametrize(
