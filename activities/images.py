@@ -107,10 +107,14 @@ class ImageActivities:
         except CriError as error:
             raise self._not_inspected(wanted.image, error) from error
         rights = self._services.pull_rights
-        if standing is not Standing.ASK_LOGINS or rights is None:
-            return standing is Standing.ALLOWED
-        logins = await wanted.find_logins()
-        return await rights.allows(wanted.image, image_ref, logins.secret_rights())
+        if standing is Standing.ALLOWED or rights is None:
+            return True
+        if standing is Standing.ASK_LOGINS:
+            logins = await wanted.find_logins()
+            if await rights.allows(wanted.image, image_ref, logins.secret_rights()):
+                return True
+        wanted.withheld = rights.why_withheld(wanted.image, image_ref)
+        return False
 
     async def _pull(self, wanted: "_Wanted", heart: Heartbeat) -> PulledImage:
         started, begun = monotonic(), monotonic()
@@ -151,13 +155,13 @@ class ImageActivities:
 
     def _pull_failed(self, wanted: "_Wanted", error: CriError) -> ApplicationError:
         image, word, rest = wanted.image, *error.details.partition(":")[::2]
-        warnings = "".join(f"; {one}" for one in wanted.warnings)
+        remarks = "".join(f"; {one}" for one in (wanted.withheld, *wanted.warnings) if one)
         if because := _REGISTRY_REASONS.get(word):
-            return failed(word, f"image pull failed for {image} {because}:{rest}{warnings}")
+            return failed(word, f"image pull failed for {image} {because}:{rest}{remarks}")
         doing = f'Failed to pull image "{image}"'
         if is_runtime_away(error):
             return translated(error, self._services.endpoint, "ErrImagePull", doing)
-        return failed("ErrImagePull", f"{doing}: {error.details}{warnings}")
+        return failed("ErrImagePull", f"{doing}: {error.details}{remarks}")
 
 
 @dataclass(slots=True)
@@ -169,6 +173,8 @@ class _Wanted:
     """With its tag."""
     services: NodeServices
     logins: FoundLogins | None = None
+    withheld: str = ""
+    """Why it has to be pulled though it is there."""
 
     @property
     def warnings(self) -> tuple[str, ...]:

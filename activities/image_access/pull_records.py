@@ -1,7 +1,7 @@
 """The records of pulls on this node's disk, and in memory what stands there.
 
 `<root-dir>/image_manager/pulling` and `pulled`, as the kubelet's. The node's one worker is the only writer, so its memory
-is right once it has read them. A pull's intent is on the disk before the pull begins, and stays until its record is: a crash, of
+is right once it has read them, but for what an operator removes: that is looked for before memory is asked. A pull's intent is on the disk before the pull begins, and stays until its record is: a crash, of
 the machine too, takes rights away and gives none. What is not said to be of memory blocks.
 """
 
@@ -40,6 +40,9 @@ class PullRecords:
     """By file name; None for one that cannot be read."""
     _intents: dict[str, str] = field(default_factory=dict)
     """File name -> image."""
+    _pulled_written: set[str] = field(default_factory=set)
+    """Records that stand on the disk as they are in memory; one that has not been written yet nobody can have removed."""
+    _intents_written: set[str] = field(default_factory=set)
 
     @property
     def pulling_dir(self) -> Path:
@@ -54,13 +57,35 @@ class PullRecords:
     def load(self) -> None:
         """Make the folders, and read what stands in them."""
         for folder in (self.pulling_dir, self.pulled_dir):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make(folder)
         intents = dict(_read_all(self.pulling_dir, read_intent))
         self._intents = {name: image for name, image in intents.items() if image and file_name(image) == name}
         self._pulled = {
             name: one if one and file_name(one.image_ref) == name else None
             for name, one in _read_all(self.pulled_dir, read_pulled)
         }
+        self._intents_written, self._pulled_written = set(self._intents), set(self._pulled)
+
+    def removed(self) -> tuple[set[str], set[str]]:
+        """Name the intents and the records that somebody has removed from the disk; raises OSError."""
+        return (
+            self._intents_written - _listed(self.pulling_dir),
+            self._pulled_written - _listed(self.pulled_dir),
+        )
+
+    def forget_removed(self, intents: Collection[str], pulled: Collection[str], kept: Collection[str]) -> list[str]:
+        """Forget what `removed` named; of memory. Answers which of the images in `kept` have to be intended again."""
+        for name in self._pulled_written.intersection(pulled):
+            self._pulled_written.remove(name)
+            del self._pulled[name]
+        again = []
+        for name in self._intents_written.intersection(intents):
+            self._intents_written.remove(name)
+            if self._intents[name] in kept:
+                again.append(self._intents[name])
+            else:
+                del self._intents[name]
+        return again
 
     def known(self, image: str, image_ref: str) -> Known:
         """Tell what is known of an image that is there; of memory."""
@@ -76,15 +101,17 @@ class PullRecords:
     def intend(self, image: str) -> None:
         """Write down that a pull begins; raises OSError."""
         name = file_name(image)
-        if name not in self._intents:
+        if name not in self._intents_written:
             _write(self.pulling_dir / name, write_intent(image))
             self._intents[name] = image
+            self._intents_written.add(name)
 
     def forget_intent(self, image: str) -> None:
         """Remove what was written down when a pull began; raises OSError."""
         name = file_name(image)
         if name in self._intents:
             _remove(self.pulling_dir / name)
+            self._intents_written.discard(name)
             del self._intents[name]
 
     def remember(self, image: str, image_ref: str, rights: Rights | None, now: datetime | None = None) -> bool:
@@ -97,6 +124,8 @@ class PullRecords:
         self._pulled[name] = record = (known or PulledRecord(image_ref, updated_at=at)).merged(
             name_of(image), rights, at
         )
+        if record is not known:
+            self._pulled_written.discard(name)
         return record is not known
 
     def save(self, image_ref: str) -> None:
@@ -109,6 +138,7 @@ class PullRecords:
         except OSError:
             self._pulled[name] = None
             raise
+        self._pulled_written.add(name)
 
     def pulled(self, image: str, image_ref: str, rights: Rights | None, now: datetime | None = None) -> None:
         """Write down who has pulled an image, on the disk before this returns; raises OSError."""
@@ -121,6 +151,7 @@ class PullRecords:
         for name, record in list(self._pulled.items()):
             if name not in there and record is not None and record.updated_at < until:
                 _remove(self.pulled_dir / name)
+                self._pulled_written.discard(name)
                 del self._pulled[name]
 
 
@@ -136,7 +167,9 @@ def _read_all(folder: Path, read: Callable[[bytes], _Content]) -> Iterator[tuple
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Put a file in place, on the disk before this returns."""
+    """Put a file in place, on the disk before this returns; its folder too, which an operator may have removed."""
+    if not path.parent.is_dir():
+        _make(path.parent)
     unfinished = path.with_name(path.name + SUFFIX_OF_UNFINISHED)
     try:
         with open(unfinished, "wb", opener=_private) as file:
@@ -148,6 +181,21 @@ def _write(path: Path, content: bytes) -> None:
         unfinished.unlink(missing_ok=True)
         raise
     _sync(path.parent)
+
+
+def _make(folder: Path) -> None:
+    """Have a folder that only root may look into."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _sync(folder.parent)
+    _sync(folder.parent.parent)
+
+
+def _listed(folder: Path) -> set[str]:
+    try:
+        with os.scandir(folder) as found:
+            return {one.name for one in found}
+    except FileNotFoundError:
+        return set()
 
 
 def _remove(path: Path) -> None:

@@ -15,7 +15,14 @@ from typing import Final
 from activities.image_access.keyring import Credential
 from activities.image_access.pull_records import PullRecords
 from activities.image_access.record_format import Rights, SecretRight
-from activities.image_access.verification import Standing, Verification, judged_by_secrets, name_of, standing
+from activities.image_access.verification import (
+    Standing,
+    Verification,
+    judged_by_secrets,
+    name_of,
+    standing,
+    why_withheld,
+)
 
 _log: Final = logging.getLogger(__name__)
 
@@ -32,12 +39,13 @@ class PullRights:
     _settling: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def ready(self, image_ref: Callable[[str], Awaitable[str]]) -> None:
-        """Read the records, once; raises OSError.
+        """Read the records, once, and forget what an operator has removed of them since; raises OSError.
 
         Where an earlier worker had begun a pull and its image is there (`image_ref`), nobody knows by whose right: whoever
         wants it has to show his own (image_pull_manager.go initialize).
         """
         if self._loaded:
+            await self._follow_the_disk()
             return
         async with self._changing:
             if not self._loaded:
@@ -47,6 +55,19 @@ class PullRights:
                         await asyncio.to_thread(self.records.pulled, image, ref, None)
                         await asyncio.to_thread(self.records.forget_intent, image)
                 self._loaded = True
+
+    async def _follow_the_disk(self) -> None:
+        """Forget what somebody has removed; what stands for a pull under way is written again."""
+        if not any(await asyncio.to_thread(self.records.removed)):
+            return
+        async with self._changing:  # what is being written or removed here is none of it
+            intents, pulled = await asyncio.to_thread(self.records.removed)
+            for image in self.records.forget_removed(intents, pulled, self._in_flight):
+                await asyncio.to_thread(self.records.intend, image)
+
+    def why_withheld(self, image: str, image_ref: str) -> str:
+        """Say why an image that is there may not be used as it is; from memory."""
+        return why_withheld(self.records.known(image, image_ref))
 
     def standing(self, image: str, image_ref: str) -> Standing:
         """Judge an image that is there as far as that goes without the pod's logins; from memory."""

@@ -87,6 +87,22 @@ def standing(verification: Verification, image: str, known: Known) -> Standing:
     return Standing.ASK_LOGINS if rights.secrets or rights.service_accounts else Standing.DENIED
 
 
+def why_withheld(known: Known) -> str:
+    """Say to whom a pull has failed why what is there does not do: names of images, none of a secret or its login."""
+    names = known.record.rights if known.record else {}
+    if known.broken:
+        how = "and the record of who pulled it cannot be read"
+    elif guarded := sorted(name for name, rights in names.items() if not rights.everyone):
+        how = f"pulled with a login for {', '.join(guarded)}"
+    elif names:
+        how = f"pulled by the name of {', '.join(sorted(names))}"
+    elif known.record or known.intended:
+        how = "and nobody knows by whose right it was pulled"
+    else:
+        how = "and nothing says who pulled it"
+    return f"the image is on this node, {how}: this pod has to show a right to it, by a login that the registry takes"
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """Whether a pod's secrets give it the right to an image, and what of that is new."""

@@ -1,6 +1,7 @@
 """Is an image pulled with a pod's own login, told to nobody else, and then not given to who has none?"""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,9 @@ def test_a_secret_s_login_pulls_and_nobody_else_has_the_image(
     node.apply(pulling("stranger", image))
     stranger = node.until_pod("stranger", lambda one: one.reason == "ErrImagePull")
     assert "401" in stranger.message or "authorization failed" in stranger.message
+    assert (
+        f"the image is on this node, pulled with a login for {registry.host}/team/app: this pod has" in stranger.message
+    )
     node.apply(pulling("never", image, policy="Never"))
     never = node.until_pod("never", lambda one: one.reason == "ErrImageNeverPull")
     assert never.message.endswith(f'Container image "{image}" is not present with pull policy of Never')
@@ -73,6 +77,24 @@ def test_a_secret_s_login_pulls_and_nobody_else_has_the_image(
         assert snapshot is not None
         assert "canary-7Q" not in "\n".join(story(node, snapshot))
     for name in ("owner", "friend", "stranger", "never"):
+        node.remove(name)
+
+
+def test_records_that_an_operator_removes_bar_nobody(node: TempoletNode, registry: Registry) -> None:
+    """With the worker running: who was refused has the image, and the next pull writes its record."""
+    image = f"{registry.host}/team/freed:1"
+    keep_secret(objects_folder(node), "freeing", pull_secret(registry.host, LOGIN))
+    node.apply(pulling("holder", image, "freeing"))
+    node.until_running("holder")
+    node.apply(pulling("barred", image))
+    node.until_pod("barred", lambda one: one.reason == "ErrImagePull")
+    shutil.rmtree(node.root_dir / "image_manager")
+    node.until_running("barred")
+    node.apply(pulling("after", f"{registry.host}/team/after:1", "freeing"))
+    node.until_running("after")
+    records = node.root_dir / "image_manager" / "pulled"
+    node.until(lambda: records.is_dir() and list(records.iterdir()), "the record of the next pull")
+    for name in ("holder", "barred", "after"):
         node.remove(name)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, snapshot_path
+from proto.refusals import Refusal, write_refusals
 from tests.worker.test_pods_command import WEB, keep
 from worker.cli import run
 from worker.commands.exits import Exit
@@ -156,6 +157,88 @@ def test_what_is_wrong_is_said(machine: Machine, words: tuple[str, ...], code: E
     answered, out, err = machine.tempolet(*words)
     assert (answered, out) == (code, "")
     assert said in err
+
+
+MOUNT = "MountVolume.SetUp failed for volume"
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "said"),
+    [
+        pytest.param(
+            {
+                "phase": "Failed",
+                "reason": "Error",
+                "status": {"reason": "PodOSNotSupported", "message": "Pod was rejected"},
+            },
+            {"waiting": {"reason": "ContainerCreating"}},
+            "it will not start any more: the pod has Failed: PodOSNotSupported: Pod was rejected",
+            id="rejected",
+        ),
+        pytest.param(
+            {"phase": "Failed", "reason": "Evicted", "message": "too much"},
+            {},
+            "it will not start any more: the pod has Failed: Evicted: too much",
+            id="failed",
+        ),
+        pytest.param(
+            {"deleting": True, "reason": "Terminating", "message": "ManifestRemoved"},
+            {"waiting": {"reason": "ContainerCreating"}},
+            "it will not start any more: the pod goes: Terminating: ManifestRemoved",
+            id="going",
+        ),
+        pytest.param(
+            {"phase": "Pending", "reason": "FailedMount", "message": MOUNT},
+            {"waiting": {"reason": "ContainerCreating"}},
+            f"it is waiting to start: ContainerCreating; the pod: FailedMount: {MOUNT}",
+            id="held-by-a-mount",
+        ),
+        pytest.param(
+            {"phase": "Pending", "reason": "ErrImagePull", "message": "gone"},
+            {"waiting": {"reason": "ErrImagePull", "message": "gone"}},
+            "it is waiting to start: ErrImagePull: its image can't be pulled: gone",
+            id="its-own-reason-is-said-once",
+        ),
+    ],
+)
+def test_why_nothing_was_written(machine: Machine, changes: dict[str, Any], state: dict[str, Any], said: str) -> None:
+    """The container's own reason, or the pod's, and whether waiting helps."""
+    shown = {"containerStatuses": [{"name": "web", "state": state}]} | changes.pop("status", {})
+    pod = {"ready": False, "status": shown, "containers": {"web": ContainerSnapshot()}} | changes
+    keep(machine.root, replace(WEB, **pod))
+    code, out, err = machine.tempolet("default/web")
+    assert (code, out) == (Exit.FAILED, "")
+    assert err == f"tempolet: container web of default/web has written nothing: {said}\n"
+
+
+def test_a_pod_without_statuses(machine: Machine) -> None:
+    """It was rejected before anything was known of its containers."""
+    keep(machine.root, replace(WEB, phase="Failed", reason="NodeAffinity", status={}, containers={}))
+    for words in ((), ("--all-containers",), ("-c", "web")):
+        code, out, err = machine.tempolet("default/web", *words)
+        assert (code, out) == (Exit.FAILED, "")
+        assert "default/web has written nothing: it will not start any more: the pod has Failed: NodeAffinity" in err
+
+
+def test_a_refused_manifest(machine: Machine) -> None:
+    """By the name that the pod would have, and by the one in the manifest."""
+    refused = Refusal("/m/web.yaml", "InvalidPod", "spec.containers: Required value", "then", "default/web-n")
+    machine.root.mkdir(parents=True)
+    write_refusals(machine.root, [refused])
+    for name in ("web", "web-n"):
+        code, out, err = machine.tempolet(f"default/{name}", "--hostname-override", "n")
+        assert (code, out) == (Exit.NOT_FOUND, "")
+        said = "refused /m/web.yaml: InvalidPod: spec.containers: Required value"
+        assert err == f"tempolet: no pod default/{name} is on this node: {said}\n"
+
+
+def test_a_name_without_the_node_s(machine: Machine) -> None:
+    """It is said which pod there is."""
+    machine.pod(status("web", RUNNING))
+    keep(machine.root, replace(WEB, name="shop-n", uid="u-2"))
+    code, _, err = machine.tempolet("default/shop", "--hostname-override", "N")
+    assert code == Exit.NOT_FOUND
+    assert err.endswith("a manifest's pod has its node's name behind its own: default/shop-n\n")
 
 
 def test_a_log_that_is_a_link_is_not_printed(machine: Machine, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
+from proto.refusals import Refusal, write_refusals
 from proto.temporal import names
 from tests.workflows.conftest import Node, client, container, node, pod_json
 from worker.cli import run
@@ -131,6 +132,38 @@ async def test_a_pod_that_never_was(node: Node, client: Client, tempolet: Comman
     code, out, err = await tempolet("history", f"default/{node.name}")
     assert (code, out) == (Exit.NOT_FOUND, "")
     assert f"no pod default/{node.name} is or was here" in err
+
+
+@pytest.mark.parametrize("word", ["history", "explain"])
+async def test_a_name_without_the_node_s(word: str, node: Node, client: Client, tempolet: Commands) -> None:
+    """It is said which pod there is."""
+    pod = pod_json(name=f"web-{node.name}")
+    handle = await node.start(pod)
+    await listed(client, node, 1)
+    code, out, err = await tempolet(word, "default/web", "--hostname-override", node.name)
+    assert (code, out) == (Exit.NOT_FOUND, "")
+    named = f"a manifest's pod has its node's name behind its own: default/web-{node.name}\n"
+    assert err == f"tempolet: no pod default/web is or was here; {named}"
+    await node.delete(handle)
+
+
+async def test_a_refused_manifest(node: Node, client: Client, tempolet: Commands, tmp_path: Path) -> None:
+    """Alone it is the answer, and behind the story of the pod that goes on."""
+    root = tmp_path / "root"
+    root.mkdir()
+    pod = pod_json(name=node.name)
+    handle = await node.start(pod)
+    await listed(client, node, 1)
+    kept = Refusal("/m/kept.yaml", "InvalidPod", "spec: no", "then", f"default/{node.name}", pod_kept=True)
+    write_refusals(root, [Refusal("/m/new.yaml", "InvalidPod", "spec: wrong", "then", "default/new"), kept])
+    here = ("--root-dir", str(root))
+    code, out, err = await tempolet("history", "default/new", *here)
+    assert (code, out) == (Exit.NOT_FOUND, "")
+    assert err == "tempolet: no pod default/new is or was here; refused /m/new.yaml: InvalidPod: spec: wrong\n"
+    code, out, _ = await tempolet("history", f"default/{node.name}", *here)
+    last = f"refused /m/kept.yaml: InvalidPod: spec: no (default/{node.name} of its last good version goes on)"
+    assert (code, out.splitlines()[-1]) == (Exit.DONE, last)
+    await node.delete(handle)
 
 
 async def test_live_and_exported_histories_fit_this_code(

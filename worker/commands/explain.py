@@ -17,7 +17,7 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExec
 from temporalio.service import RPCError
 
 from proto.node_runtime import read_node_runtime
-from proto.refusals import Refusal, read_refusals
+from proto.refusals import Refusal
 from proto.temporal import names
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.operator import Explanation, Sentence, SentenceKind
@@ -29,6 +29,7 @@ from worker.commands.pods import NodeView, notes
 from worker.commands.printable import printable
 from worker.commands.sentences import pod_gone
 from worker.commands.told import seconds
+from worker.commands.unknown_pod import refusals_of
 from worker.commands.wanted import Wanted, lives_of
 from worker.config import NodeConfig
 from worker.node_lock import lock_holder, lock_path
@@ -74,7 +75,7 @@ class Answer:
 
 def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
     """Print the explanation; raises CommandFailed for a pod that is not known, and when nobody answers."""
-    refused = [one for one in read_refusals(config.root_dir) if one.pod == str(wanted)]
+    refused = refusals_of(config, wanted.namespace, wanted.name)
     answer, failure = None, None
     try:
         answer = asyncio.run(_ask(config, wanted))

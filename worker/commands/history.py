@@ -13,11 +13,12 @@ from temporalio.api.history.v1 import History, HistoryEvent
 from temporalio.client import Client
 
 from worker.commands.failures import said_failure
-from worker.commands.pods import short_age
+from worker.commands.pods import NodeView, notes, short_age
 from worker.commands.printable import printable
 from worker.commands.story import tell
 from worker.commands.temporal_access import client_of, open_payloads
 from worker.commands.told import Line, seconds
+from worker.commands.unknown_pod import refusals_of
 from worker.commands.wanted import Life, Wanted, lives_of
 from worker.config import NodeConfig
 
@@ -34,6 +35,8 @@ def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
             print(text)
         for text in life.under_way:
             print(f"now: {printable(text)}")
+    for note in notes(NodeView(refusals=refusals_of(config, wanted.namespace, wanted.name))):
+        print(printable(note))
 
 
 async def _find(config: NodeConfig, wanted: Wanted) -> list[Life]:

@@ -21,10 +21,12 @@ from proto.pod_snapshot import PodSnapshot, read_snapshots, snapshot_path
 from proto.temporal.pod import ContainerState, PodKey
 from worker.commands.exits import CommandFailed, Exit
 from worker.commands.printable import printable
+from worker.commands.unknown_pod import full_name, what_instead
 from worker.commands.wanted import Wanted
 from worker.config import NodeConfig
 
 BETWEEN_LOOKS: Final = timedelta(milliseconds=100)
+ENDED: Final = ("Failed", "Succeeded")
 KINDS: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 A_TIME: Final = "2026-11-21T12:00:00Z"
 _WAITS: Final = {
@@ -51,6 +53,8 @@ def show(config: NodeConfig, wanted: Wanted, asked: Asked) -> None:
         raise CommandFailed("give either --container or --all-containers", Exit.USAGE)
     pod = find_pod(config, wanted)
     names = containers_of(pod)
+    if not names:
+        raise CommandFailed(printable(f"{wanted} has written nothing: {why_none(pod)}"))
     if asked.every:
         chosen = names
     elif asked.container:
@@ -91,6 +95,10 @@ def find_pod(config: NodeConfig, wanted: Wanted) -> PodSnapshot:
     if wanted.uid is not None:
         found = [one for one in found if one.uid.startswith(wanted.uid)]
     if not found:
+        full = (wanted.namespace, full_name(config, wanted.name))
+        known = any((one.namespace, one.name) == full for one in read_snapshots(config.root_dir))
+        if instead := what_instead(config, wanted.namespace, wanted.name, full_name_known=known):
+            raise CommandFailed(printable(f"no pod {wanted} is on this node: {instead}"), Exit.NOT_FOUND)
         gone = "the logs of a pod go with it; `tempolet pods` lists those that are, `tempolet history` tells of others"
         raise CommandFailed(f"no pod {wanted} is on this node: {gone}", Exit.NOT_FOUND)
     return max(found, key=lambda one: one.started_at)
@@ -109,7 +117,11 @@ def log_of(config: NodeConfig, pod: PodSnapshot, name: str, *, previous: bool) -
         raise CommandFailed(
             printable(f"no container {name} in {pod.namespace}/{pod.name}: there are {known}"), Exit.NOT_FOUND
         )
-    run = run_of(f"container {name} of {pod.namespace}/{pod.name}", statuses[name], previous=previous)
+    if not (run := run_of(statuses[name], previous=previous)):
+        what = f"container {name} of {pod.namespace}/{pod.name}"
+        if previous:
+            raise CommandFailed(printable(f"{what} has not run before"), Exit.NOT_FOUND)
+        raise CommandFailed(printable(f"{what} has written nothing: {why_none(pod, statuses[name])}"))
     paths = PodPaths(config.root_dir, config.pod_logs_dir, PodKey(pod.namespace, pod.name, pod.uid))
     newest = pod.containers[name]
     log = ContainerLog(paths, name, newest.attempt)
@@ -124,23 +136,30 @@ def log_of(config: NodeConfig, pod: PodSnapshot, name: str, *, previous: bool) -
     return ContainerLog(paths, name, before[-1])
 
 
-def run_of(what: str, status: Mapping[str, Any], *, previous: bool) -> str:
-    """Say which run of a container is meant, by its id; raises CommandFailed where there is none to read of."""
+def run_of(status: Mapping[str, Any], *, previous: bool) -> str:
+    """Say which run of a container is meant, by its id; empty where there is none to read of."""
     state, last = status.get("state") or {}, (status.get("lastState") or {}).get("terminated") or {}
     if previous:
-        if not last.get("containerID"):
-            raise CommandFailed(f"{what} has not run before", Exit.NOT_FOUND)
-        found = last["containerID"]
+        found = last.get("containerID")
     elif "running" in state:
         found = status.get("containerID")
     else:
         found = (state.get("terminated") or {}).get("containerID") or last.get("containerID")
-    if not found:
-        waiting = state.get("waiting") or {}
-        reason = waiting.get("reason") or "it has not begun"
-        why = ": ".join(filter(None, (reason, _WAITS.get(reason), waiting.get("message"))))
-        raise CommandFailed(printable(f"{what} has written nothing: it is waiting to start: {why}"))
-    return str(found).rpartition("/")[2]
+    return str(found or "").rpartition("/")[2]
+
+
+def why_none(pod: PodSnapshot, status: Mapping[str, Any] | None = None) -> str:
+    """Say why a pod's container has no log: what it waits for, or that it will not start."""
+    shown = pod.status if pod.status.get("reason") else {"reason": pod.reason, "message": pod.message}
+    of_pod = ": ".join(filter(None, (shown.get("reason"), shown.get("message"))))
+    if pod.deleting or pod.phase in ENDED:
+        state = "goes" if pod.deleting else f"has {pod.phase}"
+        return f"it will not start any more: the pod {state}" + (f": {of_pod}" if of_pod else "")
+    waiting = ((status or {}).get("state") or {}).get("waiting") or {}
+    reason = waiting.get("reason") or "it has not begun"
+    why = ": ".join(filter(None, (reason, _WAITS.get(reason), waiting.get("message"))))
+    held = of_pod and pod.reason != reason and not waiting.get("message")
+    return f"it is waiting to start: {why}" + (f"; the pod: {of_pod}" if held else "")
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ by its search attributes, with the runs that it was continued in.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from temporalio.client import Client
@@ -14,6 +14,7 @@ from proto.temporal.names import PodWorkflowId
 from worker.commands.exits import CommandFailed, Exit
 from worker.commands.temporal_access import executions, quoted
 from worker.commands.told import Story
+from worker.commands.unknown_pod import full_name, what_instead
 from worker.config import NodeConfig
 
 
@@ -63,25 +64,33 @@ class Life:
 
 async def lives_of(client: Client, config: NodeConfig, wanted: Wanted) -> list[Life]:
     """Find the lives that are asked for; raises CommandFailed when there is none."""
-    conditions = [f"PodNamespace = {quoted(wanted.namespace)}", f"PodName = {quoted(wanted.name)}"]
-    if wanted.node is not None:
-        conditions.append(f"PodNode = {quoted(config.node_name)}")
     by_id: dict[str, Life] = {}
-    async for one in executions(client, conditions):
+    async for one in executions(client, _conditions(config, wanted)):
         life = by_id.setdefault(one.id, Life(one.id, one.start_time))
         life.runs.append(one.run_id)
         life.newest = one.start_time
+    if not by_id:
+        instead = await _instead(client, config, wanted)
+        why = instead or "`tempolet pods` lists those that are"
+        kept = "" if instead else " (as far back as the Temporal namespace keeps histories)"
+        raise CommandFailed(f"no pod {wanted} is or was here{kept}; {why}", Exit.NOT_FOUND)
     return choose(list(by_id.values()), wanted)
 
 
+def _conditions(config: NodeConfig, wanted: Wanted) -> list[str]:
+    found = [f"PodNamespace = {quoted(wanted.namespace)}", f"PodName = {quoted(wanted.name)}"]
+    return found if wanted.node is None else [*found, f"PodNode = {quoted(config.node_name)}"]
+
+
+async def _instead(client: Client, config: NodeConfig, wanted: Wanted) -> str:
+    """Say why there is none of this name, or which the operator may mean."""
+    full = replace(wanted, name=full_name(config, wanted.name))
+    known = [one async for one in executions(client, _conditions(config, full))]
+    return what_instead(config, wanted.namespace, wanted.name, full_name_known=bool(known))
+
+
 def choose(lives: Sequence[Life], wanted: Wanted) -> list[Life]:
-    """Pick the newest, the one asked for, or all; raises CommandFailed when there is none."""
-    if not lives:
-        raise CommandFailed(
-            f"no pod {wanted} is or was here (as far back as the Temporal namespace keeps histories); `tempolet pods` "
-            "lists those that are",
-            Exit.NOT_FOUND,
-        )
+    """Pick the newest, the one asked for, or all; raises CommandFailed when there is none of that UID."""
     if wanted.every:
         return list(lives)
     if wanted.uid is None:

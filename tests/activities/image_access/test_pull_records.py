@@ -2,12 +2,15 @@
 
 import json
 import os
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from activities.image_access.docker_config import Login
+from activities.image_access.keyring import Credential, SecretSource
 from activities.image_access.pull_records import PullRecords
 from activities.image_access.record_format import Rights, SecretRight, file_name
 from activities.image_access.rights import PullRights
@@ -34,6 +37,7 @@ OF_A_KUBELET = {
         }
     },
 }
+LOGIN = Credential(Login(username="u", password="p"), SecretSource("default", "pull-secret", "testsecretuid"))
 THEN = datetime(2024, 10, 21, 12, 26, 40, tzinfo=UTC)
 
 
@@ -195,6 +199,54 @@ async def test_a_right_counts_at_once_and_its_intent_goes_last(records: PullReco
     await rights.settled()
     assert not list(records.pulling_dir.iterdir())
     assert len(list(records.pulled_dir.iterdir())) == 1
+
+
+async def test_records_that_an_operator_removes_count_as_removed(records: PullRecords) -> None:
+    """All of them at once, while the worker runs: the image is everybody's then, and the next pull makes the folders."""
+    rights = PullRights(records)
+    await rights.ready(nothing_is_there)
+    records.pulled(IMAGE, REF, Rights((RIGHT,)))
+    records.intend("half-pulled:1")
+    assert rights.standing(IMAGE, REF) is Standing.ASK_LOGINS
+    shutil.rmtree(records.pulled_dir.parent)
+    await rights.ready(nothing_is_there)
+    assert rights.standing(IMAGE, REF) is Standing.ALLOWED
+    assert not records.intents()
+    await rights.intend(IMAGE)
+    rights.pulled(IMAGE, REF, LOGIN)
+    await rights.settled()
+    assert [one.name for one in records.pulled_dir.iterdir()] == [file_name(REF)]
+    assert records.pulled_dir.stat().st_mode & 0o777 == 0o700
+    assert not list(records.pulling_dir.iterdir())
+    await rights.ready(nothing_is_there)
+    assert rights.standing(IMAGE, REF) is Standing.ASK_LOGINS
+
+
+async def test_of_one_image_s_record_alone(records: PullRecords) -> None:
+    """The other's stays, and so does one that the worker itself could not write."""
+    rights = PullRights(records)
+    await rights.ready(nothing_is_there)
+    for ref in (REF, "other", "third"):
+        records.pulled(IMAGE, ref, Rights((RIGHT,)))
+    (records.pulled_dir / file_name(REF)).unlink()
+    records.remember(IMAGE, "third", Rights(everyone=True))
+    (records.pulled_dir / file_name("third")).unlink()
+    await rights.ready(nothing_is_there)
+    stand = [rights.standing(IMAGE, ref) for ref in (REF, "other", "third")]
+    assert stand == [Standing.ALLOWED, Standing.ASK_LOGINS, Standing.ALLOWED]
+    assert records.known(IMAGE, "third").record is not None
+
+
+async def test_the_intent_of_a_pull_under_way_is_written_again(records: PullRecords) -> None:
+    """Else an image whose pull ends unheard would be everybody's."""
+    rights = PullRights(records)
+    await rights.ready(nothing_is_there)
+    await rights.intend(IMAGE)
+    shutil.rmtree(records.pulled_dir.parent)
+    await rights.ready(nothing_is_there)
+    assert [content(one)["image"] for one in records.pulling_dir.iterdir()] == [IMAGE]
+    rights.unknown(IMAGE)
+    assert rights.standing(IMAGE, REF) is Standing.DENIED
 
 
 def full_disk(_: int) -> None:

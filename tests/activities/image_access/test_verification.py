@@ -14,6 +14,7 @@ from activities.image_access.verification import (
     VerificationPolicy,
     judged_by_secrets,
     standing,
+    why_withheld,
 )
 
 IMAGE = "docker.io/testing/test:latest"
@@ -29,6 +30,24 @@ NOW = datetime(2024, 10, 21, 12, 26, 40, tzinfo=UTC)
 def recorded(rights: Rights | None, name: str = NAME) -> Known:
     """Know of a record of one name."""
     return Known(PulledRecord("ref", {name: rights} if rights else {}))
+
+
+@pytest.mark.parametrize(
+    ("known", "how"),
+    [
+        pytest.param(recorded(BY_SECRET, "r.io/own/app"), "pulled with a login for r.io/own/app", id="another-name"),
+        pytest.param(recorded(BY_SECRET), f"pulled with a login for {NAME}", id="another-secret"),
+        pytest.param(recorded(Rights(everyone=True), "r.io/app"), "pulled by the name of r.io/app", id="public-there"),
+        pytest.param(recorded(None), "and nobody knows by whose right it was pulled", id="nobody-s"),
+        pytest.param(Known(intended=True), "and nobody knows by whose right it was pulled", id="only-an-intent"),
+        pytest.param(Known(broken=True), "and the record of who pulled it cannot be read", id="a-broken-record"),
+        pytest.param(Known(), "and nothing says who pulled it", id="preloaded-and-always-verified"),
+    ],
+)
+def test_why_an_image_that_is_there_does_not_do(known: Known, how: str) -> None:
+    """Names of images; never of a secret."""
+    words = "this pod has to show a right to it, by a login that the registry takes"
+    assert why_withheld(known) == f"the image is on this node, {how}: {words}"
 
 
 @pytest.mark.parametrize(
