@@ -138,7 +138,8 @@ class PullRecords:
         except OSError:
             self._pulled[name] = None
             raise
-        self._pulled_written.add(name)
+        if self._pulled[name] is record:  # else there is something newer to be written
+            self._pulled_written.add(name)
 
     def pulled(self, image: str, image_ref: str, rights: Rights | None, now: datetime | None = None) -> None:
         """Write down who has pulled an image, on the disk before this returns; raises OSError."""
