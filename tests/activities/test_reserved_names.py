@@ -97,7 +97,7 @@ def services(runtime: Runtime, tmp_path: Path) -> NodeServices:
         root_dir=tmp_path / "kubelet",
         pod_logs_dir=tmp_path / "logs",
         resolv_conf=None,
-        name_reserved_wait=timedelta(milliseconds=150),
+        name_reserved_wait=timedelta(milliseconds=700),  # on a busy machine one try takes as long as a pause
     )
     (tmp_path / "kubelet/pods/uid").mkdir(parents=True)
     cgroups = Cgroups("/", hierarchies=Hierarchies(v2=None, v1={"cpu": tmp_path / "cpu"}))
