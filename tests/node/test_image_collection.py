@@ -68,9 +68,10 @@ def test_a_full_disk_loses_what_nobody_uses_and_nothing_else(
         until_told(node, f"{wanted} prepulled")
         assert images(own) == {*BUSYBOXES, PAUSE_IMAGE, wanted}
         assert records(node)
-        seen = read_node_images(node.root_dir)
-        assert seen is not None
-        assert (seen.images, 0 < seen.used_percent < 100) == (3, True)
+        seen = node.until(
+            lambda: (one := read_node_images(node.root_dir)) and one.images == 3 and one, "all three seen"
+        )
+        assert 0 < seen.used_percent < 100
 
         node.stop("worker", signal.SIGKILL)
         node.stop("poller")
