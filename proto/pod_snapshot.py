@@ -5,13 +5,16 @@ nobody asks 110 workflows by query (design §4.15). Holds no env value and no se
 """
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from proto.kubernetes.storage_limits import StorageLimits
 
 FILE_NAME: Final = "observed.json"
+POD_FILE_NAME: Final = "pod.json"
+"""Beside it: the pod as its source has it, written only when that changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,14 @@ class PodSnapshot:
     """Names of containers whose start is under way and tells their end as well, when that comes at once."""
     storage_limits: StorageLimits | None = None
     """What it may hold on the node's disk; None: as much as it likes, or nothing of it is to be ended for that any more."""
+    pod: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The pod as its source has it, shared and never changed: for readers in this process; for others it stands in `pod.json`."""
 
     def to_json(self) -> bytes:
         """Write it as JSON."""
-        said = {one.name: getattr(self, one.name) for one in fields(self)}  # asdict would copy all of the status
+        said = {
+            one.name: getattr(self, one.name) for one in fields(self) if one.name != "pod"
+        }  # asdict would copy all of the status
         return json.dumps(said, default=asdict, separators=(",", ":")).encode()
 
     @classmethod
@@ -74,12 +81,29 @@ def snapshot_path(root_dir: Path, pod_uid: str) -> Path:
     return root_dir / "pods" / pod_uid / FILE_NAME
 
 
-def read_snapshots(root_dir: Path) -> list[PodSnapshot]:
-    """Read every pod's snapshot; one that is torn or gone is left out, for the next relist finds the pod anyway."""
+def pod_path(root_dir: Path, pod_uid: str) -> Path:
+    """Say where the pod itself lies, as its source has it."""
+    return root_dir / "pods" / pod_uid / POD_FILE_NAME
+
+
+def read_snapshots(root_dir: Path, *, whole_pods: bool = False) -> list[PodSnapshot]:
+    """Read every pod's snapshot; one that is torn or gone is left out, for the next relist finds the pod anyway.
+
+    `whole_pods`: with the pod itself where that was written, too.
+    """
     found = []
     for path in sorted(root_dir.glob(f"pods/*/{FILE_NAME}")):
         try:
-            found.append(PodSnapshot.from_json(path.read_bytes()))
+            snapshot = PodSnapshot.from_json(path.read_bytes())
         except (OSError, ValueError, TypeError):
             continue
+        found.append(replace(snapshot, pod=_read_pod(path.with_name(POD_FILE_NAME))) if whole_pods else snapshot)
     return found
+
+
+def _read_pod(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

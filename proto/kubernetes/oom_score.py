@@ -13,7 +13,8 @@ from proto.kubernetes.quantity import ZERO
 
 _GUARANTEED: Final = -997
 _BEST_EFFORT: Final = 1000
-_SOURCE_ANNOTATION: Final = "kubernetes.io/config.source"
+SOURCE_ANNOTATION: Final = "kubernetes.io/config.source"
+"""Of a static pod: from where it comes (file, http)."""
 _MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 
@@ -41,7 +42,7 @@ def oom_score_adj(pod: Mapping[str, Any], container: Mapping[str, Any], memory_c
 def is_critical_by_source(pod: Mapping[str, Any]) -> bool:
     """Say whether the pod is the system's: static, or of such a priority (pkg/kubelet/types/pod_update.go IsCriticalPod)."""
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
-    static = annotations.get(_SOURCE_ANNOTATION, "api") != "api" or _MIRROR_ANNOTATION in annotations
+    static = annotations.get(SOURCE_ANNOTATION, "api") != "api" or _MIRROR_ANNOTATION in annotations
     return static or ((pod.get("spec") or {}).get("priority") or 0) >= SYSTEM_CRITICAL_PRIORITY
 
 

@@ -84,6 +84,11 @@ def canonical_quantity(raw: Any) -> str:
     return f"{mantissa}{suffix}"
 
 
+def bytes_quantity(value: int) -> str:
+    """Write an amount of bytes as the API server shows it: `1Gi`, `24653808Ki`."""
+    return canonical_quantity(_with_binary_suffix(value) if value >= 1024 else value)
+
+
 def _parse(raw: Any) -> tuple[Quantity, str]:
     """Read a JSON value; answers the family of its suffix too: `Ki` binary, `e` exponent, `m` decimal."""
     return _parsed(_text(raw))

@@ -19,6 +19,7 @@ RUNTIME_CHANGED: Final = "RuntimeChanged"
 PROBE_VERDICT: Final = "ProbeVerdict"
 OBJECTS_CHANGED: Final = "ObjectsChanged"
 STORAGE_EXCEEDED: Final = "StorageExceeded"
+STATUS_GIVEN: Final = "StatusGiven"
 NODE_CONFIGURED: Final = "NodeConfigured"
 
 # queries
@@ -36,6 +37,7 @@ EVICT_POD: Final = "EvictPod"
 # activities (imperative, the CRI's verbs where it has them)
 MAKE_POD_DIRECTORIES: Final = "MakePodDirectories"
 REMOVE_POD_DIRECTORIES: Final = "RemovePodDirectories"
+DELETE_POD_OBJECT: Final = "DeletePodObject"
 AWAIT_PREDECESSOR: Final = "AwaitPredecessor"
 RUN_POD_SANDBOX: Final = "RunPodSandbox"
 STOP_POD_SANDBOX: Final = "StopPodSandbox"
@@ -56,6 +58,9 @@ UPDATE_CONTAINER_RESOURCES: Final = "UpdateContainerResources"
 WATCH_IMAGES: Final = "WatchImages"
 REMOVE_IMAGE: Final = "RemoveImage"
 PREPULL_IMAGE: Final = "PrepullImage"
+
+API_SOURCE: Final = "api"
+"""The source of pods that an API server gives; others come from manifests."""
 
 # search attributes: (name, kind)
 SEARCH_ATTRIBUTES: Final[tuple[tuple[str, str], ...]] = (

@@ -12,7 +12,7 @@ from typing import Any
 
 from proto.temporal.mounted import VolumesFacts
 from proto.temporal.resources import Allocatable, PendingResize, Resize, RuntimeResources
-from proto.temporal.wishes import Deletion, Eviction, GivenCondition, Shortening
+from proto.temporal.wishes import Deletion, Ended, Eviction, FirstSight, GivenCondition, Shortening
 
 PodJson = dict[str, Any]
 """A pod as its source wrote it: camelCase keys, nulls left out (design §4.14)."""
@@ -132,6 +132,15 @@ class HookOutcome:
     """Of a preStart hook, in place of a container's id: which attempt it was for, and where."""
 
 
+@dataclass(frozen=True, slots=True)
+class LinuxUser:
+    """As whom a container's first process was begun."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
 @dataclass(slots=True)
 class ContainerFacts:
     """What is known of one container of the pod, by its name in the spec."""
@@ -147,6 +156,8 @@ class ContainerFacts:
     """The image's name as the runtime reports it."""
     stop_signal: str = ""
     """What the runtime says that it stops it with; empty where it says nothing (containerd before 2.3)."""
+    user: LinuxUser | None = None
+    """As whom the newest instance runs; None: the runtime does not say."""
     created_at: datetime | None = None
     started_at: datetime | None = None
     exit: Exit | None = None
@@ -253,6 +264,8 @@ class Observed:
     """When the pod had nothing left to do: what is still to stop has its grace from here."""
     cleaned: bool = False
     """Nothing of the pod is left on the node."""
+    object_deleted: bool = False
+    """Of a pod of the API: neither is anything left of it there."""
     heard: dict[str, int] = field(default_factory=dict)
     """The highest sequence heard of each source: a wish that comes after a newer one is too late."""
     listed_pod: PodJson | None = None
@@ -272,6 +285,8 @@ class Observed:
     """Condition type -> (status, lastTransitionTime)."""
     given_conditions: dict[str, GivenCondition] = field(default_factory=dict)
     """The conditions that others have set, by type."""
+    ended: Ended | None = None
+    """The API says that the pod has ended, whatever this node knows: it never runs again."""
     signals: int = 0
     """Handled in this run; continue-as-new at 2,000 (design §4.5)."""
 
@@ -288,6 +303,8 @@ class PodStart:
     behaviour: int = 1
     settings: NodeSettings = NodeSettings()
     observed: Observed | None = None
+    first_sight: FirstSight | None = None
+    """Looked at when `observed` is None."""
 
 
 @dataclass(frozen=True, slots=True)

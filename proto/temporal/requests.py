@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from proto.temporal.images import NO_SECRETS, PullSecrets
 from proto.temporal.mounted import MountedVolume
-from proto.temporal.pod import ContainerState, Hook, PodJson, PodKey, ProbeFact, ProbeKind
+from proto.temporal.pod import ContainerState, Hook, LinuxUser, PodJson, PodKey, ProbeFact, ProbeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,15 @@ class RemovePodDirectories:
 
     pod: PodKey
     qos_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePodObject:
+    """Tell the API the last of a deleted pod, and remove its object there; one that is gone is a success."""
+
+    pod: PodKey
+    status: PodJson
+    """As it ended: nobody else remembers it when the worker is another one by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +175,7 @@ class RuntimeContainer:
     """Of the name and image that it was made with, as its annotation says."""
     stop_signal: str = ""
     """In the API's words; empty where the runtime does not say."""
+    user: LinuxUser | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from proto.temporal.pod import PodJson, ProbeKind
+from proto.temporal.wishes import Ended, GivenCondition
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +76,14 @@ class StorageExceeded:
     used_bytes: int = 0
     container: str = ""
     """The container that does; neither: the pod as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusGiven:
+    """Others have written into the pod's status: what its readiness waits for, or that it has ended."""
+
+    source: str
+    sequence: int = 0
+    conditions: dict[str, GivenCondition] = field(default_factory=dict)
+    """All of the types that concern this node, by type; one that is missing is set no more."""
+    ended: Ended | None = None

@@ -4,7 +4,7 @@ Apart from what the runtime tells: a wish or a word of somebody, with when it ca
 default.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 
@@ -53,3 +53,37 @@ class GivenCondition:
     """When it took that status: lastTransitionTime."""
     reason: str = ""
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The API shows a final phase of the pod, which never turns back."""
+
+    phase: str
+    """Succeeded or Failed."""
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Why this node does not take a pod, found before its workflow began."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSight:
+    """What was known of a pod when its workflow was started, besides what it is: what the API's status says, and the node."""
+
+    ended: Ended | None = None
+    rejected: Rejected | None = None
+    """This node does not take it (`decide/node_admission.py`)."""
+    started_at: datetime | None = None
+    """status.startTime, where the pod had begun before."""
+    deleted: bool = False
+    """It was to go already, so nothing of it is begun any more."""
+    grace: timedelta | None = None
+    """Of that deletion."""
+    conditions: dict[str, GivenCondition] = field(default_factory=dict)
