@@ -78,6 +78,12 @@ CALLS: Final[dict[type, Call]] = {
     requests.RemovePodDirectories: Call(
         names.REMOVE_POD_DIRECTORIES, None, timedelta(minutes=10), lambda _: "remove directories, logs and cgroup"
     ),
+    requests.DeletePodObject: Call(
+        names.DELETE_POD_OBJECT,
+        None,
+        timedelta(minutes=2),
+        lambda asked: f"delete the pod's object, which ends {asked.status.get('phase', '')}",
+    ),
     requests.AwaitPredecessor: Call(
         names.AWAIT_PREDECESSOR, None, timedelta(days=365), lambda asked: f"wait until no other {asked.pod} is left"
     ),

@@ -25,6 +25,7 @@ from proto.temporal.signals import (
     PodListed,
     ProbeVerdict,
     RuntimeChanged,
+    StatusGiven,
     StorageExceeded,
 )
 from workflows import publish
@@ -32,6 +33,7 @@ from workflows.calls import CALLS
 from workflows.decide import conditions, hints, hooks, lifecycle, own_hooks, status
 from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.explain import explanation
+from workflows.decide.first_sight import seen_first
 from workflows.decide.fold import fold, fold_failure
 from workflows.decide.listing import without_ephemeral
 from workflows.decide.pod_actions import Plan, is_over, pod_actions
@@ -61,7 +63,7 @@ class PodWorkflow(OperatorUpdates):
         self.start = start
         self.pod = PodKey(meta["namespace"], meta["name"], meta["uid"])
         self.spec = spec_of(start.pod)
-        self.observed = start.observed or Observed(started_at=workflow.now())
+        self.observed = start.observed or seen_first(start, self.spec, workflow.now())
         self.arrived: deque[Arrival] = deque()
         self.under_way: dict[str, tuple[Action, asyncio.Task[None]]] = {}
         self.bugs: list[Exception] = []
@@ -94,6 +96,7 @@ class PodWorkflow(OperatorUpdates):
             settings=self.start.settings,
             behaviour=self.start.behaviour,
             busy={name: action for name, (action, _) in self.under_way.items()},
+            from_api=self.start.source == names.API_SOURCE,
         )
 
     def advance_lifecycle(self) -> None:
@@ -247,6 +250,11 @@ class PodWorkflow(OperatorUpdates):
 
     @workflow.signal(name=names.STORAGE_EXCEEDED, description="the pod holds more on disk than it may")
     def storage_exceeded(self, signal: StorageExceeded) -> None:
+        """File it."""
+        self.arrived.append(signal)
+
+    @workflow.signal(name=names.STATUS_GIVEN, description="others have written into the pod's status")
+    def status_given(self, signal: StatusGiven) -> None:
         """File it."""
         self.arrived.append(signal)
 

@@ -106,6 +106,7 @@ def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: H
             name: ContainerSnapshot(facts.container_id, facts.state.value if facts.state else "", facts.attempt)
             for name, facts in observed.containers.items()
         },
+        pod=start.pod,
         objects=watched_objects(situation),
         storage_limits=watched_limits(situation),
         status=status.model_dump(by_alias=True, exclude_none=True, mode="json"),

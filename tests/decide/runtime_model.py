@@ -12,6 +12,7 @@ from datetime import datetime
 from proto.kubernetes.container_hash import container_hash
 from proto.temporal.pod import ContainerState, Hook, PodJson
 from proto.temporal.requests import (
+    DeletePodObject,
     HookEnded,
     ImagesPresent,
     MakePodDirectories,
@@ -133,6 +134,8 @@ class RuntimeModel:
                 assert not self.mounted, "nothing is removed below a mount"
                 assert not self.containers, "directories go last"
                 self.directories = False
+            case DeletePodObject():
+                assert not self.directories, "the object goes when nothing is left"
             case PullImage(image=image):
                 self.images.add(image)
                 return PulledImage(f"sha256:{image}")

@@ -108,6 +108,7 @@ class Around:
     busy: tuple[Action, ...] = ()
     behaviour: int = CURRENT
     settings: NodeSettings = field(default_factory=lambda: NodeSettings(host_ips=("192.0.2.1",)))
+    from_api: bool = False
 
 
 HERE: Final = Around()
@@ -123,7 +124,9 @@ def situation(source: PodJson | None = None, around: Around = HERE, **known: Any
     spec = V1PodSpec.from_dict(source["spec"])
     assert spec is not None
     busy = {key(action): action for action in around.busy}
-    return Situation(KEY, spec, source, Observed(**observed), around.now, around.settings, around.behaviour, busy)
+    return Situation(
+        KEY, spec, source, Observed(**observed), around.now, around.settings, around.behaviour, busy, around.from_api
+    )
 
 
 def seen(name: str = "web", attempt: int = 0, code: int | None = None, **fields: Any) -> RuntimeContainer:

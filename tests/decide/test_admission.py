@@ -114,6 +114,7 @@ def test_a_pod_that_is_not_taken_has_failed() -> None:
     status = pod_status(asked)
     said = 'Pod was rejected: forbidden sysctl: "kernel.sem" not allowlisted'
     assert (status.phase, status.reason, status.message) == ("Failed", SYSCTL_FORBIDDEN, said)
+    assert (status.container_statuses, status.init_container_statuses) == ([], None), "of what was never begun"
     assert headline(asked, status).reason == SYSCTL_FORBIDDEN
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
-from proto.temporal.pod import ContainerFacts, ContainerState, Exit, ImageFacts, Lifecycle, NodeSettings
+from proto.temporal.pod import ContainerFacts, ContainerState, Exit, ImageFacts, Lifecycle, LinuxUser, NodeSettings
 from tests.decide.situations import IMAGE, Around, at, done, down, pod, situation, up
 from workflows.decide.status import pod_status
 
@@ -269,3 +269,15 @@ def test_the_stop_signal(*, gate: bool, told: str, shown: str | None) -> None:
     status = pod_status(situation(pod(), around, containers={"web": up(stop_signal=told)}))
     assert status.container_statuses
     assert status.container_statuses[0].stop_signal == shown
+
+
+def test_the_user() -> None:
+    """status.containerStatuses[].user is what the runtime tells of the newest instance, and absent where it tells nothing."""
+    told = up(user=LinuxUser(1000, 3000, (2000, 3000)))
+    (status,) = pod_status(situation(pod(), containers={"web": told})).container_statuses or []
+    assert status.user
+    assert status.user.linux
+    linux = status.user.linux
+    assert (linux.uid, linux.gid, linux.supplemental_groups) == (1000, 3000, [2000, 3000])
+    (status,) = pod_status(situation(pod(), containers={"web": up()})).container_statuses or []
+    assert status.user is None

@@ -9,6 +9,7 @@ import pytest
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Failure, Lifecycle, Observed
 from proto.temporal.requests import (
     AwaitPredecessor,
+    DeletePodObject,
     MakePodDirectories,
     PodSandbox,
     PulledImage,
@@ -102,6 +103,7 @@ SIMPLE: list[tuple[str, Action, Answer, Callable[[Observed], Any], Any]] = [
         lambda known: known.dead_containers["web"],
         ("web-1",),
     ),
+    ("so-is-the-object", DeletePodObject(KEY, {}), None, lambda known: known.object_deleted, True),
     ("the-last-trace-is-gone", RemovePodDirectories(KEY, "Burstable"), None, lambda known: known.cleaned, True),
 ]
 

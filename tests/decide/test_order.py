@@ -14,12 +14,14 @@ from workflows.decide.pod_actions import pod_actions
 
 GOING: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING, "deletion": deletion()}
 STARTING = StartContainer(KEY, "s0", 0, "", {"name": "web"}, {})
+OF_API = Around(from_api=True)
 STOPPED = sandbox(ready=False, stopped=True)
 
 
 def test_steps() -> None:
     """The order of a pod's life."""
     assert [step.name for step in ORDER] == [
+        "object",
         "directories",
         "volumes",
         "images",
@@ -68,6 +70,9 @@ def test_directories_are_looked_for_even_if_never_made() -> None:
             Around(busy=(MakePodDirectories(KEY, ()),)), {"sandbox": None}, [], id="not-while-they-are-being-made"
         ),
         pytest.param(HERE, {"sandbox": None, "cleaned": True}, [], id="then-nothing"),
+        pytest.param(OF_API, {"sandbox": None}, ["RemovePodDirectories"], id="directories-before-the-object"),
+        pytest.param(OF_API, {"sandbox": None, "cleaned": True}, ["DeletePodObject"], id="the-object-of-the-api-last"),
+        pytest.param(OF_API, {"sandbox": None, "cleaned": True, "object_deleted": True}, [], id="and-then-nothing"),
     ],
 )
 def test_undo_goes_strictly_upward(around: Around, known: dict[str, Any], begun: list[str]) -> None:
@@ -86,9 +91,10 @@ def test_every_action_belongs_to_one_step() -> None:
         situation(**GOING),
         situation(sandbox=STOPPED, **GOING),
         situation(sandbox=None, **GOING),
+        situation(around=OF_API, sandbox=None, cleaned=True, **GOING),
     ]
     actions = [action for one in up_and_down for action in pod_actions(one).begin]
-    assert len({type(action) for action in actions}) == 10
+    assert len({type(action) for action in actions}) == 11
     for action in actions:
         owners = [step.name for step in ORDER if key(action).startswith(step.keys)]
         assert len(owners) == 1, f"{key(action)} belongs to {owners}"

@@ -23,6 +23,7 @@ from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
     AwaitPredecessor,
+    DeletePodObject,
     HookEnded,
     ImagesPresent,
     MakePodDirectories,
@@ -84,6 +85,7 @@ class ModelRuntime:
         return [
             self.make_pod_directories,
             self.remove_pod_directories,
+            self.delete_pod_object,
             self.await_predecessor,
             self.run_pod_sandbox,
             self.stop_pod_sandbox,
@@ -143,6 +145,12 @@ class ModelRuntime:
         assert not self.sandboxes, "directories go last"
         assert request.pod.uid not in self.mounted, "nothing is removed below a mount"
         self.directories.discard(request.pod.uid)
+
+    @activity.defn(name=names.DELETE_POD_OBJECT)
+    async def delete_pod_object(self, request: DeletePodObject) -> None:
+        """Forget the pod's object; refused while anything of it is left."""
+        await self._called(names.DELETE_POD_OBJECT, request)
+        assert request.pod.uid not in self.directories, "the object goes when nothing is left"
 
     @activity.defn(name=names.AWAIT_PREDECESSOR)
     async def await_predecessor(self, request: AwaitPredecessor) -> None:

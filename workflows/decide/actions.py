@@ -11,6 +11,7 @@ from typing import Final
 
 from proto.temporal.requests import (
     AwaitPredecessor,
+    DeletePodObject,
     MakePodDirectories,
     ProbeContainer,
     PullImage,
@@ -32,6 +33,7 @@ from proto.temporal.volumes import MountVolumes, UnmountVolumes
 Action = (
     MakePodDirectories
     | RemovePodDirectories
+    | DeletePodObject
     | AwaitPredecessor
     | RunPodSandbox
     | StopPodSandbox
@@ -64,6 +66,10 @@ VOLUMES_KEY: Final = "volumes"
 """What mounting and unmounting are about."""
 
 
+OBJECT_KEY: Final = "object"
+"""What deleting the pod's object in the API is about."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wake:
     """Look again at this time; the summary names the timer in the Temporal UI."""
@@ -94,6 +100,8 @@ def key(action: Action) -> str:  # noqa: C901, PLR0912 - a table, one row a kind
     match action:
         case MakePodDirectories() | RemovePodDirectories():
             return "directories"
+        case DeletePodObject():
+            return OBJECT_KEY
         case AwaitPredecessor():
             return "predecessor"
         case RunPodSandbox() | StopPodSandbox():
@@ -133,7 +141,7 @@ def key(action: Action) -> str:  # noqa: C901, PLR0912 - a table, one row a kind
 def holds_reread(action: Action) -> bool:
     """Say whether a re-read of the runtime waits for it: it changes what that would see, or reads at once itself."""
     waits_long = (PullImage, MakePodDirectories, AwaitPredecessor, ProbeContainer, RunHook)
-    unseen = (UpdatePodSandboxResources, UpdateContainerResources, MountVolumes, UnmountVolumes)
+    unseen = (DeletePodObject, UpdatePodSandboxResources, UpdateContainerResources, MountVolumes, UnmountVolumes)
     return not isinstance(action, (ReadPodRuntime, *waits_long, *unseen))
 
 

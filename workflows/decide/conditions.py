@@ -67,7 +67,8 @@ def verdicts(
     sandbox = situation.observed.sandbox
     has_network = bool(sandbox and sandbox.ready and (sandbox.ips or situation.spec.host_network))
     eviction = situation.observed.eviction
-    if eviction and eviction.disrupts and phase is Phase.FAILED:
+    given = situation.observed.given_conditions
+    if eviction and eviction.disrupts and DISRUPTION_TARGET not in given and phase is Phase.FAILED:
         yield DISRUPTION_TARGET, Verdict(holds=True, reason=TERMINATION_BY_KUBELET, message=eviction.message)
     through = initialized(situation, init, phase)
     yield NETWORK_READY, Verdict(has_network)

@@ -11,6 +11,8 @@ from kubernetes.client.models.v1_container_state_running import V1ContainerState
 from kubernetes.client.models.v1_container_state_terminated import V1ContainerStateTerminated
 from kubernetes.client.models.v1_container_state_waiting import V1ContainerStateWaiting
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
+from kubernetes.client.models.v1_container_user import V1ContainerUser
+from kubernetes.client.models.v1_linux_container_user import V1LinuxContainerUser
 
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Lifecycle
 from workflows.decide.backoff import NOT_PULLED, starts_at
@@ -40,21 +42,32 @@ def container_status(situation: Situation, container: V1Container) -> V1Containe
     state, last = states(situation, container, facts)
     ends = is_init(situation, container.name) and not is_sidecar(situation, container.name)
     done = state.terminated is not None and state.terminated.exit_code == 0
+    between = is_between_definitions(situation, container)
     return V1ContainerStatus(
         name=container.name,
         image=facts.image or container.image,
         image_id=facts.image_ref,
         container_id=container_uri(facts.container_id),
         restart_count=facts.attempt,
-        ready=done if ends else is_ready(situation, container),
-        started=is_started(situation, container),
+        ready=done if ends else is_ready(situation, container, as_it_ran=between),
+        started=is_started(situation, container, as_it_ran=between),
         state=state,
         last_state=last,
         stop_signal=stop_signal(situation, facts),
         allocated_resources=container.resources.requests if facts.container_id and container.resources else None,
         resources=shown_resources(situation, container, facts),
         volume_mounts=mount_statuses(situation, container),
+        user=shown_user(facts),
     )
+
+
+def shown_user(facts: ContainerFacts) -> V1ContainerUser | None:
+    """Say as whom it runs, where the runtime tells."""
+    if facts.user is None:
+        return None
+    user = facts.user
+    groups = list(user.groups) or None
+    return V1ContainerUser(linux=V1LinuxContainerUser(uid=user.uid, gid=user.gid, supplemental_groups=groups))
 
 
 def stop_signal(situation: Situation, facts: ContainerFacts) -> str | None:
@@ -83,6 +96,8 @@ def states(
     )
     if facts.exit is None:
         return not_ended(situation, container, facts), before
+    if is_between_definitions(situation, container):
+        return V1ContainerState(running=V1ContainerStateRunning(started_at=facts.started_at)), before
     ended = V1ContainerState(terminated=terminated(situation, facts.exit))
     comes_back = standing(situation, container) is Standing.WANTED and not init_failed(situation)
     if comes_back and situation.observed.lifecycle is Lifecycle.SYNC:
@@ -90,6 +105,20 @@ def states(
         if reason.reason not in (CONTAINER_CREATING, POD_INITIALIZING):
             return V1ContainerState(waiting=reason), ended
     return ended, before
+
+
+def is_between_definitions(situation: Situation, container: V1Container) -> bool:
+    """Say whether a container of an API's pod was stopped for another image and has not come up with that yet.
+
+    It is shown as it ran until then, or until something keeps the next one from starting: the kubelet tells nothing between the
+    two halves of one sync (pkg/kubelet/kubelet.go SyncPod writes the status before it acts).
+    """
+    facts = situation.facts(container.name)
+    if not situation.from_api or situation.observed.lifecycle is not Lifecycle.SYNC:
+        return False
+    if not facts.outdated or facts.exit is None:
+        return False
+    return waiting(situation, container, facts).reason in (CONTAINER_CREATING, POD_INITIALIZING)
 
 
 def not_ended(situation: Situation, container: V1Container, facts: ContainerFacts) -> V1ContainerState:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from posixpath import normpath
 from typing import Any, Final
 
+from proto.kubernetes.projections import token_key, trust_bundle_key
 from proto.temporal.pod import PodJson
 
 Source = Mapping[str, Any]
@@ -74,7 +75,10 @@ def downward_items(volume: Source) -> Iterator[Source]:
 
 
 def shown_objects(volume: Source) -> Iterator[tuple[str, bool]]:
-    """Name the ConfigMaps and Secrets that a volume shows, as `configmaps/<name>`, and whether each may be absent."""
+    """Name what a volume shows, as `configmaps/<name>`, and whether each may be absent.
+
+    ConfigMaps and Secrets; of a projected volume its tokens and trust bundles too, by the keys of `projections`.
+    """
     if source := volume.get("configMap"):
         yield f"configmaps/{source.get('name', '')}", bool(source.get("optional"))
     if source := volume.get("secret"):
@@ -83,6 +87,16 @@ def shown_objects(volume: Source) -> Iterator[tuple[str, bool]]:
         for kind, plural in (("configMap", "configmaps"), ("secret", "secrets")):
             if source := projection.get(kind):
                 yield f"{plural}/{source.get('name', '')}", bool(source.get("optional"))
+        if source := projection.get("serviceAccountToken"):
+            yield token_key(source), False
+        if source := projection.get("clusterTrustBundle"):
+            yield trust_bundle_key(source), bool(source.get("optional"))
+
+
+def asks_credentials(volume: Source) -> bool:
+    """Say whether a volume shows something that is made for its pod alone, or that one user of it is to own."""
+    sources = (volume.get("projected") or {}).get("sources") or ()
+    return any("serviceAccountToken" in one or "clusterTrustBundle" in one for one in sources)
 
 
 def variable_objects(container: Source) -> Iterator[str]:

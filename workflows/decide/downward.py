@@ -23,6 +23,8 @@ def start_slice(pod: PodJson, name: str) -> PodJson:
     cut, spec = sandbox_slice(pod), pod["spec"]
     told = {_SPEC_FIELDS[path] for path in _fields(own_part(pod, name)) if path in _SPEC_FIELDS}
     cut["spec"] |= {field: spec[field] for field in sorted(told) if spec.get(field)}
+    if spec.get("enableServiceLinks") is False:
+        cut["spec"]["enableServiceLinks"] = False
     return cut
 
 

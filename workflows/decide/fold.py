@@ -16,6 +16,7 @@ from proto.temporal.pod import (
 )
 from proto.temporal.requests import (
     AwaitPredecessor,
+    DeletePodObject,
     HookEnded,
     ImagesPresent,
     MakePodDirectories,
@@ -97,6 +98,8 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
             container_removed(situation, name, container_id)
         case RemovePodDirectories(), _:
             observed.cleaned = True
+        case DeletePodObject(), _:
+            observed.object_deleted = True
         case ReadPodRuntime(), PodRuntime() as seen_all:
             runtime_read(situation, seen_all)
         case UpdatePodSandboxResources(), _:

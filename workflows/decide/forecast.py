@@ -17,6 +17,7 @@ from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
     AwaitPredecessor,
+    DeletePodObject,
     HookEnded,
     ImagesPresent,
     MakePodDirectories,
@@ -131,10 +132,10 @@ def foretell(ahead: Situation, action: Action) -> Foretold | None:  # noqa: C901
             return Foretold(None)
         case RemoveContainer() | RemovePodSandbox() | RemovePodDirectories() | UpdatePodSandboxResources():
             return Foretold(None)
+        case UnmountVolumes() | DeletePodObject():
+            return Foretold(None)
         case MountVolumes(volumes=volumes):
             return Foretold(MountedVolumes(tuple(MountedVolume(one["name"]) for one in volumes)))
-        case UnmountVolumes():
-            return Foretold(None)
         case UpdateContainerResources():
             return Foretold(RuntimeResources())
         case ReadPodRuntime() | ProbeContainer():

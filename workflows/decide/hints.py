@@ -1,7 +1,7 @@
 """What a signal changes: signals are hints and wishes, so none of them decides anything here (design §4.3)."""
 
 from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
-from proto.temporal.pod import Observed, PodJson
+from proto.temporal.pod import Lifecycle, Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import (
     DeletionRequested,
@@ -9,6 +9,7 @@ from proto.temporal.signals import (
     PodListed,
     ProbeVerdict,
     RuntimeChanged,
+    StatusGiven,
     StorageExceeded,
 )
 from proto.temporal.wishes import Deletion
@@ -16,6 +17,7 @@ from workflows.decide import ephemeral
 from workflows.decide.allocation import allocate
 from workflows.decide.definitions import redefine
 from workflows.decide.evictions import evict
+from workflows.decide.first_sight import API, has_ended
 from workflows.decide.gates import set_condition
 from workflows.decide.grace import Grace, asked_by, pod_grace
 from workflows.decide.listing import lasting, without_ephemeral
@@ -30,34 +32,54 @@ from workflows.decide.updates import Outcome, changes, judge, needs_another_pod,
 
 Asked = SkipBackoff | SetCondition | StopPod | EvictPod | AddEphemeralContainer
 """What an operator asks, by an Update."""
-Signal = PodListed | DeletionRequested | RuntimeChanged | ProbeVerdict | ObjectsChanged | StorageExceeded | Asked
+Signal = (
+    PodListed
+    | DeletionRequested
+    | RuntimeChanged
+    | ProbeVerdict
+    | ObjectsChanged
+    | StorageExceeded
+    | StatusGiven
+    | Asked
+)
 
 
 def hear(situation: Situation, signal: Signal) -> PodJson | None:
     """Write down what a signal says; answers the pod as it is from now on, where the signal changes it."""
-    observed = situation.observed
-    observed.signals += 1
+    situation.observed.signals += 1
+    if isinstance(signal, PodListed | DeletionRequested | StatusGiven):
+        return None if is_late(situation.observed, signal) else hear_source(situation, signal)
+    if isinstance(signal, Asked):
+        return hear_operator(situation, signal)
+    hear_node(situation, signal)
+    return None
+
+
+def hear_source(situation: Situation, signal: PodListed | DeletionRequested | StatusGiven) -> PodJson | None:
+    """Take what the pod's source says; answers as `hear`."""
     match signal:
-        case PodListed() | DeletionRequested() if is_late(observed, signal):
-            return None
         case PodListed():
             return hear_listing(situation, signal)
         case DeletionRequested():
-            observed.listed_again = False
+            situation.observed.listed_again = False
             request_deletion(situation, signal)
+        case StatusGiven():
+            status_given(situation, signal)
+    return None
+
+
+def hear_node(situation: Situation, signal: RuntimeChanged | ProbeVerdict | ObjectsChanged | StorageExceeded) -> None:
+    """Take what was seen on the node."""
+    match signal:
         case ProbeVerdict():
             verdict_reached(situation, signal)
         case ObjectsChanged():
             objects_changed(situation, signal)
         case StorageExceeded():
             storage_exceeded(situation, signal)
-        case RuntimeChanged():
-            if tells_news(situation, signal):
-                observed.runtime_stale = True
-                observed.runtime_stale_again = situation.is_busy("runtime")
-        case SkipBackoff() | SetCondition() | StopPod() | EvictPod() | AddEphemeralContainer():
-            return hear_operator(situation, signal)
-    return None
+        case RuntimeChanged() if tells_news(situation, signal):
+            situation.observed.runtime_stale = True
+            situation.observed.runtime_stale_again = situation.is_busy("runtime")
 
 
 def hear_operator(situation: Situation, asked: Asked) -> PodJson | None:
@@ -76,7 +98,7 @@ def hear_operator(situation: Situation, asked: Asked) -> PodJson | None:
     return None
 
 
-def is_late(observed: Observed, signal: PodListed | DeletionRequested) -> bool:
+def is_late(observed: Observed, signal: PodListed | DeletionRequested | StatusGiven) -> bool:
     """Say whether a source has said something newer already; sources that do not count (0) are always heard."""
     if not signal.sequence:
         return False
@@ -92,6 +114,8 @@ def hear_listing(situation: Situation, signal: PodListed) -> PodJson | None:
     """
     observed, pod = situation.observed, signal.pod
     outcome = outcome_of(situation, signal)
+    if signal.source == API:
+        return edited_in_api(situation, signal, outcome)
     if outcome is Outcome.REPLACED and observed.deletion is None:
         request_deletion(situation, DeletionRequested("file", "ManifestReplaced", why_replaced(situation, signal)))
     observed.listed_again = observed.deletion is not None
@@ -101,9 +125,32 @@ def hear_listing(situation: Situation, signal: PodListed) -> PodJson | None:
     if outcome is not Outcome.IN_PLACE:
         observed.resize_pending = None  # nothing of what the source asks for is refused any more
         return None
+    return take_over(situation, pod)
+
+
+def edited_in_api(situation: Situation, signal: PodListed, outcome: Outcome) -> PodJson | None:
+    """Take what the API lists now; it lets nobody change what can't be changed, and a deletion there is never taken back."""
+    observed = situation.observed
+    if signal.pod is None or observed.deletion or observed.lifecycle is not Lifecycle.SYNC:
+        return None
+    if outcome is Outcome.NOTHING:
+        observed.resize_pending = None  # nothing of what the API asks for is refused any more
+        return None
+    return take_over(situation, signal.pod)
+
+
+def take_over(situation: Situation, pod: PodJson) -> PodJson:
+    """Go on with the pod as it is listed now, as far as its running parts can follow."""
     taken = allocate(situation, taken_over(situation.source, pod))
     redefine(situation, taken)
     return taken
+
+
+def status_given(situation: Situation, signal: StatusGiven) -> None:
+    """Take what others have written into the status: conditions as a whole, and an end that the API shows."""
+    situation.observed.given_conditions = dict(signal.conditions)
+    if signal.ended:
+        has_ended(situation.observed, signal.ended)
 
 
 def outcome_of(situation: Situation, signal: PodListed) -> Outcome:

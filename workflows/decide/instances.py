@@ -51,7 +51,7 @@ def new_instance(situation: Situation, facts: ContainerFacts, seen: RuntimeConta
     facts.resources = None
     facts.created_at = facts.started_at = None
     facts.hash, facts.outdated = "", False
-    facts.stop_signal = ""
+    facts.stop_signal, facts.user = "", None
     facts.failure_reason = facts.failure_message = ""
     facts.failed_at = None
     observed.failures.pop(container_key(seen.name), None)
@@ -69,6 +69,7 @@ def instance_seen(situation: Situation, facts: ContainerFacts, seen: RuntimeCont
     facts.image = seen.image or facts.image
     facts.image_ref = seen.image_ref or facts.image_ref
     facts.stop_signal = seen.stop_signal or facts.stop_signal
+    facts.user = seen.user or facts.user
     facts.created_at = seen.created_at or facts.created_at
     facts.started_at = seen.started_at or facts.started_at
     if facts.exit is not None:

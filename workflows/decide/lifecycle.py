@@ -68,6 +68,8 @@ def next_event(situation: Situation) -> Event | None:
             return Event.DELETION_REQUESTED
         case Lifecycle.SYNC if observed.eviction:
             return Event.EVICTED
+        case Lifecycle.SYNC if observed.ended:
+            return Event.POD_FINISHED
         case Lifecycle.SYNC if admission.rejection(situation):
             return Event.REJECTED
         case Lifecycle.SYNC if pod_finished(situation):

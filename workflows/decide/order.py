@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from workflows.decide.actions import RESOURCES_KEY, VOLUMES_KEY, Action, Wake
+from workflows.decide.actions import OBJECT_KEY, RESOURCES_KEY, VOLUMES_KEY, Action, Wake
 from workflows.decide.containers import start_containers, tidy
 from workflows.decide.images import pull_images
+from workflows.decide.last_word import delete_object
 from workflows.decide.probes import probe_containers
 from workflows.decide.resize import resize_pod
 from workflows.decide.sandbox import make_directories, run_sandbox
@@ -38,6 +39,7 @@ class Step:
 
 
 ORDER: Final = (
+    Step("object", nothing, delete_object, (OBJECT_KEY,)),
     Step("directories", make_directories, remove_directories, ("directories",)),
     Step("volumes", mount_volumes, unmount_volumes, (VOLUMES_KEY,)),
     Step("images", pull_images, nothing, ("images", "image/")),

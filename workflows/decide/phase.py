@@ -39,6 +39,8 @@ def pod_phase(situation: Situation, init: list[V1ContainerStatus], regular: list
     It fails when nothing of it runs any more, and whatever its containers end with meanwhile is not the last word
     (pkg/kubelet/status/status_manager.go mergePodStatus).
     """
+    if ended := situation.observed.ended:
+        return Phase(ended.phase)  # shown to others already, and no final phase turns back
     phase = phase_of_containers(situation, init, regular)
     if situation.observed.eviction is None:
         return phase

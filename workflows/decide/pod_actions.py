@@ -64,6 +64,7 @@ def undo(situation: Situation) -> list[Action | Wake]:
 
 
 def is_over(situation: Situation) -> bool:
-    """Say whether the workflow may end: the pod is deleted and nothing of it is left."""
+    """Say whether the workflow may end: the pod is deleted and nothing of it is left, on the node or in the API."""
     observed = situation.observed
-    return observed.lifecycle is Lifecycle.TERMINATED and observed.cleaned
+    gone = observed.cleaned and (observed.object_deleted or not situation.from_api)
+    return observed.lifecycle is Lifecycle.TERMINATED and gone

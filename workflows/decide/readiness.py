@@ -11,19 +11,22 @@ from workflows.decide import hooks
 from workflows.decide.situation import Situation
 
 
-def is_started(situation: Situation, container: V1Container) -> bool:
-    """Say whether the newest instance runs, its postStart hook has gone well and its startup probe has succeeded."""
+def is_started(situation: Situation, container: V1Container, *, as_it_ran: bool = False) -> bool:
+    """Say whether the newest instance runs, its postStart hook has gone well and its startup probe has succeeded.
+
+    With `as_it_ran`, whether that was so until it ended.
+    """
     facts = situation.facts(container.name)
-    if facts.state is not ContainerState.RUNNING or facts.exit is not None:
+    if not as_it_ran and (facts.state is not ContainerState.RUNNING or facts.exit is not None):
         return False
     if not hooks.is_past_post_start(situation, container):
         return False
     return container.startup_probe is None or succeeded(facts, ProbeKind.STARTUP)
 
 
-def is_ready(situation: Situation, container: V1Container) -> bool:
+def is_ready(situation: Situation, container: V1Container, *, as_it_ran: bool = False) -> bool:
     """Say whether others may count on it; asked of containers that are to keep running."""
-    if not is_started(situation, container):
+    if not is_started(situation, container, as_it_ran=as_it_ran):
         return False
     return container.readiness_probe is None or succeeded(situation.facts(container.name), ProbeKind.READINESS)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from proto.kubernetes.claims import claim_of
 from proto.temporal.mounted import VolumesFacts
 from proto.temporal.pod import Observed
 from proto.temporal.signals import ObjectsChanged
@@ -126,8 +127,9 @@ def watched_objects(situation: Situation) -> dict[str, str]:
     facts, volumes = situation.observed.volumes, situation.source["spec"].get("volumes") or ()
     wanted = {name: UNKNOWN for volume in volumes for name, _ in shown_objects(volume)}
     if facts is None:  # a claim brings its volume once, and is not followed then
-        claims = [one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one]
-        wanted |= {f"persistentvolumeclaims/{name}": UNKNOWN for name in claims}
+        wanted |= {
+            f"persistentvolumeclaims/{name}": UNKNOWN for one in volumes if (name := claim_of(situation.key.name, one))
+        }
     failures = situation.observed.failures
     for one in situation.everyone:
         failure = failures.get(container_key(one.name))

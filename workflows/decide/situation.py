@@ -64,6 +64,8 @@ class Situation:
     """The numbered behaviour that the run follows (versions.py)."""
     busy: Mapping[str, Action] = field(default_factory=dict)
     """Actions under way, by key."""
+    from_api: bool = False
+    """An API server gave the pod, and has its object until nothing of it is left here."""
     init_names: frozenset[str] = field(init=False)
     """The init containers' names: looked up for every container, so gathered once."""
     sidecar_names: frozenset[str] = field(init=False)

@@ -6,7 +6,7 @@ A pod may be a megabyte; a sandbox needs a page of it, a container its own part.
 from typing import Any, Final
 
 from proto.temporal.pod import Hook, PodJson
-from workflows.decide.contents import lies_in_memory, told_fields, told_of_containers
+from workflows.decide.contents import asks_credentials, lies_in_memory, told_fields, told_of_containers
 
 METADATA: Final = ("name", "namespace", "uid", "labels", "annotations")
 SPEC: Final = (
@@ -33,7 +33,9 @@ SIZED: Final = ("name", "resources", "restartPolicy")
 
 
 VOLUME_SECURITY: Final = ("fsGroup", "fsGroupChangePolicy")
-_BY_DRIVER: Final = frozenset({"persistentVolumeClaim", "csi"})
+_USER: Final = "runAsUser"
+"""Of each container that is so, the files of a token are (`activities.volumes.ownership.fs_user_of`)."""
+_BY_DRIVER: Final = frozenset({"persistentVolumeClaim", "ephemeral", "csi"})
 """Volumes whose driver may be told whose they are, and which may be devices."""
 _USES: Final = ("volumeMounts", "volumeDevices")
 _KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
@@ -84,9 +86,13 @@ def volumes_slice(pod: PodJson) -> PodJson:
     spec = pod["spec"]
     volumes = spec.get("volumes", ())
     cut: PodJson = _cut(spec, ("runtimeClassName",))
-    if security := _cut(spec.get("securityContext") or {}, VOLUME_SECURITY):
-        cut["securityContext"] = security
     fields = told_of_containers(spec)
+    credentials = any(map(asks_credentials, volumes))
+    if credentials:
+        cut |= _cut(spec, ("serviceAccountName",))
+        fields |= {"securityContext"}
+    if security := _cut(spec.get("securityContext") or {}, (*VOLUME_SECURITY, *([_USER] if credentials else []))):
+        cut["securityContext"] = security
     if any(_BY_DRIVER & one.keys() for one in volumes):
         cut |= _cut(spec, ("serviceAccountName",))
         fields |= {*_USES}
@@ -103,6 +109,8 @@ def volumes_slice(pod: PodJson) -> PodJson:
 def _user(container: dict[str, Any], fields: set[str]) -> dict[str, Any]:
     """Cut what a container's part in its pod's volumes is; what it mounts, it says by names and paths only."""
     cut = _cut(container, ("name", *sorted(fields)))
+    if user := _cut(cut.pop("securityContext", {}), (_USER,)):
+        cut["securityContext"] = user
     return cut | {field: [_cut(use, ("name", "mountPath")) for use in cut[field]] for field in _USES if field in cut}
 
 

@@ -22,6 +22,7 @@ from workflows.decide.container_status import (
     container_status,
     ephemeral_status,
 )
+from workflows.decide.first_sight import REJECTED_PREFIX
 from workflows.decide.phase import TERMINAL, Phase, pod_phase
 from workflows.decide.pod_level_status import allocated_resources, pod_resources_shown
 from workflows.decide.situation import Situation
@@ -52,15 +53,18 @@ def pod_status(situation: Situation) -> V1PodStatus:
     ips = observed.sandbox.ips if observed.sandbox else ()
     if situation.spec.host_network and observed.sandbox:
         ips = host_ips
-    why = observed.eviction if phase is Phase.FAILED else None
+    why = (observed.ended or observed.eviction) if phase is Phase.FAILED else None
+    shown = why is None or not why.message.startswith(
+        REJECTED_PREFIX
+    )  # of what was never begun nothing is said (rejectPod)
     return V1PodStatus(
         phase=phase.value,
         observed_generation=situation.generation,
-        reason=why.reason if why else None,
-        message=why.message if why else None,
+        reason=(why.reason or None) if why else None,
+        message=(why.message or None) if why else None,
         conditions=conditions(situation, init, regular, phase),
-        init_container_statuses=init or None,
-        container_statuses=regular,
+        init_container_statuses=init if init and shown else None,
+        container_statuses=regular if shown else [],
         ephemeral_container_statuses=ephemeral or None,
         host_ip=host_ips[0] if host_ips else None,
         host_ips=[V1HostIP(ip=ip) for ip in host_ips] or None,
