@@ -12,6 +12,8 @@ LIMITED: Final = ("cpu", "memory", "pids", "hugetlb")
 """Controllers in which limits are written; the runtime makes the rest of v1's hierarchies itself."""
 ENABLED: Final = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
 """What v2 hands down to the pods (cm/cgroup_manager_linux.go)."""
+COUNTED: Final = ("cpuacct", "blkio")
+"""What v1 counts in hierarchies of their own, where nothing is limited."""
 _MOUNTS: Final = Path("/proc/self/mounts")
 
 
@@ -35,7 +37,7 @@ class Hierarchies:
             if kind == "cgroup2":
                 v2 = Path(place)
             elif kind == "cgroup":
-                names = [one for one in options.split(",") if one in (*LIMITED, *ENABLED)] or [place]
+                names = [one for one in options.split(",") if one in (*LIMITED, *ENABLED, *COUNTED)] or [place]
                 v1.update(dict.fromkeys(names, Path(place)))
         if v1 and v2:
             v1[str(v2)] = v2

@@ -13,6 +13,7 @@ import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -20,6 +21,7 @@ from typing import Final
 from activities.cgroup_hierarchies import ENABLED, LIMITED, Hierarchies
 from activities.memory_protection import MemoryProtection
 from activities.pod_paths import plain_name
+from activities.timings import Timings
 from proto.kubernetes.qos import QosClass
 from proto.kubernetes.resources import MAX_SHARES, MIN_SHARES, PodResources, cpu_weight
 
@@ -39,8 +41,10 @@ class Cgroups:
         hierarchies: Hierarchies | None = None,
         pod_pids_limit: int = -1,
         memory_qos: bool = False,
+        timings: Timings | None = None,
     ) -> None:
-        """Take where the pods' tree begins, and KubeletConfiguration's podPidsLimit and the feature gate MemoryQoS."""
+        """Take where the pods' tree begins, KubeletConfiguration's podPidsLimit, the gate MemoryQoS, and who listens."""
+        self._timings = timings or Timings()
         self.root = str(PurePosixPath("/") / root / KUBEPODS)
         if ".." in PurePosixPath(self.root).parts:
             raise ValueError(f"cgroupRoot {root!r} leads upward; name a cgroup below the node's root")
@@ -80,8 +84,9 @@ class Cgroups:
 
     def make_pod(self, pod_uid: str, qos: QosClass, resources: PodResources) -> str:
         """Make a pod's cgroup with its limits, or set them again; answers its name. Raises OSError."""
-        cgroup = self.pod_cgroup(pod_uid, qos)
+        cgroup, start = self.pod_cgroup(pod_uid, qos), time.perf_counter()
         self._make(cgroup, self._pod_files(resources))
+        self._timings.cgroup("create", time.perf_counter() - start)
         if qos is QosClass.BURSTABLE:
             self._weigh_burstable({pod_uid: resources.cpu_shares})
         with self._weighing:
@@ -90,10 +95,11 @@ class Cgroups:
 
     def resize_pod(self, pod_uid: str, qos: QosClass, resources: PodResources, *, only_raise: bool) -> None:
         """Set the limits of a pod's cgroup again, or of them only those that are too low. Raises OSError."""
-        cgroup = self.pod_cgroup(pod_uid, qos)
+        cgroup, start = self.pod_cgroup(pod_uid, qos), time.perf_counter()
         for controller, files in self._pod_files(resources).items():
             if folder := self._folder(controller, cgroup):
                 _write_files(folder, tuple(one for one in files if not only_raise or _raises(folder, *one)))
+        self._timings.cgroup("update", time.perf_counter() - start)
         if qos is QosClass.BURSTABLE:
             least = self._burstable.get(pod_uid, 0) if only_raise else 0
             self._weigh_burstable({pod_uid: max(least, resources.cpu_shares)})
@@ -121,8 +127,10 @@ class Cgroups:
 
         Answers the folders that the kernel still holds: a killed process takes a moment to go, so ask again.
         """
+        start = time.perf_counter()
         folders = [folder for qos in _TIERS for folder in self._hierarchies.folders(self.pod_cgroup(pod_uid, qos))]
         left = [folder for folder in folders if folder.is_dir() and not _removed(folder)]
+        self._timings.cgroup("destroy", time.perf_counter() - start)
         if not left and pod_uid in self._burstable:
             self._weigh_burstable({pod_uid: 0})
         if not left:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from activities.clients.cri_error import CriError
 from activities.downward import quoted
 from activities.environment import Environment, expand, refers_to
-from activities.errors import CriError
 from proto.cri.v1 import api_pb2 as cri
 
 QUOTABLE: Final = "tempolet.dev/confidential"

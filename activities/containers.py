@@ -15,13 +15,14 @@ from typing import Final
 
 from temporalio import activity
 
+from activities.clients.cri_error import CriError, Remedy
 from activities.confidential import Hidden, hidden_of, without_values
 from activities.container_config import CONTAINER_HASH, container_labels
 from activities.container_logs.links import link_log, unlink_log
 from activities.container_preparation import prepare
 from activities.early_ends import end_or_status
 from activities.environment import UnresolvedVariable
-from activities.errors import CriError, Remedy, failed, translated
+from activities.errors import failed, translated
 from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
 
 from activities.tree_walk import walk_tree
 
@@ -22,6 +22,13 @@ class NotCounted(Exception):
     """It took too long; the message says how far it came."""
 
 
+class Count(NamedTuple):
+    """What was counted in a folder."""
+
+    used_bytes: int
+    inodes: int
+
+
 def used_bytes(
     folder: Path, is_enough: Callable[[int], bool], seconds: float, clock: Callable[[], float] = monotonic
 ) -> int:
@@ -29,12 +36,21 @@ def used_bytes(
 
     Raises NotCounted after so many seconds, OSError, TreeMoved.
     """
-    total, until = 0, clock() + seconds
+    return _counted(folder, is_enough, seconds, clock).used_bytes
+
+
+def count_files(folder: Path, seconds: float) -> Count:
+    """Count all that a folder takes, inodes too; raises as `used_bytes` does."""
+    return _counted(folder, lambda _: False, seconds, monotonic)
+
+
+def _counted(folder: Path, is_enough: Callable[[int], bool], seconds: float, clock: Callable[[], float]) -> Count:
+    total, inodes, until = 0, 0, clock() + seconds
     seen: set[tuple[int, int]] = set()
     try:
         device = folder.lstat().st_dev
     except FileNotFoundError:
-        return 0
+        return Count(0, 0)
     with contextlib.closing(walk_tree(folder)) as visits:
         for visit in visits:
             found = visit.found
@@ -45,8 +61,9 @@ def used_bytes(
                     continue
                 seen.add((found.st_dev, found.st_ino))
             total += found.st_blocks * _BLOCK
+            inodes += 1
             if is_enough(total):
-                return total
+                return Count(total, inodes)
             if clock() > until:
                 raise NotCounted(f"not counted in {seconds:.0f} s: {total} bytes and more")
-    return total
+    return Count(total, inodes)

@@ -8,8 +8,8 @@ import asyncio
 from datetime import timedelta
 from typing import Final
 
+from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.errors import CriError
 from proto.cri.v1 import api_pb2 as cri
 
 FIRST_LOOK: Final = 0.012

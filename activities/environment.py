@@ -3,7 +3,7 @@
 Pure; asked while a container is prepared, and by probes for what a command refers to. The rules are the kubelet's: what
 `env` says goes before what `envFrom` brings, a reference sees what is declared above it, an unknown one stays as it is
 written, `$$` is a dollar sign (pkg/kubelet/kubelet_pods.go makeEnvironmentVariables, third_party/forked/golang/expansion).
-Services add variables only where there is an API server to list them from (getServiceEnvVarMap), so a standalone node adds
+Services add variables only where there is an API server to list them from (`service_links`), so a standalone node adds
 none. Values that came out of an object are confidential, and so is what refers to them: `confidential.py` keeps them out of
 what is told.
 """
@@ -59,6 +59,8 @@ class Sources:
     objects: Mapping[Reference, Mapping[str, str] | Absent] = field(default_factory=dict, repr=False)
     files: Mapping[FileReference, str | Absent] = field(default_factory=dict, repr=False)
     """What files in volumes say; empty text where they do not."""
+    services: Mapping[str, str] = field(default_factory=dict)
+    """The variables of Services, which a variable of the container's own may refer to, and goes before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,11 @@ def resolve_environment(container: Mapping[str, Any], sources: Sources) -> Envir
     for variable in container.get("env") or ():
         name, text, chosen = variable["name"], variable.get("value") or "", variable.get("valueFrom") or {}
         told = text or not chosen
-        value = expand(text, values) if told else _value_from(chosen, container, sources)
+        value = (
+            expand(text, {**sources.services, **values} if sources.services else values)
+            if told
+            else _value_from(chosen, container, sources)
+        )
         if value is None:  # an optional one that is not there: what envFrom or a line above says stays
             continue
         hidden = refers_to(text, frozenset(confidential)) if told else not chosen.keys().isdisjoint(_CONFIDENTIAL)
@@ -128,7 +134,11 @@ def resolve_environment(container: Mapping[str, Any], sources: Sources) -> Envir
     for name, value in values.items():
         if "\0" in value:  # the runtime would refuse it with words that quote the value
             raise UnresolvedVariable(f"env {name}: its value holds a NUL byte, which no environment can")
-    return Environment(values, frozenset(confidential))
+    return Environment({**values, **_unlike(sources.services, values)}, frozenset(confidential))
+
+
+def _unlike(services: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in services.items() if name not in values}
 
 
 def _all_of(source: Mapping[str, Any], sources: Sources) -> dict[str, str]:

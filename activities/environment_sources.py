@@ -18,6 +18,7 @@ from activities.environment import (
     FileReference,
     Reference,
     Sources,
+    UnresolvedVariable,
     file_references,
     references,
     resolve_environment,
@@ -25,12 +26,15 @@ from activities.environment import (
 from activities.network import on_host_network
 from activities.node_services import NodeServices
 from activities.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
+from activities.service_links import ServicesUnknown, service_variables
+from proto.kubernetes.oom_score import SOURCE_ANNOTATION
 from proto.temporal.requests import StartContainer
 
 
 async def container_environment(services: NodeServices, request: StartContainer) -> Environment:
     """Resolve the variables of a container that is to start; raises UnresolvedVariable."""
     pod, container = request.sandbox_spec, request.container
+    services_known = await _services(services, request)
     sources = Sources(
         pod=pod,
         pod_ips=request.host_ips if on_host_network(pod) else request.ips,
@@ -38,8 +42,25 @@ async def container_environment(services: NodeServices, request: StartContainer)
         allocatable=dict(services.settings.allocatable),
         objects={one: await _read(services.objects, request.pod.namespace, one) for one in references(container)},
         files=await _files(request, file_references(container)),
+        services=services_known,
     )
     return resolve_environment(container, sources)
+
+
+async def _services(services: NodeServices, request: StartContainer) -> Mapping[str, str]:
+    """Write the variables of Services; a static pod does not wait for an API server, which it may be itself.
+
+    Raises UnresolvedVariable.
+    """
+    metadata, spec = request.sandbox_spec.get("metadata") or {}, request.sandbox_spec.get("spec") or {}
+    try:
+        known = await services.service_links.services()
+    except ServicesUnknown as error:
+        if (metadata.get("annotations") or {}).get(SOURCE_ANNOTATION, "api") != "api":
+            return {}
+        words = "services have not yet been read at least once, cannot construct envvars"
+        raise UnresolvedVariable(f"{words}: {error}") from error
+    return service_variables(known, request.pod.namespace, links=spec.get("enableServiceLinks") is not False)
 
 
 async def _read(objects: ObjectSource, namespace: str, reference: Reference) -> Mapping[str, str] | Absent:

@@ -16,16 +16,18 @@ from typing import Final
 
 from temporalio.exceptions import ApplicationError
 
+from activities.clients.cri_error import CriError, Remedy
 from activities.confidential import Hidden
 from activities.container_preparation import Prepared, prepare
 from activities.containers import START_UNDER_WAY_SECONDS
 from activities.environment import UnresolvedVariable
-from activities.errors import RUNTIME_UNAVAILABLE, CriError, Remedy, unavailable
+from activities.errors import unavailable
 from activities.images import ImageActivities
 from activities.node_services import NodeServices
 from activities.termination_messages import log_tail
 from proto.cri.ownership import HOOK_CONTAINER, HOOK_LABEL, HOOK_POD_UID
 from proto.cri.v1 import api_pb2 as cri
+from proto.temporal.failure_types import RUNTIME_UNAVAILABLE
 from proto.temporal.requests import PullImage, RunHook, StartContainer
 
 _FIRST_LOOK: Final = 0.02

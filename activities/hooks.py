@@ -16,7 +16,8 @@ from typing import Any, Final
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.errors import CriError, Remedy, unavailable
+from activities.clients.cri_error import CriError, Remedy
+from activities.errors import unavailable
 from activities.heartbeat import heartbeating
 from activities.hook_containers import HookContainerFailed, HookContainers
 from activities.hook_request import answered, asked_as_probe

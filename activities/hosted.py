@@ -13,6 +13,7 @@ from activities.hooks import HookActivities
 from activities.image_collection import ImageCollectionActivities
 from activities.images import ImageActivities
 from activities.node_services import NodeServices
+from activities.pod_deletion import PodDeletionActivities
 from activities.predecessor import PredecessorActivities
 from activities.probes.container_probes import ProbeActivities
 from activities.resize import ResizeActivities
@@ -35,6 +36,7 @@ def activities(services: NodeServices) -> list[Callable[..., Any]]:
     return [
         directories.make_pod_directories,
         directories.remove_pod_directories,
+        PodDeletionActivities(services).delete_pod_object,
         PredecessorActivities(services).await_predecessor,
         sandbox.run_pod_sandbox,
         sandbox.stop_pod_sandbox,

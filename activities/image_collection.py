@@ -19,7 +19,8 @@ from temporalio import activity
 from temporalio.converter import value_to_type
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.errors import CriError, Remedy, translated
+from activities.clients.cri_error import CriError, Remedy
+from activities.errors import translated
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from proto.cri.v1 import api_pb2 as cri

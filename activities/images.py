@@ -15,7 +15,8 @@ from typing import Final
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.errors import CriError, Remedy, failed, translated
+from activities.clients.cri_error import CriError, Remedy
+from activities.errors import failed, translated
 from activities.heartbeat import Heartbeat, heartbeating
 from activities.image_access.docker_config import NotADockerConfig
 from activities.image_access.logins import FoundLogins

@@ -1,6 +1,7 @@
 """What the machine has of cpu, memory, huge pages, swap and disk (cadvisor's MachineInfo, as the kubelet asks it)."""
 
 import os
+import platform
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,14 @@ from proto.kubernetes.node_resources import NodeResources, NodeSwap
 _HUGE_PAGES: Final = Path("/sys/kernel/mm/hugepages")
 _MEMORY: Final = Path("/proc/meminfo")
 _KIB: Final = 1024
+_MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+"""Go's words for what the kernel calls a machine."""
+
+
+def architecture() -> str:
+    """Name the machine's architecture as Go does, which is Kubernetes' word for it."""
+    machine = platform.machine()
+    return _MACHINES.get(machine, machine)
 
 
 def memory_capacity() -> int:
@@ -52,6 +61,12 @@ def huge_page_sizes(folder: Path = _HUGE_PAGES) -> tuple[int, ...]:
         return ()
     names = (one.name.removeprefix("hugepages-").removesuffix("kB") for one in folder.iterdir())
     return tuple(sorted(int(name) * _KIB for name in names if name.isdecimal()))
+
+
+def huge_pages(folder: Path = _HUGE_PAGES) -> dict[int, int]:
+    """Count the bytes that are set aside for huge pages of each size."""
+    counted = ((size, folder / f"hugepages-{size // _KIB}kB" / "nr_hugepages") for size in huge_page_sizes(folder))
+    return {size: size * int(count.read_text()) for size, count in counted}
 
 
 def swap_capacity(meminfo: Path = _MEMORY) -> int:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from activities.cgroups import Cgroups
+from activities.clients.api_server.api_server import ApiServer
 from activities.clients.runtime import RuntimeClient
 from activities.container_logs.links import ContainerLinks
 from activities.csi.drivers import CsiDrivers
@@ -17,9 +18,15 @@ from activities.image_users import ImageUsers
 from activities.node_capacity import this_node
 from activities.objects import NoObjects, ObjectSource
 from activities.pod_locks import PodLocks
+from activities.pod_objects import PodObjects
 from activities.pod_paths import PodPaths
 from activities.probes.loops import ProbeLoops
+from activities.probes.outcome import ProbeHeard, nobody
 from activities.security_context import NodeSecurity
+from activities.service_links import NoServices, ServiceSource
+from activities.timings import Timings
+from activities.tokens import NoTokens, TokenSource
+from activities.trust_bundles import NoTrustBundles, TrustBundleSource
 from activities.user_namespaces import UserNamespaces
 from proto.kubernetes.node_resources import NodeResources
 from proto.kubernetes.quantity import Quantity
@@ -58,7 +65,14 @@ class NodeServices:
     runtime: RuntimeClient
     cgroups: Cgroups
     pulls: ImagePulls
+    api: ApiServer | None = None
+    """None: a standalone node."""
+    pod_objects: PodObjects | None = None
+    """The pods as the API has them; None: a standalone node."""
     objects: ObjectSource = field(default_factory=NoObjects)
+    service_links: ServiceSource = field(default_factory=NoServices)
+    tokens: TokenSource = field(default_factory=NoTokens)
+    trust_bundles: TrustBundleSource = field(default_factory=NoTrustBundles)
     logins: ImageLogins = field(default_factory=ImageLogins)
     pull_rights: PullRights | None = None
     """None: an image that is there is everybody's (the feature gate KubeletEnsureSecretPulledImages is off)."""
@@ -67,7 +81,9 @@ class NodeServices:
     user_namespaces: UserNamespaces = field(default_factory=UserNamespaces)
     image_users: ImageUsers = field(default_factory=ImageUsers)
     probes: ProbeLoops = field(default_factory=ProbeLoops)
+    probe_heard: ProbeHeard = nobody
     csi: CsiDrivers = field(default_factory=CsiDrivers)
+    timings: Timings = field(default_factory=Timings)
 
     @property
     def endpoint(self) -> str:

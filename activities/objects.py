@@ -21,6 +21,7 @@ class ObjectKind(StrEnum):
     RUNTIME_CLASSES = "runtimeclasses"
     CSI_DRIVERS = "csidrivers"
     SERVICE_ACCOUNTS = "serviceaccounts"
+    VOLUME_ATTACHMENTS = "volumeattachments"
 
     @property
     def namespaced(self) -> bool:
@@ -33,7 +34,12 @@ class ObjectKind(StrEnum):
         return _SINGULAR.get(self, str(self))
 
 
-_CLUSTER_SCOPED: Final = frozenset({ObjectKind.PERSISTENT_VOLUMES, ObjectKind.RUNTIME_CLASSES, ObjectKind.CSI_DRIVERS})
+_CLUSTER_SCOPED: Final = frozenset(
+    {
+        *(ObjectKind.PERSISTENT_VOLUMES, ObjectKind.RUNTIME_CLASSES),
+        *(ObjectKind.CSI_DRIVERS, ObjectKind.VOLUME_ATTACHMENTS),
+    }
+)
 _SINGULAR: Final[Mapping[ObjectKind, str]] = {
     ObjectKind.CONFIG_MAPS: "configmap",  # pkg/kubelet/configmap/configmap_manager.go
     ObjectKind.SECRETS: "secret",
@@ -42,6 +48,7 @@ _SINGULAR: Final[Mapping[ObjectKind, str]] = {
     ObjectKind.RUNTIME_CLASSES: "runtimeclass",
     ObjectKind.CSI_DRIVERS: "csidriver",
     ObjectKind.SERVICE_ACCOUNTS: "serviceaccount",
+    ObjectKind.VOLUME_ATTACHMENTS: "volumeattachment",
 }
 
 

@@ -9,16 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from activities.errors import failed
 from proto.temporal.pod import PodKey
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})", re.ASCII)
 
 
+class NoPlainName(Exception):
+    """A name of which no path is made; an activity that meets one fails with the reason InvalidPodName."""
+
+
 def plain_name(value: str, what: str) -> str:
-    """Answer `value` when it is one path component and nothing else; raises ApplicationError InvalidPodName."""
+    """Answer `value` when it is one path component and nothing else; raises NoPlainName."""
     if not _PLAIN_NAME.fullmatch(value):
-        raise failed("InvalidPodName", f"{what} {value[:80]!r} is no plain name, so no path is made of it")
+        raise NoPlainName(f"{what} {value[:80]!r} is no plain name, so no path is made of it")
     return value
 
 

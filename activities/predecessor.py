@@ -12,8 +12,9 @@ from typing import Final
 
 from temporalio import activity
 
+from activities.clients.cri_error import CriError
 from activities.container_config import POD_NAME, POD_NAMESPACE, POD_UID
-from activities.errors import CriError, translated
+from activities.errors import translated
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from activities.runtime_facts import READ_FAILED

@@ -10,8 +10,9 @@ from typing import Final
 
 from temporalio import activity
 
+from activities.clients.cri_error import CriError, Remedy
 from activities.container_config import linux_resources
-from activities.errors import CriError, Remedy, failed, translated
+from activities.errors import failed, translated
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from activities.runtime_classes import runtime_class_of, with_overhead

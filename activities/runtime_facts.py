@@ -11,9 +11,10 @@ from typing import Final, TypeVar
 
 from temporalio import activity
 
+from activities.clients.cri_error import CriError, Remedy
 from activities.confidential import without_values
 from activities.container_config import CONTAINER_HASH, POD_UID
-from activities.errors import CriError, Remedy, translated
+from activities.errors import translated
 from activities.heartbeat import heartbeating
 from activities.network import sandbox_ips
 from activities.node_services import NodeServices
@@ -21,7 +22,7 @@ from activities.stop_signals import signal_name
 from activities.termination_messages import termination_message
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal import names
-from proto.temporal.pod import ContainerState
+from proto.temporal.pod import ContainerState, LinuxUser
 from proto.temporal.requests import PodRuntime, ReadPodRuntime, RuntimeContainer, RuntimeSandbox
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -111,7 +112,12 @@ async def runtime_container(status: cri.ContainerStatus, sandbox_id: str) -> Run
         message=await asyncio.to_thread(termination_message, status) if ended else status.message,
         stop_signal=signal_name(status.stop_signal),
         hash=status.annotations.get(CONTAINER_HASH, ""),
+        user=_user(status.user.linux) if status.user.HasField("linux") else None,
     )
+
+
+def _user(said: cri.LinuxContainerUser) -> LinuxUser:
+    return LinuxUser(said.uid, said.gid, tuple(said.supplemental_groups))
 
 
 def _newest_first(found: Sequence[_Found]) -> tuple[_Found, ...]:

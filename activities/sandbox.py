@@ -13,9 +13,10 @@ from typing import Any, Final
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.clients.cri_error import CriError, Remedy
 from activities.container_config import POD_UID, SandboxInputs, sandbox_config
 from activities.directories import make_directories
-from activities.errors import PREDECESSOR_PRESENT, CriError, Remedy, failed, translated
+from activities.errors import failed, translated
 from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
 from activities.isolation import ORDINARY, Isolation, isolation_of, refuse_unsupported
@@ -31,6 +32,7 @@ from proto.kubernetes.pod_totals import pod_requests
 from proto.kubernetes.qos import qos_class
 from proto.kubernetes.resources import overhead_resources, pod_resources, sandbox_resources
 from proto.temporal import names
+from proto.temporal.failure_types import PREDECESSOR_PRESENT
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import PodSandbox, RemovePodSandbox, RunPodSandbox, StopPodSandbox
 

@@ -10,7 +10,9 @@ from typing import Any
 from temporalio.exceptions import FailureError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from activities.errors import UNEXPECTED, failed
+from activities.errors import failed
+from activities.pod_paths import NoPlainName
+from proto.temporal.failure_types import INVALID_POD_NAME, UNEXPECTED
 
 
 class UnexpectedErrors(Interceptor):
@@ -27,6 +29,8 @@ class _Translating(ActivityInboundInterceptor):
             return await super().execute_activity(input)
         except FailureError:  # meant, or a cancel
             raise
+        except NoPlainName as error:
+            raise failed(INVALID_POD_NAME, str(error)) from error
         except Exception as error:
             kind = type(error).__name__
             raise failed(UNEXPECTED, f"a defect of tempolet, please report it: {kind}: {error}") from error

@@ -7,14 +7,15 @@ for gRPC's own wait between connection attempts (up to two minutes) is bounded h
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
+from activities.clients.cri_error import CriError
 from activities.clients.scrub import scrubbed
 from activities.clients.start_limit import StartLimit, Turn
-from activities.errors import CriError
 from activities.image_access.docker_config import Login
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
@@ -74,6 +75,12 @@ class RuntimeClient:
         """Read what the runtime can do, altogether and with each of its handlers; an old one says nothing of that."""
         answer: cri.StatusResponse = await self._ask(self._runtime.Status, cri.StatusRequest())
         return answer
+
+    async def update_runtime_config(self, pod_cidr: str) -> None:
+        """Tell which addresses the cluster has given this node for its pods; idempotent."""
+        network = cri.NetworkConfig(pod_cidr=pod_cidr)
+        request = cri.UpdateRuntimeConfigRequest(runtime_config=cri.RuntimeConfig(network_config=network))
+        await self._ask(self._runtime.UpdateRuntimeConfig, request)
 
     async def run_pod_sandbox(self, config: cri.PodSandboxConfig, runtime_handler: str = "") -> str:
         """Make and start a sandbox, network included; answers its id."""
@@ -190,6 +197,24 @@ class RuntimeClient:
         deadline = timeout_seconds + REQUEST_SECONDS if timeout_seconds else None
         answer: cri.ExecSyncResponse = await self._ask(self._runtime.ExecSync, request, deadline)
         return answer
+
+    async def exec(self, request: cri.ExecRequest) -> str:
+        """Ask for a command to be run in a container; answers the URL, good for one use, where its streams are served."""
+        return str((await self._ask(self._runtime.Exec, request)).url)
+
+    async def attach(self, request: cri.AttachRequest) -> str:
+        """Ask for a container's own streams; answers the URL, good for one use, where they are served."""
+        return str((await self._ask(self._runtime.Attach, request)).url)
+
+    async def port_forward(self, request: cri.PortForwardRequest) -> str:
+        """Ask for a way to a sandbox's ports; answers the URL, good for one use, where that is served."""
+        return str((await self._ask(self._runtime.PortForward, request)).url)
+
+    async def checkpoint_container(self, container_id: str, location: Path, timeout_seconds: int = 0) -> None:
+        """Have a container's state written to a file; waits at least as long as any request may last."""
+        seconds = max(timeout_seconds, int(REQUEST_SECONDS))
+        request = cri.CheckpointContainerRequest(container_id=container_id, location=str(location), timeout=seconds)
+        await self._ask(self._runtime.CheckpointContainer, request, float(seconds))
 
     async def container_events(self) -> AsyncIterator[cri.ContainerEventResponse]:
         """Follow the runtime's events until it goes away (CriError); containerd before 2.0 shares one stream."""

@@ -7,7 +7,7 @@ between its last look and a rotation; here that is read first.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,7 +34,7 @@ class LogOptions:
 
 
 class Following(Protocol):
-    """Who waits for more of a log."""
+    """Who waits for more of a log, in a thread of its own."""
 
     def running(self) -> bool:
         """Say whether the container may write more."""
@@ -76,21 +76,22 @@ class _Entries:
     cut: bytes = b""
     """The begin of an entry whose end is not written yet."""
     skipping: bool = False
-    following: Following | None = None
+    running: Callable[[], bool] | None = None
+    """Says whether the container may write more; None: what is written now is all that is asked for."""
 
-    def __iter__(self) -> Iterator[bytes]:
-        """Give whole entries, then, at the end of all, what there is of an unfinished one."""
+    def __iter__(self) -> Iterator[bytes | None]:
+        """Give whole entries, None where more is to be waited for, then, at the end of all, what there is of an unfinished one."""
         last_look = False
         newer: BinaryIO | None = None
         while True:
             yield from self._written()
             if newer is not None:
                 self.file, newer, self.cut = newer, None, b""
-            elif self.following is None or last_look:
+            elif self.running is None or last_look:
                 break
             elif (newer := self._newer()) is None:
-                if self.following.running():
-                    self.following.wait()
+                if self.running():
+                    yield None
                 else:
                     last_look = True  # what it wrote between our look and its end
         if self.cut and not self.skipping:
@@ -128,14 +129,34 @@ def read_log(
 
     Raises FileNotFoundError, ForeignFile or another OSError, at the first piece.
     """
+    if following is None:
+        yield from filter(None, log_pieces(log, options))
+        return
+    for piece in log_pieces(log, options, following.running):
+        if piece is None:
+            following.wait()
+        else:
+            yield piece
+
+
+def log_pieces(
+    log: ContainerLog, options: LogOptions, running: Callable[[], bool] | None = None
+) -> Generator[tuple[Stream, bytes] | None, None, None]:
+    """Give what is asked for of a log, piece by piece, and None where more is to be waited for; blocks on files only.
+
+    With `running` the log is followed until that says no; closed early, it closes its files. Raises as `read_log` does.
+    """
     shown = _Shown(options, options.limit_bytes)
-    count = options.tail_lines if following is None else None
+    count = options.tail_lines if running is None else None
     with ExitStack() as kept:
         file = kept.enter_context(log.open())
         file.seek(tail_start(file, options.tail_lines))
         if count == 0:
             return
-        for entry in _Entries(log, file, kept, following=following):
+        for entry in _Entries(log, file, kept, running=running):
+            if entry is None:
+                yield None
+                continue
             line = parse_line(entry)
             if line is None:
                 continue

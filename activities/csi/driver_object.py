@@ -1,7 +1,7 @@
 """What a driver's CSIDriver object says of how its volumes are to be mounted (storage.k8s.io/v1).
 
-Where there is no API server it lies in the objects folder like any other, so the API's defaults are applied here. A node
-without a cluster has nobody who attaches volumes or issues tokens: a driver that needs that is refused in words that say so.
+Where there is no API server it lies in the objects folder like any other, so the API's defaults are applied here. A standalone
+node has nobody who attaches volumes or issues tokens: there a driver that needs that is refused in words that say so.
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,15 @@ class FsGroupPolicy(StrEnum):
     SINGLE_WRITER_WITH_FS_TYPE = "ReadWriteOnceWithFSType"
 
 
+@dataclass(frozen=True, slots=True)
+class TokenRequest:
+    """A token of the pod's service account that a driver wants."""
+
+    audience: str = ""
+    """Empty: the API server's own."""
+    expiration_seconds: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverRules:
     """The object's spec with the API's defaults; of a driver without an object, what the kubelet takes then."""
@@ -31,8 +40,14 @@ class DriverRules:
     pod_info: bool = False
     lifecycles: tuple[str, ...] = (Lifecycle.PERSISTENT,)
     fs_group_policy: FsGroupPolicy = FsGroupPolicy.SINGLE_WRITER_WITH_FS_TYPE
-    asks_tokens: bool = False
+    token_requests: tuple[TokenRequest, ...] = ()
+    tokens_in_secrets: bool = False
+    """They are handed over as secrets, not among the volume's attributes."""
     republish: bool = False
+
+    def needs_attaching(self, volume: CsiVolume) -> bool:
+        """Say whether somebody has to attach the volume to this node; a pod's own never is."""
+        return self.attach_required and volume.lifecycle is Lifecycle.PERSISTENT
 
     def takes_fs_group(self, volume: CsiVolume) -> bool:
         """Say whether a pod's fsGroup is applied to a volume that the driver does not give to it itself.
@@ -70,12 +85,16 @@ def read_rules(driver: str, spec: Mapping[str, Any]) -> DriverRules:
         pod_info=spec.get("podInfoOnMount") is True,
         lifecycles=tuple(spec.get("volumeLifecycleModes") or (Lifecycle.PERSISTENT,)),
         fs_group_policy=FsGroupPolicy(policy),
-        asks_tokens=bool(spec.get("tokenRequests")),
+        token_requests=tuple(
+            TokenRequest(one.get("audience") or "", one.get("expirationSeconds"))
+            for one in spec.get("tokenRequests") or ()
+        ),
+        tokens_in_secrets=spec.get("serviceAccountTokenInSecrets") is True,
         republish=spec.get("requiresRepublish") is True,
     )
 
 
-def check_rules(rules: DriverRules, volume: CsiVolume) -> None:
+def check_rules(rules: DriverRules, volume: CsiVolume, *, standalone: bool = True) -> None:
     """Refuse what the driver does not do, and what a node without a cluster can't do for it; raises VolumeFailed."""
     if volume.lifecycle not in rules.lifecycles or (not rules.known and volume.lifecycle is Lifecycle.EPHEMERAL):
         listed = " ".join(f'"{one}"' for one in rules.lifecycles)
@@ -84,14 +103,16 @@ def check_rules(rules: DriverRules, volume: CsiVolume) -> None:
             f"kubernetes.io/csi: mounter.SetupAt failed to check volume lifecycle mode: volume mode "
             f'"{volume.lifecycle}" not supported by driver {volume.driver} ({only})'
         )
-    if rules.attach_required and volume.lifecycle is Lifecycle.PERSISTENT:
+    if not standalone:
+        return
+    if rules.needs_attaching(volume):
         said = "its CSIDriver object says so" if rules.known else "no CSIDriver object says otherwise"
         raise VolumeFailed(
             f"volumes of driver {volume.driver} need to be attached ({said}), and a node without a cluster has nobody who "
             f"attaches them: where the driver works without, put a CSIDriver object {volume.driver} with "
             f"spec.attachRequired: false into the objects folder"
         )
-    if rules.asks_tokens:
+    if rules.token_requests:
         raise VolumeFailed(
             f"driver {volume.driver} asks for service account tokens (CSIDriver spec.tokenRequests), and a node without a "
             f"cluster has nobody who issues them"

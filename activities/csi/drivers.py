@@ -6,7 +6,7 @@ just started waits a moment for a driver before it says that there is none.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -41,6 +41,7 @@ class CsiDrivers:
     def __init__(self) -> None:
         self._drivers: dict[str, Driver] = {}
         self._changed = asyncio.Condition()
+        self._hearers: list[Callable[[str, Driver | None], None]] = []
         self.staged: set[tuple[str, str]] = set()
         """By driver and volume handle. One that is missing may be staged all the same: staging it again is safe."""
         self.published: set[str] = set()
@@ -63,6 +64,7 @@ class CsiDrivers:
         """Take a driver in; one of the same name gives way."""
         async with self._changed:
             self._drivers[driver.name] = driver
+            self._tell(driver.name, driver)
             self.staged = {
                 one for one in self.staged if one[0] != driver.name
             }  # one that was restarted may have lost it
@@ -72,3 +74,14 @@ class CsiDrivers:
         """Forget a driver whose socket is gone, unless another one of its name has taken its place."""
         if self._drivers.get(driver.name) is driver:
             del self._drivers[driver.name]
+            self._tell(driver.name, None)
+
+    def on_change(self, hear: Callable[[str, Driver | None], None]) -> None:
+        """Tell somebody of each driver that is there, and of each that registers or (None) goes from now on."""
+        self._hearers.append(hear)
+        for name, driver in self._drivers.items():
+            hear(name, driver)
+
+    def _tell(self, name: str, driver: Driver | None) -> None:
+        for hear in self._hearers:
+            hear(name, driver)

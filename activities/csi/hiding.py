@@ -12,8 +12,20 @@ from typing import Final
 from urllib.parse import quote, quote_plus
 
 HIDDEN: Final = "[hidden]"
+TOKENS: Final = "csi.storage.k8s.io/serviceAccount.tokens"
+"""The key of the service account tokens that a driver asks for, be it among the secrets or the attributes of a volume."""
 _SHORT: Final = 4
 """A value below this length is hidden only where it stands as a word: it would else be found in every word."""
+
+
+def told_in_secret(request: object) -> dict[str, str]:
+    """Name all that a request tells in secret: its secrets, and each token, which stand in JSON."""
+    secrets = dict(getattr(request, "secrets", {}))
+    said = secrets.get(TOKENS) or getattr(request, "volume_context", {}).get(TOKENS)
+    if said:
+        secrets[TOKENS] = said
+        secrets |= {f"{TOKENS} of {audience}": one["token"] for audience, one in json.loads(said).items()}
+    return secrets
 
 
 def without_secrets(words: str, secrets: Mapping[str, str]) -> str:

@@ -10,15 +10,17 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from activities import mounts
 from activities.clients.csi_driver import CsiError, CsiNode, connected
+from activities.csi.attachment import attached
 from activities.csi.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
 from activities.csi.drivers import DriverNotRegistered
 from activities.csi.left_behind import remembered_again
 from activities.csi.places import FilesPlace, Place, VolumeRecord
+from activities.csi.pod_tokens import pod_tokens
 from activities.csi.republishing import Wish, remember_wish
 from activities.csi.requests import Asking, publish_request, stage_request
 from activities.csi.secrets import read_secret
@@ -64,10 +66,13 @@ class NodeVolumes:
     async def mount(self, volume: CsiVolume, place: Place, pod: Mapping[str, Any]) -> Published:
         """Stage and publish a volume, as far as that is not done. Raises VolumeFailed and OSError, without any secret."""
         rules = await driver_rules(self._services.objects, volume.driver)
-        check_rules(rules, volume)
+        check_rules(rules, volume, standalone=self._services.api is None)
+        context = await self._attached(rules, volume)
         async with self._driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node:
             async with self._services.locks.hold(volume.lock):
-                mounting = _Mounting(await _asking(node, volume, pod), place, rules, pod)
+                mounting = _Mounting(
+                    replace(await _asking(node, volume, pod), publish_context=context), place, rules, pod
+                )
                 found = await self._stage_and_publish(node, mounting)
             by_us = rules.takes_fs_group(volume) and not mounting.asking.group_is_drivers
             return Published(by_us, found)
@@ -78,13 +83,14 @@ class NodeVolumes:
         rules = await driver_rules(self._services.objects, volume.driver)
         if not rules.republish:
             return
+        context = await self._attached(rules, volume)
         async with (
             self._driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node,
             self._services.locks.hold(volume.lock),
         ):
             if await asyncio.to_thread(place.record) is None:
                 return  # its pod has gone meanwhile
-            asking = await _asking(node, volume, wish.pod)
+            asking = replace(await _asking(node, volume, wish.pod), publish_context=context)
             staged = asking.stages and volume.lifecycle is Lifecycle.PERSISTENT
             staging = str(place.staging(volume.driver, volume.handle)) if staged else ""
             await self._publish(node, _Mounting(asking, place, rules, wish.pod), staging)
@@ -111,6 +117,12 @@ class NodeVolumes:
             if record.lifecycle != Lifecycle.EPHEMERAL:
                 await self._unstage_unless_used(node, place, record)
             await asyncio.to_thread(place.forget)
+
+    async def _attached(self, rules: DriverRules, volume: CsiVolume) -> dict[str, str]:
+        """Wait until a volume is attached, and give what that answered; nothing where nobody has to. Raises VolumeFailed."""
+        if not rules.needs_attaching(volume):
+            return {}
+        return await attached(self._services.objects, volume, self._services.settings.node_name)
 
     @asynccontextmanager
     async def _driver(self, name: str, doing: str) -> AsyncIterator[CsiNode]:
@@ -160,7 +172,10 @@ class NodeVolumes:
         """Bring the volume into the pod."""
         volume, place = mounting.asking.volume, mounting.place
         secrets = await read_secret(self._services.objects, volume.publish_secret, "NodePublishSecretRef")
-        about_pod = pod_attributes(mounting.pod, volume.lifecycle) if mounting.rules.pod_info else {}
+        rules = mounting.rules
+        about_pod = pod_attributes(mounting.pod, volume.lifecycle) if rules.pod_info else {}
+        tokens = await pod_tokens(self._services.tokens, rules, mounting.pod)
+        about_pod, secrets = (about_pod, secrets | tokens) if rules.tokens_in_secrets else (about_pod | tokens, secrets)
         places = (staging, str(place.target))
         try:
             await node.publish(publish_request(mounting.asking, places, about_pod, secrets))

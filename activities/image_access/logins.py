@@ -5,7 +5,7 @@ Found only when a registry is to be asked, or a right to be shown (image_manager
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from activities.image_access.keyring import Credential, Keyring
 from activities.image_access.node_logins import NodeLogins
@@ -41,11 +41,14 @@ class ImageLogins:
 
     node: NodeLogins = field(default_factory=NodeLogins)
     providers: Sequence[CredentialProvider] = ()
+    admits: bool = True
+    """Pods come past no admission, so what their service accounts would give them is found here: a standalone node."""
 
     async def find(self, objects: ObjectSource, asked: PullImage) -> FoundLogins:
         """Find the logins for an image; raises NotADockerConfig naming the secret that holds none."""
         wanted = repository(asked.image)
-        of_pod = await pod_logins(objects, asked.pod.namespace, asked.secrets)
+        secrets = asked.secrets if self.admits else replace(asked.secrets, service_account="")
+        of_pod = await pod_logins(objects, asked.pod.namespace, secrets)
         of_node = Keyring()
         of_node.add(await self.node.config())
         of_providers, warnings = await provided(self.providers, wanted)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import grpc
 
+from activities.clients.cri_error import CriError, Remedy
 from activities.clients.runtime import RuntimeClient
-from activities.errors import CriError, Remedy
 from activities.image_access.keyring import Credential
 from activities.image_access.rights import PullRights
 

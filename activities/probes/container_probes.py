@@ -47,7 +47,14 @@ class ProbeActivities:
         progress = begin_with(request, activity.info().heartbeat_details)
         loop = loops.attach(
             request.container_id,
-            lambda: ProbeLoop(request, self._services.runtime, progress, lambda: self._services.going.goes(uid)),
+            lambda: ProbeLoop(
+                request,
+                self._services.runtime,
+                progress,
+                lambda: self._services.going.goes(uid),
+                heard=self._services.probe_heard,
+                tallies=loops.tallies,
+            ),
         )
         if loop is None:
             return

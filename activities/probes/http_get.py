@@ -142,7 +142,9 @@ def judged(status: int, body: bytes) -> Outcome:
         return Outcome(success=False, output=f"HTTP probe failed with statuscode: {status}")
     if status >= 300:
         return Outcome(
-            success=True, output=f"Probe terminated redirects, Response body: {body.decode(errors='replace')}"
+            warning=True,
+            success=True,
+            output=f"Probe terminated redirects, Response body: {body.decode(errors='replace')}",
         )
     return Outcome(success=True)
 

@@ -11,6 +11,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from time import perf_counter
 from typing import Any, Final
 
 from activities.clients.runtime import RuntimeClient
@@ -18,7 +19,8 @@ from activities.probes.counting import Thresholds, count, has_settled
 from activities.probes.exec_command import ExecCommand
 from activities.probes.grpc_health import GrpcHealth
 from activities.probes.http_get import HttpGet
-from activities.probes.outcome import Handler, NoOutcome, Target
+from activities.probes.outcome import Handler, NoOutcome, Outcome, ProbeHeard, Target, nobody
+from activities.probes.tallies import ProbeTallies
 from activities.probes.tcp_socket import TcpSocket
 from proto.temporal.heartbeats import ProbeProgress
 from proto.temporal.pod import ProbeKind
@@ -38,20 +40,25 @@ _log: Final = logging.getLogger(__name__)
 class ProbeLoop:
     """All probes of one container instance; `progress` is what they have found."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last two only listen, and each to something of its own
         self,
         request: ProbeContainer,
         runtime: RuntimeClient,
         progress: dict[ProbeKind, ProbeProgress],
         goes: Callable[[], bool] = lambda: False,
+        *,
+        tallies: ProbeTallies | None = None,
+        heard: ProbeHeard = nobody,
     ) -> None:
         self.pod, self.name, self.container_id = request.pod, request.name, request.container_id
         self.has_ended = False
         self.progress = progress
         self.listener = asyncio.Event()
         """Set when there is something to tell; whoever listens brings its own."""
-        self._started_at, self._goes = request.started_at, goes
+        self._started_at, self._goes, self._heard = request.started_at, goes, heard
         self._target = Target(request.container, request.container_id, request.pod_ip, runtime)
+        numbers = tallies or ProbeTallies()
+        self._tallies = {kind: numbers.of(self.pod, self.name, kind) for kind in progress}
         self._specs = {kind: request.container[kind.field] for kind in progress}
         self._started = asyncio.Event()
         self._let_others_begin()
@@ -116,17 +123,28 @@ class ProbeLoop:
 
     async def _ask(self, kind: ProbeKind, handler: Handler, needed: Thresholds) -> None:
         """Ask once and count the answer; what could not be asked counts for nothing."""
+        begun, why = perf_counter(), ""
         for _ in range(_TRIES):
             try:
                 outcome = await handler.ask()
             except NoOutcome as unasked:
+                why = str(unasked)
                 _log.debug("%s probe of %s in %s errored: %s", kind, self.name, self.pod, unasked)
             except Exception:  # noqa: BLE001 - a defect of one handler ends no other probe, nor this one for good
                 _log.exception("a defect of tempolet, please report it: %s probe of %s", kind, self.name)
                 return
             else:
+                self._tallies[kind].count(perf_counter() - begun, success=outcome.success)
                 count(self.progress[kind], outcome, needed)
+                if not outcome.success or outcome.warning:
+                    self._heard(self.pod, self.name, kind, said(outcome))
                 self._let_others_begin()
                 if not self.progress[kind].told:
                     self.listener.set()
                 return
+        self._heard(self.pod, self.name, kind, f"probe errored and resulted in unknown state: {why}")
+
+
+def said(outcome: Outcome) -> str:
+    """Write how a probe ended as the kubelet's events do, after the probe's kind."""
+    return f"probe {'warning' if outcome.success else 'failed'}: {outcome.output}"

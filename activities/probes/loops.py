@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from activities.probes.loop import ProbeLoop
+from activities.probes.tallies import ProbeTallies
 
 _REMEMBERED: Final = 4096
 """Ids of ended containers: more than can be asked for by an activity that comes too late."""
@@ -17,6 +18,8 @@ class ProbeLoops:
     """The registry; used from the worker's event loop only."""
 
     def __init__(self) -> None:
+        self.tallies = ProbeTallies()
+        """How often each probe was answered how."""
         self._loops: dict[str, ProbeLoop] = {}
         self._stopping: set[str] = set()
         self._ended: dict[str, None] = {}

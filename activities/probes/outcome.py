@@ -3,11 +3,12 @@
 Implemented by each handler of this folder, asked by `loop`. Source: pkg/probe/probe.go and pkg/kubelet/prober/prober.go.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from activities.clients.runtime import RuntimeClient
-from proto.temporal.pod import PodJson
+from proto.temporal.pod import PodJson, PodKey, ProbeKind
 
 MAX_OUTPUT: Final = 10 * 1024
 """Bytes of a response or of a command's output that are read; the kubelet's own."""
@@ -21,6 +22,16 @@ class Outcome:
 
     success: bool
     output: str = ""
+    warning: bool = False
+    """It succeeded, and its output says what is wrong all the same."""
+
+
+ProbeHeard = Callable[[PodKey, str, ProbeKind, str], None]
+"""Told of each probe that did not simply succeed: of which container, and how it ended, in the kubelet's words."""
+
+
+def nobody(_pod: PodKey, _container: str, _kind: ProbeKind, _said: str) -> None:
+    """Listen to nothing."""
 
 
 class NoOutcome(Exception):

@@ -43,6 +43,8 @@ class ProjectedFile:
     data: bytes = field(repr=False)
     mode: int
     """Permission bits; the umask does not count."""
+    owner: int | None = None
+    """The user whose it is; None: root."""
 
 
 def write(directory: Path, files: Mapping[str, ProjectedFile], group: int | None = None) -> bool:
@@ -152,10 +154,15 @@ def _write_folder(directory: Path, files: Mapping[str, ProjectedFile], group: in
         descriptor = os.open(fresh / path, _CREATE, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content.data)
-            if group is not None:
-                os.fchown(descriptor, -1, group)
+            if group is not None or content.owner is not None:
+                os.fchown(descriptor, _unless_none(content.owner), _unless_none(group))
             os.fchmod(descriptor, content.mode | (0 if group is None else _GROUP_READS))
     return fresh
+
+
+def _unless_none(number: int | None) -> int:
+    """Give the number that leaves an owner as it is for none."""
+    return -1 if number is None else number
 
 
 def _own(folder: Path, group: int | None) -> None:

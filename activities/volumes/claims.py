@@ -44,6 +44,14 @@ def volume_name(claim: Mapping[str, Any]) -> str:
     return str(name)
 
 
+def check_owner(claim: Mapping[str, Any], pod_uid: str, pod: str) -> None:
+    """Refuse a claim that was not made for a pod, which is called `pod` in the message; raises ClaimUnusable."""
+    owners = _part(claim, "metadata").get("ownerReferences") or ()
+    if not any(one.get("controller") is True and one.get("uid") == pod_uid for one in owners):
+        name = f"{_part(claim, 'metadata').get('namespace')}/{_part(claim, 'metadata').get('name')}"
+        raise ClaimUnusable(f"PVC {name} was not created for pod {pod} (pod is not owner)")
+
+
 def bound_volume(
     name: str, volume: Mapping[str, Any], claim: Mapping[str, Any], *, read_only: bool
 ) -> PersistentVolume:

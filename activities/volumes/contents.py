@@ -8,18 +8,23 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from posixpath import normpath
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from activities.downward import FieldError, default_limits, find_container, metadata_value, resource_value
 from activities.objects import KeptObject, ObjectKind
+from activities.tokens import ServiceAccountToken
+from activities.trust_bundles import TrustAnchors
 from activities.volumes.atomic_writer import ProjectedFile
 from activities.volumes.volume_type import VolumeFailed
 from proto.kubernetes.pod_totals import ResourceList
+from proto.kubernetes.projections import token_key, trust_bundle_key
 
 Source = Mapping[str, Any]
 Files = dict[str, ProjectedFile]
+_Found = TypeVar("_Found", ServiceAccountToken, TrustAnchors)
 
 DEFAULT_MODE: Final = 0o644
+_PRIVATE: Final = 0o600
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,14 @@ class Known:
     """By the key of the reference; a text says why there is none."""
     pod: Source
     allocatable: ResourceList = field(default_factory=dict)
+    tokens: Mapping[str, ServiceAccountToken | str] = field(default_factory=dict)
+    """By `projections.token_key`; a text says why there is none."""
+    trust_bundles: Mapping[str, TrustAnchors | str] = field(default_factory=dict)
+    """By `projections.trust_bundle_key`; likewise."""
+    owner: int | None = None
+    """The user as whom all containers run, and whose the files of credentials are to be (FsUserFrom)."""
+    has_group: bool = False
+    """The files become a group's, which may read what others may not."""
 
 
 def references(kind: str, source: Source) -> Iterator[Reference]:
@@ -74,8 +87,26 @@ def _files(kind: str, source: Source, known: Known, mode: int) -> Files:
             return _downward(source.get("items") or (), known, mode)
         case "projected":
             return _projected(source.get("sources") or (), known, mode)
+        case "serviceAccountToken":
+            token = _had(known.tokens[token_key(source)])
+            return _credential(source, token.text.encode(), known, mode)
+        case "clusterTrustBundle":
+            anchors = _had(known.trust_bundles[trust_bundle_key(source)])
+            return _credential(source, anchors.pem, known, mode)
         case _:
-            raise VolumeFailed(f"a projection of {kind} needs an API server; this node has none")
+            raise VolumeFailed(f"a projection of {kind} is not supported")
+
+
+def _had(found: _Found | str) -> _Found:
+    if isinstance(found, str):
+        raise VolumeFailed(found)
+    return found
+
+
+def _credential(source: Source, data: bytes, known: Known, mode: int) -> Files:
+    """Write what is nobody's but the containers': their user's, or their group's, where either is one for all of them."""
+    private = known.owner is not None or known.has_group
+    return {source["path"]: ProjectedFile(data, _PRIVATE if private else mode, known.owner)}
 
 
 def _chosen(reference: Reference, items: Sequence[Source], known: Known, mode: int) -> Files:

@@ -40,6 +40,17 @@ def fs_group_of(pod: Mapping[str, Any]) -> FsGroup | None:
     return None if group is None else FsGroup(group, security.get("fsGroupChangePolicy") or "")
 
 
+def fs_user_of(pod: Mapping[str, Any]) -> int | None:
+    """Say as which user all containers of a pod run; None where they are several, or one does not say (FsUserFrom)."""
+    spec = pod.get("spec") or {}
+    of_pod = (spec.get("securityContext") or {}).get("runAsUser")
+    kinds = ("initContainers", "containers", "ephemeralContainers")
+    users = {
+        (one.get("securityContext") or {}).get("runAsUser", of_pod) for kind in kinds for one in spec.get(kind) or ()
+    }
+    return users.pop() if len(users) == 1 else None
+
+
 def give_to_group(directory: Path, wanted: FsGroup, *, read_only: bool = False) -> int:
     """Let a group own all files of a volume, read and (unless it is read-only) write them; answers how many were looked at.
 

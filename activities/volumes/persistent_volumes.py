@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from activities.clients.api_server.errors import ApiAway, ApiRefused
+from activities.clients.api_server.resources import NODES
+from activities.node_services import NodeServices
 from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 from activities.pod_paths import plain_name
 from activities.volumes import csi, fc, host_path, iscsi, local, nfs
-from activities.volumes.claims import ClaimUnusable, bound_volume, check_use, volume_name
+from activities.volumes.claims import ClaimUnusable, bound_volume, check_owner, check_use, volume_name
 from activities.volumes.node_affinity import NO_MATCH, reachable
 from activities.volumes.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
@@ -69,22 +72,25 @@ class PersistentVolumes:
 
     async def mount(self, volume: PodVolume) -> Mounted:
         """Mount the volume to which the claim is bound."""
-        claim = str(volume.source["claimName"])
+        return await self._mount(volume, str(volume.source["claimName"]))
+
+    async def _mount(self, volume: PodVolume, claim: str, *, own: bool = False) -> Mounted:
+        """Mount a claim's volume; `own`: the claim must have been made for this pod."""
         try:
-            persistent = await _bound(volume, claim)
+            persistent = await _bound(volume, claim, own=own)
         except (ClaimUnusable, ObjectRefused) as error:
             raise VolumeFailed(f"error processing PVC {volume.pod.namespace}/{claim}: {error}") from error
         kind = _type_of(persistent)
         await asyncio.to_thread(_remember, volume, persistent)
         mounted = await kind.mount(_as_persistent(volume, persistent.name), persistent)
-        own = replace(
+        shown = replace(
             mounted.volume,
             name=volume.name,
             read_only=mounted.volume.read_only or persistent.read_only,
             device=persistent.block,
             group_id=persistent.group_id,
         )
-        return replace(mounted, volume=own)
+        return replace(mounted, volume=shown)
 
     async def unmount(self, volume: PodVolume) -> None:
         """Undo it by what was written down when it was mounted."""
@@ -97,18 +103,39 @@ class PersistentVolumes:
         await asyncio.to_thread(_forget, volume)
 
 
-async def _bound(volume: PodVolume, claim: str) -> PersistentVolume:
+class GenericEphemeral(PersistentVolumes):
+    """ephemeral volumes: claims that the cluster makes for one pod, and removes with it (pkg/controller/volume/ephemeral)."""
+
+    async def mount(self, volume: PodVolume) -> Mounted:
+        """Mount the volume of the claim that was made for this pod."""
+        return await self._mount(volume, f"{volume.pod.name}-{volume.name}", own=True)
+
+
+async def _bound(volume: PodVolume, claim: str, *, own: bool) -> PersistentVolume:
     """Look up a claim and its volume; raises ClaimUnusable and ObjectRefused."""
     objects, namespace = volume.services.objects, volume.pod.namespace
     kept = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUME_CLAIMS, namespace, claim), "PVC")
     name = volume_name(kept.json)
+    if own:
+        check_owner(kept.json, volume.pod.uid, f"{namespace}/{volume.pod.name}")
     found = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUMES, "", name), f"PV {name}")
     persistent = bound_volume(name, found.json, kept.json, read_only=bool(volume.source.get("readOnly")))
     check_use(volume.name, persistent, volume.pod_spec["spec"])
-    settings = volume.services.settings
-    if not reachable(found.json["spec"], settings.node_labels, settings.node_name):
+    spec, node = found.json["spec"], volume.services.settings.node_name
+    if spec.get("nodeAffinity") and not reachable(spec, await _node_labels(volume.services), node):
         raise ClaimUnusable(f"MountVolume.NodeAffinity check failed for volume {name}: {NO_MATCH}")
     return persistent
+
+
+async def _node_labels(services: NodeServices) -> Mapping[str, str]:
+    """Give the node's labels: in a cluster its object's, where a CSI driver's topology stands, too. Raises ClaimUnusable."""
+    if services.api is None:
+        return services.settings.node_labels
+    try:
+        node = await services.api.get(NODES.path(services.settings.node_name))
+    except (ApiAway, ApiRefused) as error:
+        raise ClaimUnusable(f"error getting node info: {error}") from error
+    return node["metadata"].get("labels") or {}
 
 
 async def _fetched(getting: Any, what: str) -> KeptObject:
@@ -171,3 +198,4 @@ def _forget(volume: PodVolume) -> None:
 
 
 TYPE: Final = PersistentVolumes()
+EPHEMERAL: Final = GenericEphemeral()

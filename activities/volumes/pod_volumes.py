@@ -13,14 +13,16 @@ from typing import Any, Final
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.clients.cri_error import CriError
 from activities.directories import make_directories
-from activities.errors import CriError, failed, translated
+from activities.errors import failed, translated
 from activities.file_trees import StillMounted
 from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from activities.pod_paths import plain_name
 from activities.runtime_classes import RuntimeClassRefused, runtime_class_of
+from activities.timings import MOUNT, UNMOUNT
 from activities.volumes.forsaken_mounts import mounts_again
 from activities.volumes.ownership import FsGroup, fs_group_of, give_to_group
 from activities.volumes.subpaths import unmount_sub_paths
@@ -64,9 +66,7 @@ class VolumeActivities:
         async with heartbeating(f"unmount the volumes of {pod}"), self._services.locks.hold(f"{pod.uid}//volumes"):
             await self._unmount_sub_paths(pod)
             found = pod_volumes(self._services, request)
-            ends = await asyncio.gather(
-                *(VOLUME_TYPES[kind].unmount(one) for kind, one in found), return_exceptions=True
-            )
+            ends = await asyncio.gather(*(self._unmount(kind, one) for kind, one in found), return_exceptions=True)
             said = faults("UnmountVolume.TearDown", [one for _, one in found], ends)
             if said:
                 raise failed(FAILED_UNMOUNT, said)
@@ -94,11 +94,16 @@ class VolumeActivities:
 
     async def _mount(self, kind: str, volume: PodVolume) -> Mounted:
         """Mount one; it becomes the fsGroup's where its type or the volume itself says so, once and to the end."""
-        mounted = await VOLUME_TYPES[kind].mount(volume)
+        with self._services.timings.of_volume(MOUNT, kind):
+            mounted = await VOLUME_TYPES[kind].mount(volume)
         group, own = fs_group_of(volume.pod_spec), mounted.takes_fs_group
         if group and (VOLUME_TYPES[kind].takes_fs_group if own is None else own):
             await asyncio.to_thread(_give_once, volume, mounted, group)
         return mounted
+
+    async def _unmount(self, kind: str, volume: PodVolume) -> None:
+        with self._services.timings.of_volume(UNMOUNT, kind):
+            await VOLUME_TYPES[kind].unmount(volume)
 
     async def _can_be_read_only_with_all_below(self, pod: PodJson) -> bool:
         """Ask whether the pod's handler can mount so (pkg/kubelet/kubelet.go runtimeHandlerSupportsRecursiveReadOnlyMounts)."""

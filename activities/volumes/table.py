@@ -28,6 +28,7 @@ VOLUME_TYPES: Final[Mapping[str, VolumeType]] = {
     "hostPath": host_path.TYPE,
     "csi": csi.TYPE,
     "persistentVolumeClaim": persistent_volumes.TYPE,
+    "ephemeral": persistent_volumes.EPHEMERAL,
     "image": image.TYPE,
     "nfs": nfs.TYPE,
     "iscsi": iscsi.TYPE,

@@ -13,8 +13,9 @@ from activities.objects import KeptObject, ObjectMissing, ObjectRefused
 from activities.volumes import empty_dir
 from activities.volumes.atomic_writer import InvalidPath, write
 from activities.volumes.contents import Files, Known, files_of, references
+from activities.volumes.credentials import read_tokens, read_trust_bundles
 from activities.volumes.nested_mounts import make_nested_mount_points
-from activities.volumes.ownership import fs_group_of
+from activities.volumes.ownership import fs_group_of, fs_user_of
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal.mounted import MountedVolume
 
@@ -35,11 +36,21 @@ class WrittenFiles:
     async def mount(self, volume: PodVolume) -> Mounted:
         """Write its files as they are to be now; raises VolumeFailed, which never quotes what an object holds."""
         objects = await read_objects(self.kind, volume)
-        known = Known(objects, volume.pod_spec, dict(volume.services.settings.allocatable))
+        known = Known(
+            objects,
+            volume.pod_spec,
+            dict(volume.services.settings.allocatable),
+            await read_tokens(volume),
+            await read_trust_bundles(volume),
+            owner=fs_user_of(volume.pod_spec),
+            has_group=fs_group_of(volume.pod_spec) is not None,
+        )
         files = files_of(self.kind, volume.source, known)
         directory = volume.directory(self.plugin)
         found = await asyncio.to_thread(self._write, directory, files, volume)
         versions = {key: _version(one) for key, one in objects.items()}
+        credentials = {**known.tokens, **known.trust_bundles}
+        versions |= {key: "" if isinstance(one, str) else one.version for key, one in credentials.items()}
         mounted = MountedVolume(volume.name, str(directory), read_only=True, selinux_relabel=True)
         return Mounted(mounted, found, versions)
 

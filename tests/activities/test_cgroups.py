@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from temporalio.exceptions import ApplicationError
 
 from activities.cgroup_hierarchies import Hierarchies
 from activities.cgroups import Cgroups
+from activities.pod_paths import NoPlainName
 from proto.kubernetes.qos import QosClass
 from proto.kubernetes.resources import PodResources
 
@@ -56,7 +56,7 @@ def test_no_name_leads_out(v1: Hierarchies) -> None:
     """Neither the configuration nor a manifest."""
     with pytest.raises(ValueError, match="leads upward"):
         Cgroups("/a/../..", hierarchies=v1)
-    with pytest.raises(ApplicationError, match="no plain name"):
+    with pytest.raises(NoPlainName, match="no plain name"):
         Cgroups("/", hierarchies=v1).pod_cgroup("../../init.scope", QosClass.BURSTABLE)
 
 

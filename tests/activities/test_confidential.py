@@ -3,9 +3,9 @@
 import grpc
 import pytest
 
+from activities.clients.cri_error import CriError, Remedy
 from activities.confidential import QUOTABLE, Hidden, hidden_in, is_quotable, without_values
 from activities.environment import Environment
-from activities.errors import CriError, Remedy
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.messages import MAX_MESSAGE
 

@@ -1,20 +1,33 @@
 """What is a driver told of a volume, what may it ask for on a node without a cluster, and what is never repeated of it?"""
 
+import asyncio
 import base64
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from activities.csi import attachment
+from activities.csi.attachment import publish_context
 from activities.csi.driver_object import DriverRules, check_rules, driver_rules, read_rules
-from activities.csi.hiding import without_secrets
+from activities.csi.hiding import told_in_secret, without_secrets
 from activities.csi.places import FilesPlace
+from activities.csi.pod_tokens import pod_tokens
 from activities.csi.requests import Asking, capability
 from activities.csi.secrets import read_secret
-from activities.csi.volume import CsiVolume, Lifecycle, SecretPlace, ephemeral_handle, persistent_fields
+from activities.csi.volume import (
+    CsiVolume,
+    Lifecycle,
+    SecretPlace,
+    attachment_name,
+    ephemeral_handle,
+    persistent_fields,
+)
 from activities.objects import ObjectKind
+from activities.tokens import ServiceAccountToken, TokenRefused, TokenWish
 from activities.volumes.volume_type import VolumeFailed
 from proto.csi.v1 import csi_pb2 as csi
 from tests.activities.kept_objects import ObjectsInMemory
@@ -137,6 +150,111 @@ async def test_what_a_driver_may_ask_for(spec: dict[str, Any] | None, of: CsiVol
         said = str(refused)
     assert fault in said
     assert bool(fault) is bool(said)
+
+
+@pytest.mark.parametrize(
+    ("spec", "of", "attaches"),
+    [
+        pytest.param({}, volume(), True, id="to-attach-is-the-default"),
+        pytest.param(None, volume(), True, id="also-of-one-without-an-object"),
+        pytest.param(FREE, volume(), False, id="one-that-attaches-nothing"),
+        pytest.param(
+            {"volumeLifecycleModes": ["Ephemeral"]}, volume(Lifecycle.EPHEMERAL), False, id="never-a-pods-own"
+        ),
+    ],
+)
+async def test_what_a_cluster_does_for_a_driver(spec: dict[str, Any] | None, of: CsiVolume, attaches: bool) -> None:
+    """It attaches, and gives tokens: nothing of that is refused there."""
+    objects = ObjectsInMemory()
+    if spec is not None:
+        objects.put(ObjectKind.CSI_DRIVERS, "d", {"spec": {**spec, "tokenRequests": [{"audience": "vault"}]}})
+    rules = await driver_rules(objects, "d")
+    check_rules(rules, of, standalone=False)
+    assert rules.needs_attaching(of) is attaches
+
+
+@pytest.mark.parametrize(
+    ("status", "context"),
+    [
+        pytest.param({}, None, id="under-way"),
+        pytest.param({"attached": False}, None, id="not-yet"),
+        pytest.param({"attached": True}, {}, id="attached-without-a-word"),
+        pytest.param({"attached": True, "attachmentMetadata": {"device": "sdb"}}, {"device": "sdb"}, id="attached-as"),
+    ],
+)
+def test_what_attaching_answered(status: dict[str, Any], context: dict[str, str] | None) -> None:
+    """It is the driver's."""
+    assert publish_context({"metadata": {}, "status": status}) == context
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        pytest.param(
+            {"metadata": {"deletionTimestamp": "now"}, "status": {"attached": True}}, "is being deleted", id="going"
+        ),
+        pytest.param({"metadata": {}, "status": {"attachError": {"message": "no slot"}}}, "no slot", id="failed"),
+    ],
+)
+def test_an_attachment_that_is_not_going_to_be(found: dict[str, Any], words: str) -> None:
+    """Is told at once (csi_attacher.go verifyAttachmentStatus)."""
+    with pytest.raises(VolumeFailed, match=words):
+        publish_context(found)
+
+
+async def test_an_attachment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while there is none; in the end it is said which, and what was seen last."""
+    objects, of = ObjectsInMemory(), volume()
+    monkeypatch.setattr(attachment, "ATTACHED_WITHIN", timedelta(seconds=0.5))
+    name = attachment_name(of.handle, of.driver, "n1")
+    with pytest.raises(
+        VolumeFailed, match=f'is not attached to node n1 after 0.5 s: volumeattachment "{name}" not found'
+    ):
+        await attachment.attached(objects, of, "n1")
+    waiting = asyncio.create_task(attachment.attached(objects, of, "n1"))
+    objects.put(ObjectKind.VOLUME_ATTACHMENTS, name, {"status": {"attached": True, "attachmentMetadata": {"a": "b"}}})
+    assert await waiting == {"a": "b"}
+
+
+class Tokens:
+    """Gives a token of each wish, or none."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.refuses = refuses
+
+    async def token(self, wish: TokenWish) -> ServiceAccountToken:
+        """Give it."""
+        if self.refuses:
+            raise TokenRefused("no account robot")
+        ends = datetime(2026, 11, 22, 13, tzinfo=UTC)
+        said = f"{wish.service_account} {wish.audiences} {wish.expiration_seconds} {wish.pod and wish.pod.uid}"
+        return ServiceAccountToken(said, ends - timedelta(hours=1), ends)
+
+
+async def test_the_tokens_that_a_driver_wants() -> None:
+    """By audience, in the JSON that drivers know; who gives none is named."""
+    pod = {"metadata": {"namespace": "shop", "name": "web", "uid": "u"}, "spec": {"serviceAccountName": "robot"}}
+    asked = [{"audience": ""}, {"audience": "vault", "expirationSeconds": 600}]
+    rules = read_rules("d", {"tokenRequests": asked})
+    [(key, said)] = (await pod_tokens(Tokens(), rules, pod)).items()
+    assert key == "csi.storage.k8s.io/serviceAccount.tokens"
+    assert json.loads(said) == {
+        "": {"token": "robot () None u", "expirationTimestamp": "2026-11-22T13:00:00Z"},
+        "vault": {"token": "robot ('vault',) 600 u", "expirationTimestamp": "2026-11-22T13:00:00Z"},
+    }
+    assert await pod_tokens(Tokens(), read_rules("d", {}), pod) == {}
+    with pytest.raises(VolumeFailed, match="no account robot"):
+        await pod_tokens(Tokens(refuses=True), rules, pod)
+
+
+@pytest.mark.parametrize("place", ["volume_context", "secrets"])
+def test_a_token_is_not_repeated(place: str) -> None:
+    """Wherever its driver was told it, whether it quotes the token or all of the JSON."""
+    said = json.dumps({"vault": {"token": "eyJ0eXAi.part.sign", "expirationTimestamp": "2026-11-22T13:00:00Z"}})
+    request = csi.NodePublishVolumeRequest()
+    getattr(request, place)["csi.storage.k8s.io/serviceAccount.tokens"] = said
+    for words in (f"token eyJ0eXAi.part.sign is bad: {said}", f"context {json.dumps(said)}"):
+        assert "eyJ0eXAi" not in without_secrets(words, told_in_secret(request))
 
 
 async def test_an_object_that_can_t_be_read_says_why() -> None:

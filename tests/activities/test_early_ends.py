@@ -8,9 +8,9 @@ from typing import cast
 import grpc
 import pytest
 
+from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
 from activities.early_ends import end_or_status
-from activities.errors import CriError
 from proto.cri.v1 import api_pb2 as cri
 
 RUNNING, EXITED = cri.ContainerState.CONTAINER_RUNNING, cri.ContainerState.CONTAINER_EXITED

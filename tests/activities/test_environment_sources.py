@@ -16,6 +16,7 @@ from activities.environment import UnresolvedVariable
 from activities.environment_sources import container_environment
 from activities.node_services import ActivitySettings, NodeServices
 from activities.objects import ObjectKind
+from activities.service_links import NoServices, ServicesUnknown
 from proto.kubernetes.quantity import parse_quantity
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodKey
@@ -73,10 +74,25 @@ def kept() -> ObjectsInMemory:
     return objects
 
 
-def started(request: StartContainer = REQUEST, **container: Any) -> Any:
+class Links:
+    """The Services of the namespace, or the words of why they are not known."""
+
+    def __init__(self, *services: dict[str, Any], away: str = "") -> None:
+        self.listed, self.away = services, away
+
+    async def services(self) -> tuple[dict[str, Any], ...]:
+        """Give them."""
+        if self.away:
+            raise ServicesUnknown(self.away)
+        return self.listed
+
+
+def started(request: StartContainer = REQUEST, links: Links | None = None, **container: Any) -> Any:
     """Resolve the environment of a container."""
     objects = kept()
-    services = SimpleNamespace(settings=ActivitySettings(allocatable=ALLOCATABLE), objects=objects)
+    services = SimpleNamespace(
+        settings=ActivitySettings(allocatable=ALLOCATABLE), objects=objects, service_links=links or NoServices()
+    )
     request = replace(request, container={"name": "app", **container})
     environment = asyncio.run(container_environment(cast("NodeServices", services), request))
     return environment, [name for _, _, name in objects.reads]
@@ -284,3 +300,37 @@ def test_what_came_out_of_an_object_is_confidential() -> None:
     environment, _ = started(envFrom=FROM_CONF, env=env)
     assert environment.confidential == {"K", "URL", "k2", "EMPTY", "not a name"}
     assert "hunter2" not in repr(environment)
+
+
+WEB = {
+    "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {"clusterIP": "1.2.3.4", "ports": [{"port": 80, "protocol": "TCP"}]},
+}
+
+
+def test_services_are_told_beside_a_containers_own_variables() -> None:
+    """It may refer to them, and goes before them; nothing of them is confidential."""
+    own = [
+        {"name": "URL", "value": "http://$(WEB_SERVICE_HOST):$(WEB_SERVICE_PORT)"},
+        {"name": "WEB_PORT", "value": "own"},
+    ]
+    environment, _ = started(links=Links(WEB), env=own)
+    assert environment.values["URL"] == "http://1.2.3.4:80"
+    assert environment.values["WEB_PORT"] == "own"
+    assert environment.values["WEB_PORT_80_TCP_ADDR"] == "1.2.3.4"
+    assert not environment.confidential
+
+
+def test_services_are_not_told_to_whom_does_not_want_them() -> None:
+    """enableServiceLinks: false."""
+    pod = {**POD, "spec": {**POD["spec"], "enableServiceLinks": False}}
+    assert started(replace(REQUEST, sandbox_spec=pod), Links(WEB))[0].values == {}
+
+
+def test_services_that_are_not_known_hold_up_pods_of_the_api_only() -> None:
+    """A static pod may be the API server itself (pkg/kubelet/kubelet_pods.go makeEnvironmentVariables)."""
+    with pytest.raises(UnresolvedVariable, match=r"services have not yet been read at least once.*: no answer"):
+        started(links=Links(away="no answer"))
+    metadata = {**POD["metadata"], "annotations": {"kubernetes.io/config.source": "file"}}
+    static = replace(REQUEST, sandbox_spec={**POD, "metadata": metadata})
+    assert started(static, Links(away="no answer"))[0].values == {}

@@ -3,7 +3,8 @@
 import grpc
 import pytest
 
-from activities.errors import CriError, Remedy, remedy_for, translated
+from activities.clients.cri_error import CriError, Remedy, remedy_for
+from activities.errors import translated
 from proto.temporal.messages import MAX_MESSAGE
 
 ENDPOINT = "unix:///run/containerd/containerd.sock"

@@ -12,7 +12,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.errors import CriError
+from activities.clients.cri_error import CriError
 from activities.hooks import HookActivities
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.heartbeats import HookProgress

@@ -9,11 +9,11 @@ from pathlib import Path
 import grpc
 import pytest
 
+from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
 from activities.container_logs import rotation
 from activities.container_logs.log_files import ContainerLog, ForeignFile
 from activities.container_logs.rotation import LogRotation, rotate, split_unused
-from activities.errors import CriError
 from activities.pod_paths import PodPaths
 from proto.temporal.pod import PodKey
 

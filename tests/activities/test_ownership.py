@@ -5,10 +5,11 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from activities.volumes.ownership import ON_ROOT_MISMATCH, FsGroup, fs_group_of, give_to_group, root_matches
+from activities.volumes.ownership import ON_ROOT_MISMATCH, FsGroup, fs_group_of, fs_user_of, give_to_group, root_matches
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it gives files away")
 GROUP = 4321
@@ -176,3 +177,36 @@ def test_what_a_pod_asks_for() -> None:
     assert fs_group_of({"spec": {"securityContext": {"fsGroup": 0}}}) == FsGroup(0)
     asked = {"fsGroup": 7, "fsGroupChangePolicy": "OnRootMismatch"}
     assert fs_group_of({"spec": {"securityContext": asked}}) == FsGroup(7, ON_ROOT_MISMATCH)
+
+
+@pytest.mark.parametrize(
+    ("spec", "user"),
+    [
+        pytest.param({"containers": [{}]}, None, id="nobody-says"),
+        pytest.param({"securityContext": {"runAsUser": 7}, "containers": [{}, {}]}, 7, id="the-pod-says"),
+        pytest.param({"containers": [{"securityContext": {"runAsUser": 0}}]}, 0, id="root-is-a-user-too"),
+        pytest.param(
+            {"securityContext": {"runAsUser": 7}, "containers": [{"securityContext": {"runAsUser": 8}}]},
+            8,
+            id="its-only-container-says-otherwise",
+        ),
+        pytest.param(
+            {
+                "securityContext": {"runAsUser": 7},
+                "containers": [{}],
+                "initContainers": [{"securityContext": {"runAsUser": 8}}],
+            },
+            None,
+            id="an-init-container-is-another",
+        ),
+        pytest.param({"containers": [{"securityContext": {"runAsUser": 7}}, {}]}, None, id="one-does-not-say"),
+        pytest.param(
+            {"containers": [{"securityContext": {"runAsUser": 7}}], "ephemeralContainers": [{}]},
+            None,
+            id="who-looks-in-does-not-say",
+        ),
+    ],
+)
+def test_whose_a_credential_is(spec: dict[str, Any], user: int | None) -> None:
+    """The user as whom all containers run (pkg/volume/util FsUserFrom)."""
+    assert fs_user_of({"spec": spec}) == user

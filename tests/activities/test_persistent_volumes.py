@@ -1,14 +1,18 @@
 """Does a claim bring its volume, and is it undone by what was written down, whatever became of the claim?"""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.cgroups import Cgroups
+from activities.clients.api_server.api_server import ApiServer
+from activities.clients.api_server.kubeconfig import Kubeconfig
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.image_pulls import ImagePulls
@@ -126,6 +130,33 @@ async def test_a_volume_that_can_t_be_mounted(
     objects.put(ObjectKind.PERSISTENT_VOLUMES, "pv1", persistent("/", **spec))
     with pytest.raises(ApplicationError, match=fault):
         await mount(services)
+
+
+async def test_a_volume_for_nodes_of_a_topology_is_for_a_node_whose_object_says_so(
+    services: NodeServices, objects: ObjectsInMemory, tmp_path: Path
+) -> None:
+    """A CSI driver's topology stands among the labels of the node's object; an API server that is away is no no."""
+    wanted: dict[str, Any] = {"key": "topology.example.com/rack", "operator": "In", "values": ["7"]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
+    objects.put(ObjectKind.PERSISTENT_VOLUME_CLAIMS, "mine", CLAIM)
+    objects.put(ObjectKind.PERSISTENT_VOLUMES, "pv1", persistent(tmp_path, nodeAffinity=affinity))
+    labels: dict[str, str] = {}
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"metadata": {"name": "n1", "labels": labels}})
+
+    app = web.Application()
+    app.router.add_get("/api/v1/nodes/n1", answer)
+    settings = replace(services.settings, node_name="n1")
+    async with TestServer(app) as server, ApiServer(Kubeconfig(server=str(server.make_url("")).rstrip("/"))) as api:
+        joined = replace(services, settings=settings, api=api)
+        with pytest.raises(ApplicationError, match="no matching NodeSelectorTerms"):
+            await mount(joined)
+        labels[wanted["key"]] = "7"
+        assert (await mount(joined)).volumes[0].path == str(tmp_path)
+        await server.close()
+        with pytest.raises(ApplicationError, match="error getting node info"):
+            await mount(joined)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from activities.errors import CriError
+from activities.clients.cri_error import CriError
 from activities.probes.exec_command import ExecCommand
 from activities.probes.grpc_health import GrpcHealth, health_check_request, health_status
 from activities.probes.outcome import NoOutcome, Outcome, Target

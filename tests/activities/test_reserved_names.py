@@ -14,9 +14,9 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.cgroup_hierarchies import Hierarchies
 from activities.cgroups import Cgroups
+from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
 from activities.containers import ContainerActivities
-from activities.errors import CriError
 from activities.going_pods import GoingPods
 from activities.image_pulls import ImagePulls
 from activities.node_services import ActivitySettings, NodeServices

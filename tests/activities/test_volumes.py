@@ -28,6 +28,7 @@ from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from tests.activities.kept_objects import ObjectsInMemory
 from tests.activities.volume_node import volume_services
 from workflows.decide.field_kinds import Support
+from workflows.decide.supported_cluster import VOLUME_OF_API
 from workflows.decide.supported_volumes import VOLUME
 
 POD = PodKey("default", "web", "uid-1")
@@ -283,6 +284,7 @@ async def test_a_host_path_stays_as_it_is(services: NodeServices, tree: Path) ->
 
 
 def test_every_type_of_the_table_is_run() -> None:
-    """What the manifest's tables take is mounted here, and nothing else."""
-    taken = {name for name, field in VOLUME.items() if field.support is Support.RUNS and name != "name"}
+    """What the tables of manifests and of an API's pods take is mounted here, and nothing else."""
+    tables = (VOLUME, VOLUME_OF_API)
+    taken = {name for one in tables for name, field in one.items() if field.support is Support.RUNS} - {"name"}
     assert taken == set(VOLUME_TYPES)

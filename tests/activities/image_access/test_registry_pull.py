@@ -9,8 +9,8 @@ from typing import cast
 import grpc
 import pytest
 
+from activities.clients.cri_error import CriError, Remedy
 from activities.clients.runtime import RuntimeClient
-from activities.errors import CriError, Remedy
 from activities.image_access.docker_config import Login
 from activities.image_access.keyring import Credential, SecretSource
 from activities.image_access.pull_records import PullRecords

@@ -165,6 +165,14 @@ def test_the_pods_group_may_read_all(tmp_path: Path) -> None:
         assert (name, found.st_gid, oct(stat.S_IMODE(found.st_mode))) == (name, 4242, oct(mode))
 
 
+def test_a_file_may_have_an_owner_of_its_own(tmp_path: Path) -> None:
+    """A token is its user's, and the group's too where there is one; the files beside it stay root's."""
+    write(tmp_path, {"token": ProjectedFile(b"t", 0o600, 1000), "ca.crt": ProjectedFile(b"c", 0o644)})
+    token, beside = (tmp_path / "token").stat(), (tmp_path / "ca.crt").stat()
+    assert (token.st_uid, token.st_gid, token.st_mode & 0o777) == (1000, 0, 0o600)
+    assert (beside.st_uid, beside.st_mode & 0o777) == (0, 0o644)
+
+
 def test_what_is_no_file_of_ours_is_replaced(tmp_path: Path) -> None:
     """A link, a FIFO or a folder in the place of a file is not read, and not waited for."""
     write(tmp_path, files(a="1", b="2", c="3"))

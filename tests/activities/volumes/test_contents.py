@@ -1,11 +1,16 @@
 """Does a volume hold the files that the kubelet would write into it? (configmap_test.go, secret_test.go, …_test.go)"""
 
 import base64
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from activities.objects import KeptObject, ObjectKind
+from activities.tokens import ServiceAccountToken
+from activities.trust_bundles import TrustAnchors
+from activities.volumes.atomic_writer import ProjectedFile
 from activities.volumes.contents import Known, Reference, files_of, references
 from activities.volumes.volume_type import VolumeFailed
 from proto.kubernetes.quantity import parse_quantity
@@ -33,12 +38,20 @@ CONFIG_MAP = KeptObject(
 SECRET = KeptObject(
     "9", {"data": {"user": base64.b64encode(b"me").decode(), "raw": base64.b64encode(b"\xff").decode()}}
 )
+ISSUED = datetime(2026, 11, 22, 12, tzinfo=UTC)
 MISSING = 'configmap "gone" not found'
 KNOWN = Known(
     {"configmaps/cm": CONFIG_MAP, "secrets/db": SECRET, "configmaps/gone": MISSING, "secrets/gone": MISSING},
     POD,
     ALLOCATABLE,
+    {
+        "serviceaccounttokens/3600/": ServiceAccountToken("t0ken", ISSUED, ISSUED + timedelta(hours=1)),
+        "serviceaccounttokens/3600/vault": "failed to fetch token: no such account",
+    },
+    {"clustertrustbundles/ours": TrustAnchors("7", b"anchors"), "clustertrustbundles/gone": "no such bundle"},
 )
+TOKEN = {"sources": [{"serviceAccountToken": {"path": "token"}}], "defaultMode": 0o644}
+BUNDLE = {"sources": [{"clusterTrustBundle": {"path": "ca.pem", "name": "ours"}}], "defaultMode": 0o644}
 
 
 def shown(kind: str, source: dict[str, Any]) -> dict[str, tuple[bytes, int]]:
@@ -141,9 +154,21 @@ def test_a_secret_volume() -> None:
         ),
         pytest.param(
             "projected",
-            {"sources": [{"serviceAccountToken": {"path": "token"}}]},
-            "a projection of serviceAccountToken needs an API server; this node has none",
+            {"sources": [{"serviceAccountToken": {"path": "token", "audience": "vault"}}]},
+            "failed to fetch token: no such account",
             id="a-token",
+        ),
+        pytest.param(
+            "projected",
+            {"sources": [{"clusterTrustBundle": {"path": "ca.pem", "name": "gone"}}]},
+            "no such bundle",
+            id="a-trust-bundle",
+        ),
+        pytest.param(
+            "projected",
+            {"sources": [{"podCertificate": {"keyPath": "key"}}]},
+            "a projection of podCertificate is not supported",
+            id="a-certificate-of-the-pod",
         ),
     ],
 )
@@ -152,6 +177,26 @@ def test_what_is_missing_is_told_in_the_kubelets_words(kind: str, source: dict[s
     with pytest.raises(VolumeFailed) as caught:
         shown(kind, source)
     assert str(caught.value) == words
+
+
+@pytest.mark.parametrize(
+    ("owner", "has_group", "mode"),
+    [
+        pytest.param(None, False, 0o644, id="everybodys-where-several-users-run"),
+        pytest.param(None, True, 0o600, id="the-groups-gets-its-rights-when-it-is-written"),
+        pytest.param(1000, False, 0o600, id="the-users-who-runs-all-containers"),
+        pytest.param(0, True, 0o600, id="also-where-that-is-root"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("source", "path", "data"), [(TOKEN, "token", b"t0ken"), (BUNDLE, "ca.pem", b"anchors")], ids=["token", "bundle"]
+)
+def test_a_credential_is_nobodys_but_the_containers(
+    source: dict[str, Any], path: str, data: bytes, owner: int | None, has_group: bool, mode: int
+) -> None:
+    """The kubelet's modes."""
+    known = replace(KNOWN, owner=owner, has_group=has_group)
+    assert files_of("projected", source, known) == {path: ProjectedFile(data, mode, owner)}
 
 
 def told(**item: Any) -> str:

@@ -1,0 +1,252 @@
+"""One call to the Kubernetes API server: JSON out, JSON back, and what went wrong sorted by what the caller may do.
+
+Used by poller, worker and node. Objects are plain JSON: histories keep their source's JSON (design §4.14), and a patch must
+not name what it does not mean. `ApiAway` passes by waiting, `ApiRefused` carries the API's own status, reason and message.
+"""
+
+import asyncio
+import json
+import socket
+import time
+from asyncio import sslproto
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any, Final, Self
+from urllib.parse import urlencode, urlsplit
+
+import aiohttp
+
+from activities.clients.api_server.errors import ApiAway, ApiRefused
+from activities.clients.api_server.exec_credential import ExecCredential, ExecCredentials, ExecFailed
+from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefused
+
+__all__ = (
+    "CALL_LIMIT",
+    "JSON_PATCH",
+    "MERGE_PATCH",
+    "STRATEGIC_PATCH",
+    "ApiAway",
+    "ApiRefused",
+    "ApiServer",
+    "Content",
+    "Json",
+)
+
+CALL_LIMIT: Final = timedelta(seconds=10)
+"""Of a call that is no watch; the kubelet's for node status, leases and webhooks."""
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+LARGEST_LINE: Final = 64 * 2**20
+"""Bytes of one watch event; an object ends at 1.5 MiB of etcd, and its JSON may be longer."""
+
+_TLS_BUFFER: Final = 32 * 1024
+sslproto.SSLProtocol.max_size = _TLS_BUFFER
+"""Bytes that each TLS connection of this process keeps for its life to read into, of asyncio's own 256 KiB: a node watches each
+Secret and ConfigMap of its pods on a connection of its own, and a record of TLS has 16 KiB at most."""
+
+_SILENT: Final = 30
+"""Seconds without a byte after which a connection's other end is asked whether it is there."""
+_ASK_EVERY: Final = 10
+_ASK_TIMES: Final = 3
+
+Json = dict[str, Any]
+Measure = Callable[[str, str, int | None, float], None]
+"""Takes the method, the server's host and port, the status (None: no answer) and the seconds until it came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a call sends."""
+
+    body: Any
+    kind: str = "application/json"
+
+    def encoded(self) -> bytes:
+        """Write it as JSON."""
+        return json.dumps(self.body, separators=(",", ":")).encode()
+
+
+class ApiServer:
+    """One process's way to the API server; used from one event loop."""
+
+    def __init__(self, kubeconfig: Kubeconfig, *, user_agent: str = "tempolet") -> None:
+        self._kubeconfig = kubeconfig
+        self._agent = user_agent
+        self.measure: Measure | None = None
+        """Where requests are counted, by whoever has this process's numbers."""
+        self._session: aiohttp.ClientSession | None = None
+        self._stamp: object = None
+        self._connecting = asyncio.Lock()
+        self._credentials = ExecCredentials(kubeconfig.program) if kubeconfig.program else None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def server(self) -> str:
+        """Where it is, for messages."""
+        return self._kubeconfig.server
+
+    async def get(self, path: str, **query: str) -> Json:
+        """Read one object."""
+        return await self.call("GET", path, query=query)
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> Json:
+        """Create an object in a collection, or a subresource (a token, a binding, a review)."""
+        return await self.call("POST", path, content=Content(body))
+
+    async def replace(self, path: str, body: Mapping[str, Any]) -> Json:
+        """Write an object as a whole; its resourceVersion, where given, must be the newest."""
+        return await self.call("PUT", path, content=Content(body))
+
+    async def patch(self, path: str, body: Any, *, kind: str = STRATEGIC_PATCH) -> Json:
+        """Change what the patch names."""
+        return await self.call("PATCH", path, content=Content(body, kind))
+
+    async def delete(self, path: str, options: Mapping[str, Any] | None = None) -> Json:
+        """Delete an object; `options` are DeleteOptions (gracePeriodSeconds, preconditions …)."""
+        return await self.call("DELETE", path, content=Content(options) if options else None)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        content: Content | None = None,
+        limit: timedelta = CALL_LIMIT,
+    ) -> Json:
+        """Make a call and give the JSON that came back; raises ApiAway and ApiRefused."""
+        timeout = aiohttp.ClientTimeout(total=limit.total_seconds())
+        async with self._request(method, _target(path, query), timeout, content) as response:
+            answer = await response.read()
+        return _decoded(answer)
+
+    async def watch(self, path: str, *, seconds: int, **query: str) -> AsyncIterator[Json]:
+        """Give the events of a watch, `{"type": …, "object": …}`, until the server ends it after `seconds`.
+
+        Raises ApiAway when the connection breaks, ApiRefused for an ERROR event (of which `gone` asks for a new list).
+        """
+        query = {**query, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        timeout = aiohttp.ClientTimeout(total=seconds + 30, sock_connect=CALL_LIMIT.total_seconds())
+        async with self._request("GET", _target(path, query), timeout) as response:
+            buffer = bytearray()
+            async for chunk in response.content.iter_any():
+                buffer += chunk
+                if len(buffer) > LARGEST_LINE:
+                    raise ApiAway(f"an event of more than {LARGEST_LINE} bytes from {path}")
+                while (end := buffer.find(b"\n")) >= 0:
+                    event = _decoded(bytes(buffer[:end]))
+                    del buffer[: end + 1]
+                    if event.get("type") == "ERROR":
+                        raise _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, event.get("object") or {})
+                    yield event
+
+    async def close(self) -> None:
+        """End all connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    @asynccontextmanager
+    async def _request(
+        self, method: str, target: str, timeout: aiohttp.ClientTimeout, content: Content | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        headers = {"Accept": "application/json"} | ({"Content-Type": content.kind} if content else {})
+        start, code = time.perf_counter(), None
+        try:
+            told = await self._credentials.current() if self._credentials else None
+            session = await self._connected(told)
+            async with session.request(
+                method,
+                f"{self._kubeconfig.server}{target}",
+                data=content.encoded() if content else None,
+                headers=headers | self._kubeconfig.headers(told),
+                timeout=timeout,
+                server_hostname=self._kubeconfig.server_name or None,
+            ) as response:
+                code = response.status
+                self._count(method, code, time.perf_counter() - start)
+                if response.status >= HTTPStatus.BAD_REQUEST:
+                    if response.status == HTTPStatus.UNAUTHORIZED and self._credentials and told:
+                        self._credentials.refused(told)
+                    raise _trouble(response, await response.read())
+                yield response
+        except (KubeconfigRefused, ExecFailed) as error:
+            raise ApiAway(f"{method} {target}: {error}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError, RuntimeError) as error:  # the last: closed by a rotation
+            if code is None:
+                self._count(method, None, time.perf_counter() - start)
+            raise ApiAway(f"{method} {target}: {str(error) or type(error).__name__}") from error
+
+    def _count(self, method: str, code: int | None, seconds: float) -> None:
+        if self.measure is not None:
+            self.measure(method, urlsplit(self._kubeconfig.server).netloc, code, seconds)
+
+    async def _connected(self, told: ExecCredential | None) -> aiohttp.ClientSession:
+        """Give the session; a new one where what we show has changed, which ends what the old one had under way."""
+        async with self._connecting:
+            stamp = (self._kubeconfig.stamp, told.certificate if told else b"")
+            if self._session is not None and stamp == self._stamp:
+                return self._session
+            context = await asyncio.to_thread(self._kubeconfig.tls, told)
+            await self.close()
+            self._stamp = stamp
+            connector = aiohttp.TCPConnector(
+                ssl=context, limit=0, limit_per_host=0, ttl_dns_cache=10, socket_factory=_socket
+            )
+            self._session = aiohttp.ClientSession(connector=connector, headers={"User-Agent": self._agent})
+            return self._session
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Make a connection's socket: a watch only listens, and would not learn for minutes that the other machine is gone.
+
+    Another one behind the same address (a failed-over load balancer) knows nothing of the connection, and says so when it is asked
+    (the kubelet asks by pings of HTTP/2: apimachinery pkg/util/net/http.go).
+    """
+    made = socket.socket(address[0], address[1], address[2])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _ASK_EVERY)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _ASK_TIMES)
+    return made
+
+
+def _target(path: str, query: Mapping[str, str] | None) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _decoded(data: bytes) -> Json:
+    try:
+        found = json.loads(data) if data else {}
+    except ValueError as error:
+        raise ApiAway(f"no JSON came back: {data[:100]!r}") from error
+    return found if isinstance(found, dict) else {"": found}
+
+
+def _trouble(response: aiohttp.ClientResponse, body: bytes) -> ApiAway | ApiRefused:
+    try:
+        said = json.loads(body)
+    except ValueError:
+        said = {}
+    said = said if isinstance(said, dict) else {}
+    message = said.get("message") or body[:200].decode("utf-8", "replace") or response.reason or ""
+    if response.status == HTTPStatus.TOO_MANY_REQUESTS or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        seconds = response.headers.get("Retry-After", "")
+        wait = timedelta(seconds=int(seconds)) if seconds.isdecimal() else None
+        return ApiAway(f"{response.status} {message}", wait, response.status)
+    return ApiRefused(response.status, said.get("reason") or "", message)
+
+
+def _refusal(status: int, said: Mapping[str, Any]) -> ApiAway | ApiRefused:
+    code = int(said.get("code") or status)
+    refused = ApiRefused(code, said.get("reason") or "", said.get("message") or "")
+    return refused if refused.gone or code < HTTPStatus.INTERNAL_SERVER_ERROR else ApiAway(f"{code} {refused}")

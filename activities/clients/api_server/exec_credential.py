@@ -1,0 +1,127 @@
+"""Who we are to the API server, told by a program that the kubeconfig names (`users[].user.exec`, as on EKS).
+
+The protocol is client.authentication.k8s.io (client-go plugin/pkg/client/auth/exec): the program prints an ExecCredential with a
+token, or a certificate and its key, that is good until its expirationTimestamp, or until the API server takes it no more. What
+it prints is told to nobody.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+TIME_LIMIT: Final = timedelta(minutes=1)
+BEFORE_EXPIRY: Final = timedelta(seconds=10)
+"""So much sooner the program is asked again: a call under way must not outlive what it shows."""
+VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+
+
+class ExecFailed(Exception):
+    """The program gave no credential; the message names it and what now, and nothing of what it printed to stdout."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecProgram:
+    """How the program is run."""
+
+    command: str
+    api_version: str
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cluster: Mapping[str, Any] | None = None
+    """What it is told of the cluster, where provideClusterInfo asks for that."""
+    install_hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecCredential:
+    """What the program has given."""
+
+    token: str = field(default="", repr=False)
+    certificate: bytes = field(default=b"", repr=False)
+    key: bytes = field(default=b"", repr=False)
+    expires: datetime | None = None
+
+    def is_good(self, now: datetime) -> bool:
+        """Say whether it can still be shown."""
+        return self.expires is None or now < self.expires - BEFORE_EXPIRY
+
+
+class ExecCredentials:
+    """The program's newest credential; who asks while it runs waits for the same run."""
+
+    def __init__(self, program: ExecProgram) -> None:
+        self._program = program
+        self._known: ExecCredential | None = None
+        self._running = asyncio.Lock()
+
+    async def current(self) -> ExecCredential:
+        """Give a credential that is good now; raises ExecFailed."""
+        async with self._running:
+            if self._known is None or not self._known.is_good(datetime.now(UTC)):
+                self._known = await run_program(self._program)
+            return self._known
+
+    def refused(self, credential: ExecCredential) -> None:
+        """Take that the API server did not take it: the next call asks the program again."""
+        if self._known is credential:
+            self._known = None
+
+
+async def run_program(program: ExecProgram) -> ExecCredential:
+    """Run the program once; raises ExecFailed."""
+    asked: dict[str, Any] = {
+        "apiVersion": program.api_version,
+        "kind": "ExecCredential",
+        "spec": {"interactive": False} | ({"cluster": program.cluster} if program.cluster else {}),
+    }
+    environment = {**os.environ, **program.env, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program.command,
+            *program.args,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    except (OSError, ValueError) as error:
+        hint = f"; {program.install_hint}" if program.install_hint else ""
+        raise ExecFailed(f"exec {program.command}: {error}{hint}") from None
+    try:
+        async with asyncio.timeout(TIME_LIMIT.total_seconds()):
+            answer, words = await process.communicate()
+    except TimeoutError:
+        raise ExecFailed(f"exec {program.command}: no answer within {TIME_LIMIT.total_seconds():g} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode:
+        said = words.decode(errors="replace").strip()[-500:]
+        raise ExecFailed(f"exec {program.command}: exit status {process.returncode}: {said}")
+    return read_credential(program, answer)
+
+
+def read_credential(program: ExecProgram, answer: bytes) -> ExecCredential:
+    """Read what the program printed; raises ExecFailed."""
+    failure = f"exec {program.command}: what it printed is no ExecCredential of {program.api_version}"
+    try:
+        printed = json.loads(answer)
+        status = printed["status"]
+        expires = status.get("expirationTimestamp")
+        credential = ExecCredential(
+            token=status.get("token") or "",
+            certificate=(status.get("clientCertificateData") or "").encode(),
+            key=(status.get("clientKeyData") or "").encode(),
+            expires=datetime.fromisoformat(expires) if expires else None,
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ExecFailed(failure) from None
+    if printed.get("kind") != "ExecCredential" or printed.get("apiVersion") != program.api_version:
+        raise ExecFailed(failure)
+    if not credential.token and not (credential.certificate and credential.key):
+        raise ExecFailed(f"{failure}: neither a token nor a certificate with its key")
+    return credential

@@ -1,0 +1,54 @@
+"""A runtime call that did not succeed, with what the caller may do about it, found in one table from gRPC's status.
+
+Raised by the clients; apart from `activities/errors.py`, for the node process knows no Temporal.
+"""
+
+import re
+from enum import StrEnum
+from typing import Final
+
+import grpc
+
+from proto.temporal.messages import shorten
+
+
+class Remedy(StrEnum):
+    """What the caller of a runtime call may do now."""
+
+    RETRY = "the runtime is away: ask again"
+    GONE = "the object does not exist: what was to be removed is removed"
+    ADOPT = "its name is taken by an earlier try: adopt that one, or take the next attempt"
+    WAIT = "the runtime is overloaded: ask later"
+    TIMED_OUT = "nobody knows whether it happened: look before asking again"
+    PERMANENT = "the runtime refuses: another request is needed"
+
+
+_REMEDIES: Final = {
+    grpc.StatusCode.UNAVAILABLE: Remedy.RETRY,
+    grpc.StatusCode.NOT_FOUND: Remedy.GONE,
+    grpc.StatusCode.ALREADY_EXISTS: Remedy.ADOPT,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Remedy.WAIT,
+    grpc.StatusCode.DEADLINE_EXCEEDED: Remedy.TIMED_OUT,
+    grpc.StatusCode.CANCELLED: Remedy.TIMED_OUT,
+    grpc.StatusCode.ABORTED: Remedy.WAIT,
+}
+_NAME_RESERVED: Final = re.compile(r'name "[^"]+" is reserved for "')
+"""containerd answers UNKNOWN for it, and CRI-O its own words; the text is all there is (containerd#4604)."""
+
+
+class CriError(Exception):
+    """A runtime call that did not succeed: which call, what it said, and what may be done."""
+
+    def __init__(self, call: str, code: grpc.StatusCode, details: str) -> None:
+        self.call = call
+        self.code = code
+        self.details = shorten(details)
+        self.remedy = remedy_for(code, details)
+        super().__init__(f"{call}: {self.details}")
+
+
+def remedy_for(code: grpc.StatusCode, details: str) -> Remedy:
+    """Look up what a gRPC status means for the caller; a reserved name is known by its text alone."""
+    if _NAME_RESERVED.search(details):
+        return Remedy.ADOPT
+    return _REMEDIES.get(code, Remedy.PERMANENT)

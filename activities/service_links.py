@@ -1,0 +1,86 @@
+"""The variables by which a container finds the Services of its namespace (pkg/kubelet/envvars/envvars.go).
+
+Asked by `environment_sources` before a container's variables are resolved. A standalone node knows no Services, so it adds none.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+_MASTER: Final = ("default", "kubernetes")
+"""Every container is told of this one (pkg/kubelet/kubelet_pods.go masterServices)."""
+_NO_ADDRESS: Final = frozenset({None, "", "None"})
+
+_Service = Mapping[str, Any]
+
+
+class ServicesUnknown(Exception):
+    """The Services were not read since this process began."""
+
+
+class ServiceSource(Protocol):
+    """Who knows the Services."""
+
+    async def services(self) -> Iterable[_Service]:
+        """Give all of them; raises ServicesUnknown."""
+        ...
+
+
+class NoServices:
+    """A node without an API server."""
+
+    async def services(self) -> Iterable[_Service]:
+        """Give none."""
+        return ()
+
+
+def service_variables(services: Iterable[_Service], namespace: str, *, links: bool) -> dict[str, str]:
+    """Write the variables for a pod's namespace; without `links` (enableServiceLinks) only the API server's own.
+
+    A Service of the namespace goes before the API server's of the same name, which cannot be both.
+    """
+    chosen: dict[str, _Service] = {}
+    for service in services:
+        metadata, spec = service["metadata"], service.get("spec") or {}
+        place = (metadata.get("namespace"), metadata["name"])
+        if spec.get("clusterIP") in _NO_ADDRESS or not spec.get("ports"):
+            continue
+        if place == _MASTER:
+            chosen.setdefault(metadata["name"], spec)
+        elif place[0] == namespace and links:
+            chosen[metadata["name"]] = spec
+    return {key: value for name in sorted(chosen) for key, value in _of(name, chosen[name])}
+
+
+def linked(service: _Service) -> dict[str, Any]:
+    """Cut out of a Service what its variables are made of: a cluster has thousands, and each is 7 KiB of memory."""
+    metadata, spec = service["metadata"], service.get("spec") or {}
+    place = {key: metadata[key] for key in ("namespace", "name", "resourceVersion") if key in metadata}
+    if spec.get("clusterIP") in _NO_ADDRESS:
+        return {"metadata": place}
+    ports = [
+        {key: port[key] for key in ("name", "port", "protocol") if key in port} for port in spec.get("ports") or ()
+    ]
+    return {"metadata": place, "spec": {"clusterIP": spec["clusterIP"], "ports": ports}}
+
+
+def _of(name: str, spec: _Service) -> Iterator[tuple[str, str]]:
+    prefix, address = _variable(name), spec["clusterIP"]
+    for index, port in enumerate(spec["ports"]):
+        number, protocol = port["port"], port.get("protocol") or "TCP"
+        host = f"[{address}]" if ":" in address else address
+        url = f"{protocol.lower()}://{host}:{number}"
+        if index == 0:
+            yield f"{prefix}_SERVICE_HOST", address
+            yield f"{prefix}_SERVICE_PORT", str(number)
+            yield f"{prefix}_PORT", url
+        if port.get("name"):
+            yield f"{prefix}_SERVICE_PORT_{_variable(port['name'])}", str(number)
+        link = f"{prefix}_PORT_{number}_{protocol.upper()}"
+        yield link, url
+        yield f"{link}_PROTO", protocol.lower()
+        yield f"{link}_PORT", str(number)
+        yield f"{link}_ADDR", address
+
+
+def _variable(name: str) -> str:
+    return name.replace("-", "_").upper()

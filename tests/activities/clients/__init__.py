@@ -1,0 +1,1 @@
+"""What speaks outward, each by itself."""
