@@ -6,7 +6,7 @@ node, validate; before that comes what this version does not run yet, so that no
 """
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,8 @@ from worker.poller.manifest_document import read_document
 from worker.poller.manifest_refusal import LARGEST_POD, ManifestUnreadable
 from worker.poller.static_pod import (
     DEFAULT_NAMESPACE,
+    Place,
+    Placing,
     Refused,
     StaticPod,
     api_references,
@@ -35,6 +37,14 @@ _MOST_MESSAGES: Final = 20
 _LONGEST_NAME: Final = 253  # characters; what is longer is no name of a pod
 
 
+@dataclass(frozen=True, slots=True)
+class NodeOfManifests:
+    """What of a node its manifests' pods become."""
+
+    name: str
+    gates: FeatureGates = DEFAULT_GATES
+
+
 def read_manifest(
     path: Path, data: bytes, node_name: str, now: datetime, *, gates: FeatureGates = DEFAULT_GATES
 ) -> StaticPod | Refused:
@@ -43,14 +53,19 @@ def read_manifest(
         document = read_document(data)
     except ManifestUnreadable as error:
         return Refused(path, error.reason, (str(error),))
+    return read_pod(path, document, NodeOfManifests(node_name, gates), now)
+
+
+def read_pod(path: Place, document: Any, node: NodeOfManifests, now: datetime, *, url: str = "") -> StaticPod | Refused:
+    """Read one pod out of a document; `url` is where it came from when that was no file."""
     if wrong := _not_a_pod(document):
         return Refused(path, "NotAPod", wrong)
-    found = _judge(path, document, node_name, now)
-    found = _admit(found, gates) if isinstance(found, StaticPod) else found
-    return replace(found, pod=_pod_named(document, node_name)) if isinstance(found, Refused) else found
+    found = _judge(path, document, Placing(node.name, now, url))
+    found = _admit(found, node.gates) if isinstance(found, StaticPod) else found
+    return replace(found, pod=_pod_named(document, node.name)) if isinstance(found, Refused) else found
 
 
-def _judge(path: Path, document: dict[str, Any], node_name: str, now: datetime) -> StaticPod | Refused:
+def _judge(path: Place, document: dict[str, Any], placing: Placing) -> StaticPod | Refused:
     structure = read_structure(document, POD)
     if structure.faults:
         return _refused(path, "InvalidPod", (*structure.faults, *structure.not_yet))
@@ -59,7 +74,7 @@ def _judge(path: Path, document: dict[str, Any], node_name: str, now: datetime) 
         return Refused(path, "TooLarge", (f"the pod has {size} bytes as JSON; {LARGEST_POD} is the most",))
     if not pod["metadata"].get("name"):
         return _refused(path, "InvalidPod", (required("metadata.name"), *structure.not_yet))
-    placed = place_static_pod(path, pod, node_name, now)
+    placed = place_static_pod(path, pod, placing)
     faults = (*api_references(placed.pod), *validate_pod(placed.pod))
     if faults:
         return _refused(path, "InvalidPod", (*faults, *structure.not_yet))
@@ -106,7 +121,7 @@ def _pod_named(document: dict[str, Any], node_name: str) -> str:
             return ""
 
 
-def _refused(path: Path, reason: str, messages: tuple[str, ...]) -> Refused:
+def _refused(path: Place, reason: str, messages: tuple[str, ...]) -> Refused:
     if len(messages) > _MOST_MESSAGES:
         messages = (*messages[:_MOST_MESSAGES], f"and {len(messages) - _MOST_MESSAGES} more")
     return Refused(path, reason, messages)

@@ -10,17 +10,16 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from activities.objects import ObjectKind
-from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
 from worker.objects.folder import SUFFIXES
+from worker.objects.news import Hint, Told, Versions, news
 from worker.objects.trusted_file import fingerprint_of
 from worker.poller.inotify import FolderEvent, Mask, WatchedFolders
 from worker.poller.pod_workflows import CallRefused, PodWorkflows, TemporalAway
@@ -33,25 +32,10 @@ RETRY: Final = 2.0
 """Seconds until what could not be told is told again, and between two looks where the kernel tells nothing."""
 ABSENT: Final = 10.0
 """Seconds until a folder that is not there is looked for again."""
-IMMUTABLE: Final = "="
-UNKNOWN: Final = "?"
 _SHOWN: Final = (ObjectKind.CONFIG_MAPS, ObjectKind.SECRETS, ObjectKind.PERSISTENT_VOLUME_CLAIMS)
 _WHOLE: Final = Mask.CLOSE_WRITE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE | Mask.ATTRIB
 
 _log: Final = structlog.get_logger(__name__)
-
-Versions = Mapping[tuple[str, str], str]
-"""(namespace, `<plural>/<name>`) -> version."""
-Told = dict[tuple[str, str], str]
-"""(workflow id, `<plural>/<name>`) -> the version that the pod was last told of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """What a pod is to be told."""
-
-    workflow_id: str
-    versions: dict[str, str]
 
 
 class ObjectWatch:
@@ -120,34 +104,6 @@ class ObjectWatch:
             _log.error("a pod could not be told of a changed object", workflow=hint.workflow_id, err=str(error))
         self._told |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
         return True
-
-
-def news(
-    pods: Iterable[PodSnapshot], versions: Versions, told: Told, previous: Versions | None
-) -> tuple[list[Hint], Told]:
-    """Say which pods are to be told what, and what of `told` still matters.
-
-    What a pod wants and does not show yet (it is being mounted, or could not be) is told when it has changed since the
-    `previous` listing, not when it is first seen: whoever mounts it reads it anyway.
-    """
-    hints: list[Hint] = []
-    kept: Told = {}
-    for pod in pods:
-        changed: dict[str, str] = {}
-        for name, shown in pod.objects.items():
-            now = versions.get((pod.namespace, name), "")
-            before = told.get((pod.workflow_id, name))
-            if shown.startswith(IMMUTABLE) or shown == now:
-                continue
-            if before is None and shown == UNKNOWN:
-                before = now if previous is None else previous.get((pod.namespace, name), "")
-            if before != now:
-                changed[name] = now
-            if before is not None:
-                kept[pod.workflow_id, name] = before
-        if changed and not pod.deleting:
-            hints.append(Hint(pod.workflow_id, changed))
-    return hints, kept
 
 
 def versions_of(folder: Path) -> dict[tuple[str, str], str]:

@@ -27,7 +27,7 @@ from proto.temporal import names
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.node import NodeConfigured, NodeStart
 from proto.temporal.pod import PodStart
-from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged
+from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven
 from workflows.versions import CURRENT_NODE
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)
@@ -57,10 +57,12 @@ class CallRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OpenPod:
-    """A pod whose workflow is open; the path of its manifest where it is known."""
+    """A pod whose workflow is open; its source and the path of its manifest where they are known."""
 
     workflow_id: str
     path: str = ""
+    source: str = ""
+    """file, http or api; empty: not known."""
 
     @property
     def id(self) -> PodWorkflowId:
@@ -77,10 +79,11 @@ class PodWorkflows:
         self._permits = asyncio.Semaphore(MOST_CALLS)
         self._away_since: float | None = None
 
-    async def start(self, start: PodStart, listed: PodListed) -> None:
-        """Start the pod's workflow, or tell the open one that its source lists it (again)."""
+    async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
+        """Start the pod's workflow, or tell the open one that its source lists it (again), or that it is to go."""
         workflow_id = self._id_of(start)
         name = f"{workflow_id.namespace}/{workflow_id.name}"
+        where = f"`{start.path}`" if start.path else "the API server"
         async with self._call(f"start {name}"):
             await self._client.start_workflow(
                 names.POD_WORKFLOW,
@@ -90,11 +93,11 @@ class PodWorkflows:
                 task_timeout=TASK_TIMEOUT,
                 id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                start_signal=names.POD_LISTED,
-                start_signal_args=[listed],
+                start_signal=names.POD_LISTED if isinstance(said, PodListed) else names.DELETION_REQUESTED,
+                start_signal_args=[said],
                 search_attributes=_search_attributes(workflow_id),
                 static_summary=f"{name} on {self._node}",
-                static_details=f"Listed by `{start.path}`, pod UID `{workflow_id.uid}`",
+                static_details=f"Listed by {where}, pod UID `{workflow_id.uid}`",
                 rpc_timeout=CALL_LIMIT,
             )
 
@@ -131,6 +134,10 @@ class PodWorkflows:
         """Tell an open workflow of other versions of objects; False when there is none."""
         return await self._signal(workflow_id, names.OBJECTS_CHANGED, hint)
 
+    async def status_given(self, workflow_id: str, given: StatusGiven) -> bool:
+        """Tell an open workflow what others have written into its pod's status; False when there is none."""
+        return await self._signal(workflow_id, names.STATUS_GIVEN, given)
+
     async def list_open(self) -> list[str]:
         """List the ids of this node's open pod workflows by visibility, which may lag a second behind."""
         query = f"WorkflowType = '{names.POD_WORKFLOW}' AND PodNode = '{self._node}' AND ExecutionStatus = 'Running'"
@@ -149,7 +156,7 @@ class PodWorkflows:
             return found.status is WorkflowExecutionStatus.RUNNING
 
     async def _signal(
-        self, workflow_id: str, name: str, argument: DeletionRequested | RuntimeChanged | ObjectsChanged
+        self, workflow_id: str, name: str, argument: DeletionRequested | RuntimeChanged | ObjectsChanged | StatusGiven
     ) -> bool:
         async with self._call(f"signal {workflow_id}"):
             try:

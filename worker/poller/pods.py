@@ -10,10 +10,10 @@ read, not before the open workflows are known, and not a pod whose file is there
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -22,16 +22,15 @@ from proto.refusals import Refusal
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
+from proto.temporal.wishes import FirstSight, Rejected
+from worker.poller.convergence import Convergence
 from worker.poller.manifest_folder import Listing
-from worker.poller.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalAway
-from worker.poller.static_pod import StaticPod
+from worker.poller.manifest_listings import ManifestListings
+from worker.poller.pod_workflows import CallRefused, OpenPod, PodWorkflows
+from worker.poller.static_pod import SOURCE, URL_SOURCE, StaticPod
 from workflows.decide.listing import lasting
 from workflows.versions import CURRENT
 
-SOURCE: Final = "file"
-RETRY_FIRST: Final = timedelta(milliseconds=100)
-RETRY_LONGEST: Final = timedelta(seconds=5)
-RETRY_REFUSED: Final = timedelta(seconds=20)
 VISIBILITY_LAGS: Final = timedelta(seconds=10)
 
 _log: Final = structlog.get_logger(__name__)
@@ -65,15 +64,15 @@ class PodName:
     """By UID: workflows that are, or were a moment ago, open."""
     asked_to_go: set[str] = field(default_factory=set)
 
-    def next_call(self, listing: Listing) -> Start | Delete | None:
+    def next_call(self, listings: ManifestListings) -> Start | Delete | None:
         """Say what to do next: what must go first, then what is wanted.
 
         An edit under the same UID is a listing: its workflow says what can be changed in place.
         """
         stays = self.wanted.uid if self.wanted else None
         for uid, pod in self.open.items():
-            if uid != stays and uid not in self.asked_to_go and _is_free(pod, listing):
-                return Delete(pod.workflow_id, *_why(pod, self.wanted, listing))
+            if uid != stays and uid not in self.asked_to_go and listings.is_free(pod):
+                return Delete(pod.workflow_id, *_why(pod, self.wanted, listings))
         if self.wanted and not (self.listed and _same(self.listed, self.wanted)):
             return Start(self.wanted)
         return None
@@ -84,36 +83,56 @@ class PodName:
         return self.wanted is None and not self.open
 
 
+class Admit(Protocol):
+    """Who says whether the node takes a pod."""
+
+    async def __call__(self, pod: PodJson, *, static: bool = False) -> Rejected | None:
+        """Say why not; None takes it."""
+
+
 class PodLister:
     """Makes the calls, one at a time for each pod name."""
 
     def __init__(
-        self, workflows: PodWorkflows, node: str, settings: NodeSettings, refused: Callable[[str, Refusal | None], None]
+        self,
+        workflows: PodWorkflows,
+        node: str,
+        settings: NodeSettings,
+        refused: Callable[[str, Refusal | None], None],
+        *,
+        sources: Collection[str] = (SOURCE,),
     ) -> None:
-        """Take the way to Temporal, what every pod starts with, and who is told of starts that Temporal refuses."""
+        """Take the way to Temporal, what every pod starts with, who is told of starts that Temporal refuses.
+
+        `sources` are those that will list.
+        """
         self._workflows = workflows
         self._node = node
         self._settings = settings
         self._refused = refused
+        self.admit: Admit | None = None
+        """Says of a new pod why this node does not take it, if so; None: every one is taken, as by a standalone node."""
         self._names: dict[str, PodName] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._changed: dict[str, asyncio.Event] = {}
-        self._listing = Listing(readable=False)
+        self._calls = Convergence[Start | Delete](self)
+        self._listings = ManifestListings(dict.fromkeys(sources, Listing(readable=False)))
         self._open_known = False
         self._sequence = time.time_ns() // 1_000_000  # a restarted poller counts on from here
 
-    def set_listing(self, listing: Listing) -> None:
-        """Take what the manifests list now."""
-        self._listing = listing
-        for name in sorted(listing.pods.keys() - self._names.keys()):
+    def set_host_ips(self, addresses: tuple[str, ...]) -> None:
+        """Take which addresses new pods are told of as the node's."""
+        self._settings = replace(self._settings, host_ips=addresses)
+
+    def set_listing(self, listing: Listing, source: str = SOURCE) -> None:
+        """Take what a source of manifests lists now."""
+        self._listings = listings = ManifestListings({**self._listings.by_source, source: listing})
+        for name in sorted(listings.pods.keys() - self._names.keys()):
             self._names[name] = PodName()
         for name, known in self._names.items():
-            wanted = listing.pods.get(name)
+            wanted = listings.pods.get(name)
             if known.wanted is not wanted:
                 _log_change(name, known.wanted, wanted)
                 known.wanted = wanted
-                if event := self._changed.get(name):
-                    event.set()
+                self._calls.changed(name)
         self._converge_all()
 
     def set_open(self, found: Iterable[OpenPod], asked_at: float) -> None:
@@ -124,15 +143,14 @@ class PodLister:
             with contextlib.suppress(ValueError):  # not started by us
                 by_name.setdefault(f"{pod.id.namespace}/{pod.id.name}", {})[pod.id.uid] = pod
         for name in sorted(by_name.keys() - self._names.keys()):
-            self._names[name] = PodName(wanted=self._listing.pods.get(name))
+            self._names[name] = PodName(wanted=self._listings.pods.get(name))
         for name, known in self._names.items():
             now_open = by_name.get(name, {})
             fresh = asked_at - known.listed_at < VISIBILITY_LAGS.total_seconds()
             if known.listed and known.listed.uid not in now_open and not fresh:
                 known.listed = None  # somebody ended it: it is listed, so it starts again
             kept = {uid: pod for uid, pod in known.open.items() if fresh or uid in now_open}
-            known.open = {uid: OpenPod(p.workflow_id, p.path or _path(kept.get(uid))) for uid, p in now_open.items()}
-            known.open = kept | known.open
+            known.open = kept | {uid: _with_origin(pod, kept.get(uid)) for uid, pod in now_open.items()}
             known.asked_to_go &= known.open.keys()
         self._converge_all()
 
@@ -146,11 +164,26 @@ class PodLister:
                 known.listed = None
         self._converge_all()
 
-    def may_want(self, uid: str, path: str = "") -> bool:
+    def may_want(self, uid: str, path: str = "", source: str = "") -> bool:
         """Say whether a manifest lists this pod, or one that can't be read just now may."""
-        if any(known.wanted and known.wanted.uid == uid for known in self._names.values()):
-            return True
-        return not _is_free(OpenPod("", path), self._listing)
+        return self.wants(uid) or not self._listings.is_free(OpenPod("", path, source))
+
+    def wanted(self) -> list[StaticPod]:
+        """Give the pods that manifests list."""
+        return [known.wanted for known in self._names.values() if known.wanted]
+
+    @property
+    def complete(self) -> bool:
+        """Say whether all that manifests list is known, and which pods are open."""
+        return self._open_known and self._listings.complete
+
+    def opened(self) -> list[tuple[str, str]]:
+        """Name the pods whose workflows are, or were a moment ago, open: namespace/name and uid."""
+        return [(name, uid) for name, known in self._names.items() for uid in known.open]
+
+    def wants(self, uid: str) -> bool:
+        """Say whether a manifest lists this pod."""
+        return any(known.wanted and known.wanted.uid == uid for known in self._names.values())
 
     def is_going(self, workflow_id: str) -> bool:
         """Say whether we asked this pod to go."""
@@ -160,60 +193,48 @@ class PodLister:
 
     async def close(self) -> None:
         """Stop calling; what was not said is worked out again at the next start."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._calls.close()
 
-    def _converge_all(self) -> None:
-        for name in [name for name, known in self._names.items() if known.settled and name not in self._tasks]:
-            del self._names[name]
-        for name in self._names:
-            if name not in self._tasks and self._next_call(name):
-                self._changed[name] = asyncio.Event()
-                self._tasks[name] = asyncio.create_task(self._converge(name), name=f"pod {name}")
-
-    def _next_call(self, name: str) -> Start | Delete | None:
-        call = self._names[name].next_call(self._listing)
+    def next_call(self, key: str) -> Start | Delete | None:
+        """Say what a name needs next."""
+        call = self._names[key].next_call(self._listings)
         return None if isinstance(call, Delete) and not self._open_known else call
 
-    async def _converge(self, name: str) -> None:
-        """Make calls until this name needs none."""
-        known, changed = self._names[name], self._changed[name]
-        wait = RETRY_FIRST
-        try:
-            while call := self._next_call(name):
-                changed.clear()
-                try:
-                    await self._make(known, call)
-                    self._refused(name, None)
-                    wait = RETRY_FIRST
-                    continue
-                except TemporalAway:
-                    pause, wait = wait, min(wait * 2, RETRY_LONGEST)
-                except Exception as error:  # noqa: BLE001 - a pod that can't be sent must not stop the others
-                    pause = RETRY_REFUSED
-                    self._note_refused(name, call, error)
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), pause.total_seconds())
-        finally:
-            del self._tasks[name], self._changed[name]
+    def refused(self, key: str, call: Start | Delete | None, error: Exception | None) -> None:
+        """Tell of a call that Temporal refuses, and that it does no more."""
+        if call is None or error is None:
+            self._refused(key, None)
+            return
+        path = str(call.pod.path) if isinstance(call, Start) else call.workflow_id
+        message = str(error) if isinstance(error, CallRefused) else f"{type(error).__name__}: {error}"
+        self._refused(key, Refusal(path, "PodNotSent", message, since="", pod=key))
 
-    async def _make(self, known: PodName, call: Start | Delete) -> None:
+    def _converge_all(self) -> None:
+        for name in [name for name, known in self._names.items() if known.settled and not self._calls.is_at(name)]:
+            del self._names[name]
+        self._calls.go(self._names)
+
+    async def make(self, key: str, call: Start | Delete) -> None:
+        """Make a call, and write down what it came to."""
+        known = self._names[key]
         self._sequence += 1
         match call:
             case Start(pod):
                 start = self._start_of(pod)
+                if self.admit and not known.open.get(pod.uid) and (why := await self.admit(pod.pod, static=True)):
+                    start = replace(start, first_sight=FirstSight(rejected=why))
                 workflow_id = str(PodWorkflowId(self._node, pod.namespace, pod.name, pod.uid))
                 listed_at = asyncio.get_running_loop().time()
                 content = start.pod if pod.own_uid else None  # else an edit has another UID
-                listed = PodListed(SOURCE, self._sequence, content, in_place=True)
+                listed = PodListed(pod.source, self._sequence, content, in_place=True)
                 await self._workflows.start(start, listed)
                 known.listed, known.listed_at = pod, listed_at
-                known.open[pod.uid] = OpenPod(workflow_id, str(pod.path))
+                known.open[pod.uid] = OpenPod(workflow_id, str(pod.path), pod.source)
                 known.asked_to_go.discard(pod.uid)
             case Delete(workflow_id, reason, message):
                 uid = PodWorkflowId.parse(workflow_id).uid
-                request = DeletionRequested(SOURCE, reason=reason, message=message, sequence=self._sequence)
+                source = known.open[uid].source or SOURCE
+                request = DeletionRequested(source, reason=reason, message=message, sequence=self._sequence)
                 if known.listed and known.listed.uid == uid:
                     known.listed = None  # also when the call fails: it may have arrived
                 if await self._workflows.request_deletion(workflow_id, request):
@@ -228,33 +249,29 @@ class PodLister:
         return PodStart(
             node=self._node,
             pod=marked,
-            source=SOURCE,
+            source=pod.source,
             path=str(pod.path),
             behaviour=CURRENT,
             settings=self._settings,
         )
 
-    def _note_refused(self, name: str, call: Start | Delete, error: Exception) -> None:
-        path = str(call.pod.path) if isinstance(call, Start) else call.workflow_id
-        message = str(error) if isinstance(error, CallRefused) else f"{type(error).__name__}: {error}"
-        self._refused(name, Refusal(path, "PodNotSent", message, since="", pod=name))
 
-
-def _is_free(pod: OpenPod, listing: Listing) -> bool:
-    """Say whether it is certain that no manifest stands for this pod."""
-    if not listing.readable or pod.path in listing.undecided:
-        return False
-    return bool(pod.path) or not listing.undecided
-
-
-def _why(old: OpenPod, new: StaticPod | None, listing: Listing) -> tuple[str, str]:
+def _why(old: OpenPod, new: StaticPod | None, listings: ManifestListings) -> tuple[str, str]:
     """Say in one word and in words why a pod has to go."""
+    if old.source == URL_SOURCE:
+        return (
+            ("ManifestReplaced", f"{old.path} gives another one")
+            if new
+            else ("ManifestRemoved", f"{old.path} no longer lists it")
+        )
     manifest = f"manifest {old.path}" if old.path else "its manifest"
     if new and str(new.path) in {old.path, ""}:
         return "ManifestReplaced", f"{manifest} was changed"
     if new:
         return "ManifestReplaced", f"manifest {new.path} took the place of {manifest}"
-    if now := next((name for name, pod in listing.pods.items() if old.path and str(pod.path) == old.path), None):
+    if now := next(
+        (name for name, pod in listings.of(SOURCE).pods.items() if old.path and str(pod.path) == old.path), None
+    ):
         return "ManifestReplaced", f"{manifest} now describes {now}"
     return "ManifestRemoved", f"{manifest} is no longer there"
 
@@ -263,17 +280,19 @@ def _same(one: StaticPod, other: StaticPod) -> bool:
     return one is other or (one.uid == other.uid and lasting(one.pod) == lasting(other.pod))
 
 
-def _path(pod: OpenPod | None) -> str:
-    return pod.path if pod else ""
+def _with_origin(pod: OpenPod, before: OpenPod | None) -> OpenPod:
+    """Keep what was known of where a pod came from."""
+    known = before or pod
+    return OpenPod(pod.workflow_id, pod.path or known.path, pod.source or known.source)
 
 
 def _log_change(name: str, old: StaticPod | None, new: StaticPod | None) -> None:
     match old, new:
         case None, StaticPod():
-            _log.info("SyncLoop ADD", source=SOURCE, pod=name, podUID=new.uid, path=str(new.path))
+            _log.info("SyncLoop ADD", source=new.source, pod=name, podUID=new.uid, path=str(new.path))
         case StaticPod(), None:
-            _log.info("SyncLoop REMOVE", source=SOURCE, pod=name, podUID=old.uid, path=str(old.path))
+            _log.info("SyncLoop REMOVE", source=old.source, pod=name, podUID=old.uid, path=str(old.path))
         case StaticPod(), StaticPod() if not _same(old, new):
-            _log.info("SyncLoop UPDATE", source=SOURCE, pod=name, podUID=new.uid, path=str(new.path))
+            _log.info("SyncLoop UPDATE", source=new.source, pod=name, podUID=new.uid, path=str(new.path))
         case _:
             pass

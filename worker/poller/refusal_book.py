@@ -7,12 +7,14 @@ Filled by `run`; says each refusal once in the log, when it comes and when it go
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from proto.refusals import Refusal, write_refusals
+from worker.poller.static_pod import SOURCE
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -22,18 +24,20 @@ class RefusalBook:
 
     def __init__(self, root_dir: Path) -> None:
         self._root_dir = root_dir
-        self._listed: tuple[Refusal, ...] = ()
+        self._listed: dict[str, tuple[Refusal, ...]] = {}
         self._starts: dict[str, Refusal] = {}
         self._written: tuple[Refusal, ...] | None = None
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
         """All of them, by path."""
-        return tuple(sorted((*self._listed, *self._starts.values()), key=lambda one: (one.path, one.reason)))
+        return tuple(
+            sorted((*chain(*self._listed.values()), *self._starts.values()), key=lambda one: (one.path, one.reason))
+        )
 
-    def set_listed(self, refusals: Sequence[Refusal]) -> None:
-        """Take what the folder refuses now."""
-        self._listed = tuple(refusals)
+    def set_listed(self, refusals: Sequence[Refusal], source: str = SOURCE) -> None:
+        """Take what a source refuses now."""
+        self._listed[source] = tuple(refusals)
         self._tell()
 
     def set_start(self, name: str, refusal: Refusal | None) -> None:

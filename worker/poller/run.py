@@ -8,13 +8,11 @@ containerd; one that fails for another reason ends the process, and systemd star
 import asyncio
 import contextlib
 import os
-import socket
-import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from temporalio.client import Client
@@ -23,17 +21,23 @@ from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.node_capacity import apparmor_enabled
 from proto.node_runtime import NodeRuntime
+from proto.pod_snapshot import PodSnapshot
 from proto.temporal.node import NodeConfigured
 from proto.temporal.pod import NodeSettings
+from worker.api_access import open_api
 from worker.config import NodeConfig
 from worker.freed_memory import give_back_freed_memory
+from worker.health import LoopHealth
+from worker.node.addresses import told_addresses
 from worker.node_client import place_of
 from worker.node_lock import hold_node_lock, hold_node_name
-from worker.poller.manifest import read_manifest
+from worker.poller.manifest import NodeOfManifests, read_manifest
 from worker.poller.manifest_folder import Listing, ManifestFolder
+from worker.poller.manifest_refusal import LARGEST_FILE
+from worker.poller.node_pods import NodePods
 from worker.poller.objects import ObjectWatch
 from worker.poller.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalAway
-from worker.poller.pods import SOURCE, PodLister
+from worker.poller.pods import PodLister
 from worker.poller.refusal_book import RefusalBook
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.janitor import Janitor, remover
@@ -41,70 +45,62 @@ from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.relist import only_remembered
 from worker.poller.runtime.watch import RuntimeWatch, Surroundings
 from worker.poller.sources import ManifestSource
-from worker.poller.static_pod import Refused, StaticPod
+from worker.poller.static_pod import SOURCE, URL_SOURCE, Refused, StaticPod
 from worker.service import Service
 from worker.settings.feature_gates import IMAGE_DIGEST_GATE, STOP_SIGNALS_GATE
 from worker.settings.reserved import allocatable
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
 
+if TYPE_CHECKING:
+    from activities.clients.api_server.api_server import ApiServer
+    from worker.poller.cluster_pods import ClusterPods
+
 FIRST_ANSWER: Final = timedelta(seconds=5)
 """Pods are listed without knowing which are open when Temporal's visibility needs longer."""
 RETRY_VISIBILITY: Final = timedelta(seconds=2)
-_STUCK_AFTER: Final = 3
-"""Turns of a loop that may be missed before the process counts as stuck."""
-_SLOWEST_TURN: Final = timedelta(minutes=2)
-"""A rescan of a slow network folder, a listing of a busy runtime."""
-
 _log: Final = structlog.get_logger(__name__)
-
-
-class PollerHealth:
-    """When each loop last turned; what `Service` is given to feed the watchdog by."""
-
-    def __init__(self) -> None:
-        self._turns: dict[str, tuple[float, float]] = {}
-
-    def turn(self, loop: str, every: timedelta) -> None:
-        """Take that a loop turns, and how often it should."""
-        self._turns[loop] = (time.monotonic(), (every * _STUCK_AFTER + _SLOWEST_TURN).total_seconds())
-
-    def __call__(self) -> str:
-        """Name a loop that does not turn any more; empty when all do."""
-        now = time.monotonic()
-        stuck = [loop for loop, (last, limit) in self._turns.items() if now - last > limit]
-        return f"the poller's loop for {stuck[0]} does not turn any more" if stuck else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Watching:
     """How the poller itself is watched; a test may leave it out."""
 
-    health: PollerHealth = field(default_factory=PollerHealth)
+    health: LoopHealth = field(default_factory=LoopHealth)
     telemetry: Telemetry | None = None
 
 
 async def run_poller(config: NodeConfig, client: Client, service: Service, watching: Watching | None = None) -> None:
     """Poll until `service` is asked to stop; raises NodeLockHeld when this node has a poller already."""
     with hold_node_lock(config.root_dir, "poller"), hold_node_name("poller", config.node_name, place_of(client)):
-        poller = Poller(config, client, service, watching or Watching())
-        loops = asyncio.create_task(poller.run())
-        stop = asyncio.create_task(service.stop_requested())
-        try:
-            await asyncio.wait({loops, stop}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stop.cancel()
-            loops.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await loops
+        measure = watching.telemetry.metrics.api_request if watching and watching.telemetry else None
+        async with open_api(config, "poller", measure) as api:
+            poller = Poller(config, client, service, watching or Watching(), api=api)
+            loops = asyncio.create_task(poller.run())
+            stop = asyncio.create_task(service.stop_requested())
+            try:
+                await asyncio.wait({loops, stop}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                stop.cancel()
+                loops.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await loops
 
 
 class Poller:
     """All parts of one node's poller."""
 
-    def __init__(self, config: NodeConfig, client: Client, service: Service, watching: Watching) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        client: Client,
+        service: Service,
+        watching: Watching,
+        *,
+        api: "ApiServer | None" = None,
+    ) -> None:
         node = config.node_name
-        self._config, self._service, self._health = config, service, watching.health
+        self._config, self._service, self._health, self._api = config, service, watching.health, api
         telemetry = watching.telemetry
         calls = (telemetry.calls,) if telemetry else ()
         metrics = telemetry.metrics if telemetry else Metrics(node)
@@ -115,7 +111,7 @@ class Poller:
         metrics.on_read(lambda: metrics.manifests_refused(len(self._book.refusals)))
         settings = NodeSettings(
             max_container_restart_period=config.max_container_restart_period,
-            host_ips=config.node_ips or default_addresses(),
+            host_ips=told_addresses(config.node_ips, config.node_name, cluster=config.cluster is not None),
             container_stop_signals=config.feature_gates.enabled(STOP_SIGNALS_GATE),
             allocatable=allocatable(config.reserved),
             kernel=".".join(os.uname().release.split(".")[:2]),
@@ -123,14 +119,19 @@ class Poller:
             apparmor=apparmor_enabled(),
             image_volume_with_digest=config.feature_gates.enabled(IMAGE_DIGEST_GATE),
         )
-        self._lister = PodLister(self._workflows, node, settings, self._book.set_start)
+        sources = (SOURCE, URL_SOURCE) if config.manifest_url.url else (SOURCE,)
+        self._lister = PodLister(self._workflows, node, settings, self._book.set_start, sources=sources)
+        self._cluster = self._join(api, settings) if api else None
+        if self._cluster:
+            self._lister.admit = self._cluster.admission.admit
+        self._pods = NodePods(self._lister, self._cluster.pods if self._cluster else None)
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)
         self._janitor = Janitor(self._runtime, self._workflows, remover(config))
         around = Surroundings(
             node=node,
             client=self._runtime,
             known=self._known,
-            lister=self._lister,
+            lister=self._pods,
             workflows=self._workflows,
             health=self._runtime_health,
             metrics=metrics,
@@ -147,22 +148,33 @@ class Poller:
                 for name, loop in self._loops().items():
                     loops.create_task(loop, name=name)
         finally:
-            await self._lister.close()
+            await self._pods.close()
             await self._janitor.close()
             await self._runtime.close()
 
     def _loops(self) -> dict[str, Coroutine[object, object, None]]:
         every = self._config.sync_frequency
-        return {
-            "manifests": self._list_manifests(),
-            "hints": self._watch.send_hints(),
-            "events": self._watch.follow_events(),
-            "relist": self._watch.relist(),
-            "resync": self._resync(),
-            "objects": self._objects.follow(every.total_seconds(), lambda: self._health.turn("objects", every)),
-            "runtime": self._runtime_health.watch(),
-            "node": self._configure_node(),
-        }
+        in_folder = (
+            {} if self._cluster else {"objects": self._objects.follow(every.total_seconds(), self._objects_seen)}
+        )
+        by_url = {"manifest URL": self._list_url()} if self._config.manifest_url.url else {}
+        return (
+            (self._cluster.loops() if self._cluster else {})
+            | by_url
+            | in_folder  # a cluster's are in the API, and its worker follows them
+            | {
+                "manifests": self._list_manifests(),
+                "hints": self._watch.send_hints(),
+                "events": self._watch.follow_events(),
+                "relist": self._watch.relist(),
+                "resync": self._resync(),
+                "runtime": self._runtime_health.watch(),
+                "node": self._configure_node(),
+            }
+        )
+
+    def _objects_seen(self) -> None:
+        self._health.turn("objects", self._config.sync_frequency)
 
     async def _list_manifests(self) -> None:
         """Follow the manifest folder; without one, list nothing, which takes down what an earlier one listed."""
@@ -178,9 +190,26 @@ class Poller:
                 self._health.turn("manifests", every)
                 self._take_listing(listing)
 
+    async def _list_url(self) -> None:
+        """Follow the URL that gives manifests, too."""
+        from activities.clients.manifest_url import ManifestUrl  # noqa: PLC0415 - an HTTP client of 25 MB, which only who has such a URL pays
+        from worker.poller.url_source import UrlSource  # noqa: PLC0415 - as above
+
+        said = self._config.manifest_url
+        fetch = ManifestUrl(said.url, said.headers, most_bytes=LARGEST_FILE)
+        node = NodeOfManifests(self._config.node_name, self._config.feature_gates)
+        async with contextlib.aclosing(UrlSource(said.url, fetch, said.every, node).listings()) as listings:
+            async for listing in listings:
+                self._tell_listing(listing, URL_SOURCE)
+
+    def _tell_listing(self, listing: Listing, source: str) -> None:
+        self._lister.set_listing(listing, source)
+        if self._cluster:
+            self._cluster.look_soon()
+        self._book.set_listed(listing.refusals, source)
+
     def _take_listing(self, listing: Listing) -> None:
-        self._lister.set_listing(listing)
-        self._book.set_listed(listing.refusals)
+        self._tell_listing(listing, SOURCE)
         first, self._pods_listed = self._pods_listed is None, len(listing.pods)
         if first:
             self._service.ready(f"{self._pods_listed} pods listed")
@@ -198,9 +227,11 @@ class Poller:
         """List the open pods by visibility and tell the lister; answers their UIDs."""
         asked_at = asyncio.get_running_loop().time()
         found = [OpenPod(one) for one in await self._workflows.list_open()]
-        paths = {uid: pod.path for uid, pod in (await asyncio.to_thread(self._known.all)).items()}
-        found = [OpenPod(pod.workflow_id, paths.get(pod.id.uid, "")) for pod in found]
-        self._lister.set_open(found, asked_at)
+        seen = await asyncio.to_thread(self._known.all)
+        found = [_with_source(pod, seen.get(pod.id.uid)) for pod in found]
+        self._pods.set_open(found, asked_at)
+        if self._cluster:
+            self._cluster.look_soon()
         if not self._restart_told:
             self._watch.restarted(pod.workflow_id for pod in found)
             self._restart_told = True
@@ -230,10 +261,21 @@ class Poller:
                 if pods is not None:
                     known = self._known
                     found = {**pods, **only_remembered(pods, await asyncio.to_thread(known.all))}
-                    wanted = {uid for uid in found if self._lister.may_want(uid, path_of(known, uid))}
+                    wanted = {uid for uid in found if self._may_want(uid)}
                     await self._janitor.look(found.values(), open_uids, wanted)
             give_back_freed_memory()
             await asyncio.sleep(pause.total_seconds())
+
+    def _may_want(self, uid: str) -> bool:
+        snapshot = self._known.of(uid)
+        return self._pods.may_want(uid, snapshot.path, snapshot.source) if snapshot else self._pods.may_want(uid)
+
+    def _join(self, api: "ApiServer", settings: NodeSettings) -> "ClusterPods":
+        """Add what a node of a cluster has besides its manifests."""
+        from worker.poller.cluster_pods import AroundCluster, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node has no use for
+
+        around = AroundCluster(self._workflows, self._known, settings, self._book.set_start, self._lister)
+        return ClusterPods(api, self._config, around)
 
     def _holders(self) -> dict[str, str]:
         """Say which file gave which pod before this poller started."""
@@ -256,17 +298,6 @@ class Poller:
         self._service.status(", ".join(words))
 
 
-def path_of(known: KnownPods, uid: str) -> str:
-    """Say which manifest a pod came from, as far as its snapshot tells."""
-    snapshot = known.of(uid)
-    return snapshot.path if snapshot else ""
-
-
-def default_addresses() -> tuple[str, ...]:
-    """Find the node's own addresses, IPv4 first: those it would send from; nothing is sent."""
-    found = []
-    for family, far in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
-        with socket.socket(family, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
-            probe.connect((far, 9))
-            found.append(str(probe.getsockname()[0]))
-    return tuple(found)
+def _with_source(pod: OpenPod, snapshot: PodSnapshot | None) -> OpenPod:
+    """Add which source and manifest a pod came from, as far as its snapshot tells."""
+    return OpenPod(pod.workflow_id, snapshot.path, snapshot.source) if snapshot else pod

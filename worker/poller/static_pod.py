@@ -16,9 +16,11 @@ from typing import Any, Final
 from proto.temporal.pod import PodJson
 
 SOURCE: Final = "file"
+URL_SOURCE: Final = "http"
 DEFAULT_NAMESPACE: Final = "default"
 CONFIG_HASH: Final = "kubernetes.io/config.hash"
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
+CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
 CONFIG_SEEN: Final = "kubernetes.io/config.seen"
 _FNV_OFFSET: Final = 0x6C62272E07BB014262B821756295C58D
 _FNV_PRIME: Final = 0x0000000001000000000000000000013B
@@ -26,24 +28,40 @@ _FNV_MASK: Final = 2**128 - 1
 _NO_EXECUTE: Final = {"operator": "Exists", "effect": "NoExecute"}
 
 
+Place = Path | str
+"""A file's path, or a URL without its credentials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """Where and when a pod is placed."""
+
+    node_name: str
+    seen: datetime
+    url: str = ""
+    """Where its manifest came from, when that was no file."""
+
+
 @dataclass(frozen=True, slots=True)
 class StaticPod:
     """One manifest's pod, defaulted, valid, and with a place on this node."""
 
-    path: Path
+    path: Place
     pod: PodJson
     uid: str
     namespace: str
     name: str
     own_uid: bool = False
     """The manifest gives the UID, so the UID does not tell an edit."""
+    source: str = SOURCE
+    """file or http."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A manifest that gives no pod, and everything that is wrong with it."""
 
-    path: Path
+    path: Place
     reason: str
     messages: tuple[str, ...]
     pod: str = ""
@@ -55,26 +73,29 @@ class Refused:
         return "; ".join(self.messages)
 
 
-def place_static_pod(path: Path, pod: PodJson, node_name: str, now: datetime) -> StaticPod:
+def place_static_pod(path: Place, pod: PodJson, placing: Placing) -> StaticPod:
     """Give a defaulted pod its UID, names, node and annotations; `pod` itself stays as it is.
 
-    `now` is when the manifest was seen. The NoExecute toleration keeps a static pod on a node in trouble.
+    The NoExecute toleration keeps a pod of a file on a node in trouble; one of a URL gets none.
     """
     metadata, spec = dict(pod["metadata"]), dict(pod["spec"])
-    uid = metadata.get("uid") or static_pod_uid(pod, node_name, path)
+    node_name, source = placing.node_name, URL_SOURCE if placing.url else SOURCE
+    origin = f"url:{placing.url}" if placing.url else f"host:{node_name}file:{path}"
+    uid = metadata.get("uid") or static_pod_uid(pod, origin)
     metadata["uid"] = uid
     metadata["name"] = static_pod_name(metadata["name"], node_name)
     metadata["namespace"] = metadata.get("namespace") or DEFAULT_NAMESPACE
     metadata["annotations"] = dict(metadata.get("annotations") or {}) | {
         CONFIG_HASH: uid,
-        CONFIG_SOURCE: SOURCE,
-        CONFIG_SEEN: _timestamp(now),
+        CONFIG_SOURCE: source,
+        CONFIG_SEEN: timestamp(placing.seen),
     }
     spec["nodeName"] = node_name
-    spec["tolerations"] = _with_no_execute(spec.get("tolerations") or [])
+    if not placing.url:
+        spec["tolerations"] = _with_no_execute(spec.get("tolerations") or [])
     placed = pod | {"metadata": metadata, "spec": spec}
     own_uid = bool(pod["metadata"].get("uid"))
-    return StaticPod(path, placed, uid, metadata["namespace"], metadata["name"], own_uid)
+    return StaticPod(path, placed, uid, metadata["namespace"], metadata["name"], own_uid, source)
 
 
 def static_pod_name(name: str, node_name: str) -> str:
@@ -82,10 +103,10 @@ def static_pod_name(name: str, node_name: str) -> str:
     return f"{name}-{node_name.lower()}"
 
 
-def static_pod_uid(pod: Mapping[str, Any], node_name: str, path: Path) -> str:
-    """Hash pod, node and file into 32 hex digits (FNV-128a over the pod, then `host:…`, then `file:…`)."""
+def static_pod_uid(pod: Mapping[str, Any], origin: str) -> str:
+    """Hash pod and origin into 32 hex digits (FNV-128a over the pod, then `host:…file:…` or `url:…`)."""
     canonical = json.dumps(pod, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return f"{_fnv_128a(f'{canonical}host:{node_name}file:{path}'.encode()):032x}"
+    return f"{_fnv_128a(f'{canonical}{origin}'.encode()):032x}"
 
 
 def api_references(pod: Mapping[str, Any]) -> Iterator[str]:
@@ -109,7 +130,7 @@ def _matches_no_execute(toleration: Mapping[str, Any]) -> bool:
     return all((toleration.get(field) or "") == _NO_EXECUTE.get(field, "") for field in fields)
 
 
-def _timestamp(now: datetime) -> str:
+def timestamp(now: datetime) -> str:
     """Write RFC 3339 with nine digits, the kubelet's fixed width."""
     return f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}000Z"
 

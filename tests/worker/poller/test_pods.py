@@ -10,6 +10,7 @@ from proto.temporal.pod import NodeSettings, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.poller.manifests import static_pod
 from worker.poller.manifest_folder import Listing
+from worker.poller.manifest_listings import ManifestListings
 from worker.poller.pod_workflows import CallRefused, OpenPod, TemporalAway
 from worker.poller.pods import Delete, PodLister, PodName, Start
 from worker.poller.static_pod import StaticPod
@@ -113,7 +114,7 @@ def listing(*pods: StaticPod, undecided: tuple[str, ...] = (), readable: bool = 
 )
 def test_each_name_needs_one_thing_at_a_time(name: PodName, listed: Listing, call: Start | Delete | None) -> None:
     """Each row is what is wanted and known of one pod name."""
-    assert name.next_call(listed) == call
+    assert name.next_call(ManifestListings({"file": listed})) == call
 
 
 class Temporal:

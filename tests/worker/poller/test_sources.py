@@ -118,7 +118,7 @@ async def test_edit_rename_and_removal_are_seen(manifests: Path) -> None:
         path.write_text("pod other")
         await follower.until("other")
         path.rename(manifests / "renamed.yaml")
-        assert (await follower.next()).pods["default/other"].path.name == "renamed.yaml"
+        assert str((await follower.next()).pods["default/other"].path) == str(manifests / "renamed.yaml")
         (manifests / "renamed.yaml").rename(manifests.parent / "outside")
         await follower.until()
         (manifests.parent / "outside").rename(manifests / "web.yaml")

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from worker.poller.static_pod import place_static_pod, static_pod_uid
+from worker.poller.static_pod import Placing, place_static_pod, static_pod_uid
 
 PATH = Path("/etc/kubernetes/manifests/web.yaml")
 NOW = datetime(2026, 11, 21, 12, 0, 0, 5, tzinfo=UTC)
+ORIGIN = f"host:n1file:{PATH}"
 PINNED = "ebd01db9e88bd6e5f9ae71434c1cf696"
 NO_EXECUTE = {"operator": "Exists", "effect": "NoExecute"}
 
@@ -24,7 +25,7 @@ def test_marks() -> None:
     """Name, namespace, node, annotations; and the pod that was given stays as it is."""
     given = pod({"annotations": {"a": "b", "kubernetes.io/config.source": "api"}}, nodeName="other")
     before = copy.deepcopy(given)
-    placed = place_static_pod(PATH, given, "Node1", NOW)
+    placed = place_static_pod(PATH, given, Placing("Node1", NOW))
     assert given == before
     assert placed.pod["metadata"] == {
         "name": "web-node1",
@@ -43,17 +44,17 @@ def test_marks() -> None:
 
 def test_what_the_manifest_says_of_itself_stays() -> None:
     """An own UID and namespace are kept; the annotation repeats the UID."""
-    placed = place_static_pod(PATH, pod({"uid": "my-uid", "namespace": "kube-system"}), "n1", NOW)
+    placed = place_static_pod(PATH, pod({"uid": "my-uid", "namespace": "kube-system"}), Placing("n1", NOW))
     assert (placed.uid, placed.namespace) == ("my-uid", "kube-system")
     assert placed.own_uid
-    assert not place_static_pod(PATH, pod(), "n1", NOW).own_uid
+    assert not place_static_pod(PATH, pod(), Placing("n1", NOW)).own_uid
     assert placed.pod["metadata"]["annotations"]["kubernetes.io/config.hash"] == "my-uid"
 
 
 def test_seen_is_told_in_utc() -> None:
     """The same moment is written the same way, whatever the node's time zone."""
     local = NOW.astimezone(timezone(timedelta(hours=2)))
-    assert place_static_pod(PATH, pod(), "n1", local) == place_static_pod(PATH, pod(), "n1", NOW)
+    assert place_static_pod(PATH, pod(), Placing("n1", local)) == place_static_pod(PATH, pod(), Placing("n1", NOW))
 
 
 @pytest.mark.parametrize(
@@ -72,12 +73,12 @@ def test_seen_is_told_in_utc() -> None:
 )
 def test_toleration(tolerations: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
     """A static pod stays on a node in trouble."""
-    assert place_static_pod(PATH, pod(tolerations=tolerations), "n1", NOW).pod["spec"]["tolerations"] == expected
+    assert (
+        place_static_pod(PATH, pod(tolerations=tolerations), Placing("n1", NOW)).pod["spec"]["tolerations"] == expected
+    )
 
 
 def test_uid_is_the_fnv_hash_of_pod_node_and_file() -> None:
     """FNV-1a of 128 bits; the digits are pinned, for running pods are found again by them after an upgrade."""
-    assert static_pod_uid(pod(), "n1", PATH) == PINNED
-    assert static_pod_uid({"spec": {}, "metadata": {"name": "web"}}, "n1", PATH) == PINNED, (
-        "the order of keys is nothing"
-    )
+    assert static_pod_uid(pod(), ORIGIN) == PINNED
+    assert static_pod_uid({"spec": {}, "metadata": {"name": "web"}}, ORIGIN) == PINNED, "the order of keys is nothing"

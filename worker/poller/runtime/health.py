@@ -15,8 +15,8 @@ from typing import Final
 
 import structlog
 
+from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.errors import CriError
 from proto.cri.v1 import api_pb2 as cri
 from proto.node_runtime import NodeRuntime, write_node_runtime
 

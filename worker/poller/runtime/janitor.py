@@ -19,10 +19,10 @@ import structlog
 from temporalio.exceptions import ApplicationError
 
 from activities.cgroups import Cgroups
+from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
 from activities.container_config import POD_GRACE
 from activities.csi.left_behind import VolumesLeft, leave_to_the_worker
-from activities.errors import CriError
 from activities.file_trees import StillMounted, remove_tree
 from activities.pod_paths import PodPaths
 from activities.volumes.forsaken_mounts import leave_mounts_to_the_worker

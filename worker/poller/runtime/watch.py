@@ -15,14 +15,14 @@ from typing import Final
 
 import structlog
 
+from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.errors import CriError
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.signals import RuntimeChanged
 from worker.poller.hints import HintSender
+from worker.poller.node_pods import NodePods
 from worker.poller.pod_workflows import PodWorkflows
-from worker.poller.pods import PodLister
 from worker.poller.runtime.events import (
     OWN_START_WAITS,
     OWN_STOP_WAITS,
@@ -53,7 +53,7 @@ class Surroundings:
     node: str
     client: RuntimeClient
     known: KnownPods
-    lister: PodLister
+    lister: NodePods
     workflows: PodWorkflows
     health: RuntimeHealth
     metrics: Metrics

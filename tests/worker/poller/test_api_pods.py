@@ -1,0 +1,404 @@
+"""What does a pod of the API need next, and is none ever killed, run again or brought back by half knowledge?"""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from activities.clients.api_server.errors import ApiAway
+from proto.refusals import Refusal
+from proto.temporal.pod import NodeSettings, PodJson, PodStart
+from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
+from proto.temporal.wishes import Ended, GivenCondition, Rejected
+from worker.poller.api_pod import ApiPod, read_api_pod
+from worker.poller.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus
+from worker.poller.api_pods import ApiPods, AroundApiPods
+from worker.poller.pod_workflows import CallRefused, OpenPod, TemporalAway
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+UID = "d5352474-1d96-490e-9afd-0b2272da77c1"
+WORKFLOW = f"pod/n/default/web/{UID}"
+OPEN = OpenPod(WORKFLOW, source="api")
+
+
+def document(image: str = "busybox:1", status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+    """Write a pod as the API gives it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web",
+            "namespace": "default",
+            "uid": UID,
+            "resourceVersion": "7",
+            "managedFields": [{"manager": "kubectl"}],
+            **metadata,
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": image, "env": None}]},
+        "status": status or {"phase": "Pending"},
+    }
+
+
+def read(*args: Any, **fields: Any) -> ApiPod:
+    """Read one."""
+    return read_api_pod(document(*args, **fields), NOW)
+
+
+GATE = {"type": "example.com/gate", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+
+def test_what_history_keeps_of_a_pod() -> None:
+    """Its metadata and spec without what each write of somebody changes, and the kubelet's marks of its source."""
+    kept = read(deletionTimestamp="2026-01-02T00:00:30Z", deletionGracePeriodSeconds=30, labels={"a": "b"}).pod
+    assert kept == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web",
+            "namespace": "default",
+            "uid": UID,
+            "labels": {"a": "b"},
+            "annotations": {
+                "kubernetes.io/config.seen": "2026-01-02T00:00:00.000000000Z",
+                "kubernetes.io/config.source": "api",
+            },
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "busybox:1"}]},
+    }
+
+
+def test_what_is_read_besides() -> None:
+    """Deletion, an end, the start, and the conditions that concern the node; the kubelet's own are nobody's news."""
+    status = {
+        "phase": "Failed",
+        "reason": "Evicted",
+        "startTime": "2026-01-01T00:00:00Z",
+        "conditions": [
+            GATE,
+            {"type": "Ready", "status": "False"},
+            {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"},
+        ],
+    }
+    raw = document(status=status, deletionTimestamp="x", deletionGracePeriodSeconds=0, finalizers=["f"])
+    raw["spec"]["readinessGates"] = [{"conditionType": "example.com/gate"}]
+    found = read_api_pod(raw, NOW)
+    assert (found.deleted, found.grace, found.held, found.ended) == (
+        True,
+        timedelta(),
+        True,
+        Ended("Failed", "Evicted"),
+    )
+    assert found.started_at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert set(found.conditions) == {"example.com/gate", "DisruptionTarget"}
+    assert found.conditions["example.com/gate"].status == "True"
+
+
+WEB, EDITED = read(), read("busybox:2")
+GOING = replace(WEB, deleted=True, grace=timedelta(seconds=30))
+FORCED = replace(GOING, grace=timedelta(seconds=0))
+ENDED = replace(WEB, ended=Ended("Failed"))
+GATED = replace(WEB, conditions={"g": GivenCondition("True", NOW)})
+HELD = replace(FORCED, held=True)
+
+
+@pytest.mark.parametrize(
+    ("known", "call"),
+    [
+        pytest.param(Known(WEB), StartPod(WEB), id="a-new-pod-starts"),
+        pytest.param(Known(WEB, WEB, open=OPEN), None, id="a-pod-that-was-told-rests"),
+        pytest.param(Known(read(), WEB, open=OPEN), None, id="seen-again-is-no-change"),
+        pytest.param(Known(EDITED, WEB, open=OPEN), StartPod(EDITED), id="an-edit-is-listed"),
+        pytest.param(Known(WEB, None, open=OPEN), StartPod(WEB), id="a-poller-that-restarts-lists-once"),
+        pytest.param(Known(GOING), DeletePod(GOING), id="found-with-a-deletion"),
+        pytest.param(Known(GOING, WEB, open=OPEN), DeletePod(GOING), id="deleted"),
+        pytest.param(Known(GOING, GOING, open=OPEN), None, id="asked-once"),
+        pytest.param(Known(FORCED, GOING, open=OPEN), DeletePod(FORCED), id="a-shorter-grace-is-told"),
+        pytest.param(Known(HELD, GOING, open=None), None, id="gone-and-held-by-finalizers"),
+        pytest.param(Known(ENDED), None, id="what-has-ended-never-starts"),
+        pytest.param(Known(ENDED, WEB, open=OPEN), TellStatus(ENDED), id="ended-by-others"),
+        pytest.param(Known(ENDED, ENDED, open=OPEN), None, id="an-end-is-told-once"),
+        pytest.param(
+            Known(replace(GOING, ended=ENDED.ended)), DeletePod(replace(GOING, ended=ENDED.ended)), id="ended-and-to-go"
+        ),
+        pytest.param(Known(GATED, WEB, open=OPEN), TellStatus(GATED), id="a-condition-of-others"),
+        pytest.param(Known(WEB, GATED, open=OPEN), TellStatus(WEB), id="and-its-end"),
+        pytest.param(Known(None, WEB, open=OPEN), RemovePod(WORKFLOW), id="listed-no-more"),
+        pytest.param(Known(None, GOING, open=OPEN, asked_to_go=True), None, id="gone-as-it-was-asked-to"),
+        pytest.param(Known(None), None, id="nothing-at-all"),
+    ],
+)
+def test_what_a_pod_needs(known: Known, call: Call | None) -> None:
+    """Each row is what is wanted, told and known of one pod."""
+    assert known.next_call(open_known=True, shown_ended=False) == call
+
+
+def test_an_end_that_our_own_status_told_is_no_news() -> None:
+    """And nothing is removed before the open workflows are known."""
+    assert Known(ENDED, WEB, open=OPEN).next_call(open_known=True, shown_ended=True) is None
+    assert Known(None, WEB, open=OPEN).next_call(open_known=False, shown_ended=False) is None
+
+
+class Node:
+    """Plays Temporal, the API and admission, and writes down what it is asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.failures: list[Exception] = []
+        self.open: set[str] = set()
+        self.gone: bool | Exception = True
+        self.rejects: Rejected | None = None
+        self.more = asyncio.Event()
+        self.refusals: dict[str, Refusal] = {}
+        self.pods = ApiPods(
+            self,  # type: ignore[arg-type]  # plays PodWorkflows
+            "n",
+            NodeSettings(),
+            AroundApiPods(confirms=self, admit=self.admit, shown_phase=lambda _: "", refused=self.refused),
+        )
+
+    def refused(self, name: str, refusal: Refusal | None) -> None:
+        """Take what is refused, and that it is no more."""
+        if refusal:
+            self.refusals[name] = refusal
+        else:
+            self.refusals.pop(name, None)
+
+    async def admit(self, pod: PodJson) -> Rejected | None:
+        """Take it or not."""
+        assert pod["metadata"]["uid"] == UID
+        return self.rejects
+
+    async def is_gone(self, namespace: str, name: str, uid: str) -> bool:
+        """Say what the API says."""
+        self._note(f"is {namespace}/{name} gone")
+        assert uid == UID
+        if isinstance(self.gone, Exception):
+            raise self.gone
+        return self.gone
+
+    async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
+        """Start, or signal."""
+        sight = start.first_sight
+        assert sight is not None
+        words = ["start", "with its content" if isinstance(said, PodListed) and said.pod else ""]
+        words += [sight.rejected.reason if sight.rejected else "", "to go" if sight.deleted else ""]
+        self._note(" ".join(filter(None, words)))
+        self.open.add(WORKFLOW)
+
+    async def request_deletion(self, workflow_id: str, request: DeletionRequested) -> bool:
+        """Signal."""
+        self._note(f"{request.reason} {request.grace}")
+        return workflow_id in self.open
+
+    async def status_given(self, workflow_id: str, given: StatusGiven) -> bool:
+        """Signal."""
+        self._note(f"status {sorted(given.conditions)}")
+        return workflow_id in self.open
+
+    def _note(self, call: str) -> None:
+        self.calls.append(call)
+        self.more.set()
+        if self.failures:
+            raise self.failures.pop(0)
+
+    async def until(self, *calls: str) -> None:
+        """Wait until these were made, and no other."""
+        async with asyncio.timeout(5):
+            while len(self.calls) < len(calls):
+                self.more.clear()
+                await self.more.wait()
+            for _ in range(5):
+                await asyncio.sleep(0)
+        assert self.calls == list(calls)
+
+    def set_open(self, *, later: float = 0.0) -> None:
+        """Tell which workflows are open, as if so many seconds later."""
+        found = [OpenPod(one, source="api") for one in self.open]
+        self.pods.set_open(found, asyncio.get_running_loop().time() + later)
+
+
+@pytest.fixture
+async def node() -> Any:
+    """Make a node; its lister is closed afterwards."""
+    made = Node()
+    yield made
+    await made.pods.close()
+
+
+async def test_a_life_in_the_api(node: Node) -> None:
+    """Created, edited, deleted, deleted by force, gone: each is told once."""
+    node.set_open()
+    node.pods.set_listed([])
+    node.pods.set_changed(WEB)
+    await node.until("start")
+    node.pods.set_changed(EDITED)
+    await node.until("start", "start with its content")
+    node.pods.set_changed(GOING)
+    node.pods.set_changed(FORCED)
+    told = ["start", "start with its content", "PodDeleted 0:00:00"]
+    await node.until(*told)
+    node.pods.set_changed(FORCED, removed=True)
+    await node.until(*told)
+    node.open.clear()
+    node.set_open(later=60)
+    await node.until(*told)
+    assert not node.pods.knows(UID)
+
+
+async def test_a_pod_of_which_only_the_status_changes_is_held_once(node: Node) -> None:
+    """What was read first stays, and with it when it was seen."""
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until("start")
+    node.pods.set_changed(replace(read(), conditions=GATED.conditions))
+    node.pods.set_listed([read()])
+    assert [one.pod is WEB.pod for one in node.pods.pods] == [True]
+    node.pods.set_changed(EDITED)
+    assert [one.pod is EDITED.pod for one in node.pods.pods] == [True]
+
+
+async def test_an_empty_list_kills_nothing_that_the_api_does_not_confirm(node: Node) -> None:
+    """Away, then of another mind, then sure."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.gone = ApiAway("away")
+    node.pods.set_listed([])
+    await node.until("is default/web gone")
+    node.gone = False
+    node.pods.set_listed([])
+    await asyncio.sleep(0.15)
+    assert set(node.calls) == {"is default/web gone"}
+    node.gone = True
+    node.pods.set_listed([WEB])
+    node.pods.set_listed([])
+    async with asyncio.timeout(5):
+        while node.calls[-1] != "PodRemoved None":
+            node.more.clear()
+            await node.more.wait()
+
+
+async def test_an_open_pod_is_kept_until_the_api_has_listed(node: Node) -> None:
+    """An API server that is away at the start lists nothing."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    await asyncio.sleep(0)
+    assert node.calls == []
+    assert node.pods.may_want("any other")
+
+
+async def test_a_pod_found_on_its_way_out_is_started_to_be_cleaned(node: Node) -> None:
+    """No workflow is open, so one is started that begins nothing."""
+    node.set_open()
+    node.pods.set_listed([GOING])
+    await node.until("PodDeleted 0:00:30", "start to go")
+    assert node.pods.is_going(UID)
+
+
+async def test_finalizers_start_nothing_again(node: Node) -> None:
+    """Everything of the pod is gone, and its object stays."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.pods.set_listed([replace(GOING, held=True)])
+    await node.until("PodDeleted 0:00:30")
+    node.open.clear()
+    node.pods.set_changed(HELD)
+    await node.until("PodDeleted 0:00:30", "PodDeleted 0:00:00")
+    node.set_open(later=60)
+    await node.until("PodDeleted 0:00:30", "PodDeleted 0:00:00")
+
+
+async def test_what_others_wrote_while_the_poller_was_away_is_told(node: Node) -> None:
+    """A listing tells an open workflow of the spec alone; conditions that it has missed come after it."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.pods.set_listed([GATED])
+    await node.until("start with its content", "status ['g']")
+
+
+async def test_an_end_that_others_told_while_the_poller_was_away_is_told(node: Node) -> None:
+    """The pod garbage collector has ended it, and its containers still run."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.pods.set_listed([ENDED])
+    await node.until("start with its content", "status []")
+
+
+async def test_an_edit_and_a_condition_that_come_together_are_both_told(node: Node) -> None:
+    """Each by its own signal."""
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until("start")
+    node.pods.set_changed(replace(EDITED, conditions=GATED.conditions))
+    await node.until("start", "start with its content", "status ['g']")
+
+
+async def test_conditions_at_first_sight_come_with_the_start(node: Node) -> None:
+    """And by no signal besides."""
+    node.set_open()
+    node.pods.set_listed([GATED])
+    await node.until("start")
+
+
+async def test_what_has_ended_is_not_run_again(node: Node) -> None:
+    """Neither before nor after the open workflows are known."""
+    node.pods.set_listed([ENDED])
+    await asyncio.sleep(0)
+    node.set_open()
+    await node.until()
+    assert node.pods.may_want(UID)
+
+
+async def test_a_refused_pod_starts_with_its_refusal_and_an_open_one_is_not_asked(node: Node) -> None:
+    """A pod that was admitted stays so."""
+    node.rejects = Rejected("OutOfcpu", "too little")
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until("start OutOfcpu")
+    node.pods.set_changed(EDITED)
+    await node.until("start OutOfcpu", "start with its content")
+
+
+async def test_a_workflow_that_somebody_ended_is_started_again(node: Node) -> None:
+    """As soon as it is known."""
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until("start")
+    node.open.clear()
+    node.pods.lost(UID)
+    await node.until("start", "start")
+
+
+async def test_a_call_that_did_not_arrive_is_made_again_with_what_is_wanted_by_then(node: Node) -> None:
+    """Temporal is away, and the pod is deleted meanwhile."""
+    node.failures = [TemporalAway("away")]
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until("start")
+    node.pods.set_changed(GOING)
+    await node.until("start", "PodDeleted 0:00:30", "start to go")
+
+
+async def test_a_refusal_goes_with_its_pod(node: Node) -> None:
+    """Else `tempolet pods` and an alert would show it until the poller is restarted."""
+    node.failures = [CallRefused("too large")]
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until("start")
+    assert [one.pod for one in node.refusals.values()] == ["default/web"]
+    node.pods.set_changed(WEB, removed=True)
+    await node.until("start")
+    assert node.refusals == {}
+
+
+async def test_a_pod_that_is_kept_in_doubt_is_told_of_once(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is asked for again and again, for as long as an etcd is lost."""
+    node.open, node.gone = {WORKFLOW}, False
+    node.set_open()
+    node.pods.set_listed([])
+    await node.until("is default/web gone")
+    node.pods.set_listed([WEB])
+    node.pods.set_listed([])
+    await node.until(*["is default/web gone"] * 2)
+    assert capsys.readouterr().out.count("is kept") == 1

@@ -1,0 +1,116 @@
+"""A pod as the API server tells it, cut into what each of its readers needs.
+
+Made by `api_source` from each object of the watch. A pod's workflow keeps its metadata and spec: who manages which field,
+which version it is and what its status says is no part of it, or each of our own status patches would be a change of the pod.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from proto.temporal.pod import PodJson
+from proto.temporal.wishes import Ended, GivenCondition
+from worker.poller.static_pod import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE, timestamp
+
+SOURCE: Final = "api"
+ENDED: Final = ("Succeeded", "Failed")
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+_NOT_KEPT: Final = frozenset(
+    {"managedFields", "resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiPod:
+    """One pod that the API binds to this node."""
+
+    pod: PodJson
+    uid: str
+    namespace: str
+    name: str
+    mirror: str = ""
+    """The hash of the static pod that it stands for; empty: it is a pod itself."""
+    owner_uid: str = ""
+    """Of a mirror: the Node object's uid."""
+    deleted: bool = False
+    grace: timedelta | None = None
+    """Of its deletion."""
+    held: bool = False
+    """Finalizers keep its object when everything of it is gone."""
+    ended: Ended | None = None
+    """A final phase that its status shows."""
+    started_at: datetime | None = None
+    conditions: Mapping[str, GivenCondition] = field(default_factory=dict)
+    """Those of others that the node must know of."""
+
+    @property
+    def full_name(self) -> str:
+        """namespace/name."""
+        return f"{self.namespace}/{self.name}"
+
+
+def read_api_pod(document: Mapping[str, Any], now: datetime) -> ApiPod:
+    """Read an object of the API; `now` becomes the annotation of when it was seen first."""
+    metadata, status = document["metadata"], document.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    kept = {name: value for name, value in metadata.items() if name not in _NOT_KEPT}
+    kept["annotations"] = {**annotations, CONFIG_SEEN: timestamp(now), CONFIG_SOURCE: SOURCE}
+    spec = document.get("spec") or {}
+    seconds = metadata.get("deletionGracePeriodSeconds")
+    owners = metadata.get("ownerReferences") or ()
+    return ApiPod(
+        pod=_without_nulls({"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}),
+        uid=metadata["uid"],
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        mirror=annotations.get(CONFIG_MIRROR) or "",
+        owner_uid=next((one["uid"] for one in owners if one.get("kind") == "Node"), ""),
+        deleted=bool(metadata.get("deletionTimestamp")),
+        grace=timedelta(seconds=seconds) if seconds is not None else None,
+        held=bool(metadata.get("finalizers")),
+        ended=_ended(status),
+        started_at=_time(status.get("startTime")),
+        conditions=_conditions(spec, status),
+    )
+
+
+def _ended(status: Mapping[str, Any]) -> Ended | None:
+    phase = status.get("phase")
+    return Ended(phase, status.get("reason") or "", status.get("message") or "") if phase in ENDED else None
+
+
+def _conditions(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, GivenCondition]:
+    """Take the conditions that readiness gates wait for, and the one by which the API's controllers announce an eviction."""
+    wanted = {one.get("conditionType") for one in spec.get("readinessGates") or ()} | {DISRUPTION_TARGET}
+    return {
+        one["type"]: GivenCondition(
+            status=one.get("status") or "Unknown",
+            since=_time(one.get("lastTransitionTime")) or _NEVER,
+            reason=one.get("reason") or "",
+            message=one.get("message") or "",
+        )
+        for one in status.get("conditions") or ()
+        if one.get("type") in wanted
+    }
+
+
+_NEVER: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+"""The time of a condition that was set without one."""
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+
+
+def _without_nulls(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+        case list():
+            return [_without_nulls(one) for one in value]
+        case _:
+            return value

@@ -1,0 +1,279 @@
+"""Keeps the pod workflows of this node in step with the pods that the API binds to it.
+
+Fed with a complete list and single changes by `api_source`, and with the open workflows by `run`. A pod that is listed is started
+or told what has changed of it, one with a deletionTimestamp is asked to go with that grace, one that has ended in the API
+is never started again. A pod that the API lists no more is killed, as by the kubelet (HandlePodRemoves), but only after the API
+has said once more, about this pod alone, that it is not there, and that it knows our Node object: a server with an empty
+or another etcd must not empty the node.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import structlog
+
+from proto.cri.ownership import NODE_ANNOTATION
+from proto.refusals import Refusal
+from proto.temporal.names import PodWorkflowId
+from proto.temporal.pod import NodeSettings, PodJson, PodStart
+from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
+from proto.temporal.wishes import FirstSight, Rejected
+from worker.poller.api_pod import SOURCE, ApiPod
+from worker.poller.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus, listed, seen_again
+from worker.poller.convergence import Convergence
+from worker.poller.pod_workflows import OpenPod, PodWorkflows
+from workflows.decide.listing import lasting
+from workflows.versions import CURRENT
+
+VISIBILITY_LAGS: Final = 10.0
+DELETED: Final = ("PodDeleted", "its object was deleted in the API")
+GONE: Final = ("PodRemoved", "the API has no object of it any more")
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class StillThere(Exception):
+    """The API does not confirm that a pod is gone; looked at again later."""
+
+
+class Confirms(Protocol):
+    """Who can say that a pod is really gone from the API."""
+
+    async def is_gone(self, namespace: str, name: str, uid: str) -> bool:
+        """Say whether the API has no such pod and does know our Node; raises ApiAway and ApiRefused."""
+
+
+@dataclass(frozen=True, slots=True)
+class AroundApiPods:
+    """Whom the lister asks and tells."""
+
+    confirms: Confirms
+    admit: Callable[[PodJson], Awaitable[Rejected | None]]
+    """Whether this node takes a new pod."""
+    shown_phase: Callable[[str], str]
+    """Which phase its own workflow shows of a uid."""
+    refused: Callable[[str, Refusal | None], None]
+    """Told of calls that Temporal refuses, by pod."""
+
+
+class ApiPods:
+    """Makes the calls, one at a time for each pod."""
+
+    def __init__(self, workflows: PodWorkflows, node: str, settings: NodeSettings, around: AroundApiPods) -> None:
+        """Take the way to Temporal, what every pod starts with, and who is asked and told."""
+        self._workflows, self._node, self._settings, self._around = workflows, node, settings, around
+        self._known: dict[str, Known] = {}
+        self._calls = Convergence[Call](self)
+        self._open_known = False
+        self._listed = False
+        self._doubted: set[str] = set()
+        """Pods of which it was told that they are kept though they are not listed."""
+        self._sequence = time.time_ns() // 1_000_000  # a restarted poller counts on from here
+
+    def set_host_ips(self, addresses: tuple[str, ...]) -> None:
+        """Take which addresses new pods are told of as the node's."""
+        self._settings = replace(self._settings, host_ips=addresses)
+
+    @property
+    def pods(self) -> Iterable[ApiPod]:
+        """All that the API binds to this node."""
+        return (one.wanted for one in self._known.values() if one.wanted)
+
+    @property
+    def listed(self) -> bool:
+        """Say whether the API has told all of its pods once."""
+        return self._listed
+
+    def is_open(self, uid: str) -> bool:
+        """Say whether a pod has a workflow, as far as is known."""
+        known = self._known.get(uid)
+        return bool(known and known.open)
+
+    def knows(self, uid: str) -> bool:
+        """Say whether the API has told of this pod since the poller started."""
+        return uid in self._known
+
+    def set_listed(self, pods: Iterable[ApiPod]) -> None:
+        """Take the complete list; what is new is started in the order in which it was created, as it is admitted."""
+        self._listed = True
+        by_uid = {pod.uid: pod for pod in pods}
+        for uid in [uid for uid, known in self._known.items() if known.wanted and uid not in by_uid]:
+            self._want(uid, None)
+        for uid, pod in sorted(by_uid.items(), key=lambda item: item[1].pod["metadata"].get("creationTimestamp") or ""):
+            self._want(uid, pod)
+        self._converge(list(self._known))
+
+    def set_changed(self, pod: ApiPod, *, removed: bool = False) -> None:
+        """Take one change."""
+        self._want(pod.uid, None if removed else pod)
+        self._converge([pod.uid])
+
+    def set_open(self, found: Iterable[OpenPod], asked_at: float) -> None:
+        """Take which workflows are open; `asked_at` is the loop's time before they were listed."""
+        self._open_known = True
+        opened = {pod.id.uid: pod for pod in found}
+        for uid in opened.keys() - self._known.keys():
+            self._known[uid] = Known()
+        for uid, known in self._known.items():
+            fresh = asked_at - known.told_at < VISIBILITY_LAGS
+            if uid in opened:
+                known.open = opened[uid]
+            elif not fresh and known.asked_to_go and known.wanted and known.wanted.held:
+                known.open = None
+            elif not fresh:
+                self._forget_workflow(known)
+        self._converge(list(self._known))
+
+    def lost(self, uid: str) -> None:
+        """Take that there is no such workflow: its pod starts again where it is wanted."""
+        if known := self._known.get(uid):
+            self._forget_workflow(known)
+            self._converge([uid])
+
+    def may_want(self, uid: str) -> bool:
+        """Say whether the API lists this pod, or may: it has not told all yet."""
+        known = self._known.get(uid)
+        return not self._listed or bool(known and (known.wanted or known.open))
+
+    def is_going(self, uid: str) -> bool:
+        """Say whether we asked this pod to go."""
+        known = self._known.get(uid)
+        return bool(known and known.asked_to_go)
+
+    async def close(self) -> None:
+        """Stop calling."""
+        await self._calls.close()
+
+    def next_call(self, key: str) -> Call | None:
+        """Say what a pod needs next."""
+        known = self._known[key]
+        if known.wanted is None and not self._listed:
+            return None
+        shown_ended = bool(
+            known.wanted and known.wanted.ended and self._around.shown_phase(key) == known.wanted.ended.phase
+        )
+        if known.wanted and known.wanted.ended and not self._open_known:
+            return None
+        return known.next_call(open_known=self._open_known, shown_ended=shown_ended)
+
+    async def make(self, key: str, call: Call) -> None:
+        """Make a call, and write down what it came to."""
+        known = self._known[key]
+        self._sequence += 1
+        at = asyncio.get_running_loop().time()
+        match call:
+            case StartPod(pod):
+                start = await self._start_of(pod, known)
+                content = start.pod if known.told or known.open or not self._open_known else None
+                await self._workflows.start(start, PodListed(SOURCE, self._sequence, content, in_place=True))
+                self._note_told(known, pod if content is None else listed(pod, known.told), at)
+            case DeletePod(pod):
+                reason, message = DELETED
+                asked = DeletionRequested(SOURCE, reason, message, pod.grace, self._sequence)
+                if await self._workflows.request_deletion(self._id_of(pod), asked):
+                    self._note_told(known, pod, at)
+                elif pod.held and known.told and known.told.deleted:
+                    known.told, known.open = pod, None  # everything of it is gone, and finalizers keep its object
+                else:
+                    known.open = None
+                    await self._workflows.start(await self._start_of(pod, known), asked)
+                    self._note_told(known, pod, at)
+                known.asked_to_go = True
+            case TellStatus(pod):
+                given = StatusGiven(SOURCE, self._sequence, dict(pod.conditions), pod.ended)
+                if await self._workflows.status_given(self._id_of(pod), given):
+                    known.told = pod
+                else:
+                    self._forget_workflow(known)
+            case RemovePod(workflow_id):
+                await self._remove(known, workflow_id)
+
+    def refused(self, key: str, call: Call | None, error: Exception | None) -> None:
+        """Tell of a call that is refused, and that it is no more."""
+        if call is None or error is None:
+            self._doubted.discard(key)
+            self._around.refused(f"uid {key}", None)
+            return
+        known = self._known[key]
+        pod = known.wanted.full_name if known.wanted else ""
+        message = f"{type(error).__name__}: {error}"
+        if isinstance(error, StillThere):
+            if key not in self._doubted:
+                self._doubted.add(key)
+                _log.warning("a pod that the API lists no more is kept", podUID=key, err=str(error))
+            return
+        self._around.refused(f"uid {key}", Refusal("the API server", "PodNotSent", message, since="", pod=pod))
+
+    async def _remove(self, known: Known, workflow_id: str) -> None:
+        pod = PodWorkflowId.parse(workflow_id)
+        if not await self._around.confirms.is_gone(pod.namespace, pod.name, pod.uid):
+            raise StillThere("the API did not confirm that it is gone; it is asked again")
+        if known.wanted:
+            return  # listed again meanwhile
+        reason, message = GONE
+        asked = DeletionRequested(SOURCE, reason, message, sequence=self._sequence)
+        if await self._workflows.request_deletion(workflow_id, asked):
+            known.asked_to_go = True
+        else:
+            self._forget_workflow(known)
+
+    def _note_told(self, known: Known, pod: ApiPod, at: float) -> None:
+        known.told, known.told_at = pod, at
+        known.open = OpenPod(self._id_of(pod), source=SOURCE)
+
+    def _forget_workflow(self, known: Known) -> None:
+        known.open = known.told = None
+        known.asked_to_go = False
+
+    def _want(self, uid: str, pod: ApiPod | None) -> None:
+        known = self._known.setdefault(uid, Known())
+        before, known.wanted = known.wanted, seen_again(pod, known.wanted) if pod else None
+        _log_change(before, known.wanted)
+        self._calls.changed(uid)
+
+    def _converge(self, uids: Iterable[str]) -> None:
+        self._calls.go(uid for uid in uids if uid in self._known)
+        for uid in [uid for uid in uids if uid in self._known and self._known[uid].settled]:
+            if not self._calls.is_at(uid):
+                del self._known[uid]
+
+    def _id_of(self, pod: ApiPod) -> str:
+        return str(PodWorkflowId(self._node, pod.namespace, pod.name, pod.uid))
+
+    async def _start_of(self, pod: ApiPod, known: Known) -> PodStart:
+        metadata = pod.pod["metadata"]
+        annotations = {**(metadata.get("annotations") or {}), NODE_ANNOTATION: self._node}
+        marked: PodJson = {**pod.pod, "metadata": {**metadata, "annotations": annotations}}
+        sight = FirstSight(
+            ended=pod.ended,
+            rejected=None if known.open or pod.ended or pod.deleted else await self._around.admit(marked),
+            started_at=pod.started_at,
+            deleted=pod.deleted,
+            grace=pod.grace,
+            conditions=dict(pod.conditions),
+        )
+        return PodStart(
+            node=self._node,
+            pod=marked,
+            source=SOURCE,
+            behaviour=CURRENT,
+            settings=self._settings,
+            first_sight=sight,
+        )
+
+
+def _log_change(before: ApiPod | None, after: ApiPod | None) -> None:
+    match before, after:
+        case None, ApiPod():
+            _log.info("SyncLoop ADD", source=SOURCE, pod=after.full_name, podUID=after.uid)
+        case ApiPod(), None:
+            _log.info("SyncLoop REMOVE", source=SOURCE, pod=before.full_name, podUID=before.uid)
+        case ApiPod(), ApiPod() if after.deleted and not before.deleted:
+            _log.info("SyncLoop DELETE", source=SOURCE, pod=after.full_name, podUID=after.uid)
+        case ApiPod(), ApiPod() if lasting(before.pod) != lasting(after.pod):
+            _log.info("SyncLoop UPDATE", source=SOURCE, pod=after.full_name, podUID=after.uid)
+        case _:
+            pass

@@ -1,0 +1,80 @@
+"""Whether the API server still speaks for the cluster whose pods run here, or for another one: an etcd that was lost and came up empty.
+
+Asked by `api_source` before a pod is killed for not being listed. The first thing an API server makes in an empty etcd is the Service
+`default/kubernetes`, with a new uid; a backup that is restored brings the old one back. So its uid tells, where a Node object would
+not: the node process registers that anew within seconds. What was seen once is kept in `<root-dir>/tempolet/cluster.uid`.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+
+from activities.clients.api_server.errors import ApiRefused
+from activities.clients.api_server.resources import SERVICES
+
+FILE: Final = "cluster.uid"
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class Reads(Protocol):
+    """The way to the API server, as far as it is used here."""
+
+    async def get(self, path: str) -> dict[str, object]:
+        """Read an object; raises ApiAway, ApiRefused."""
+
+
+class ClusterIdentity:
+    """Remembers which cluster it is, also over restarts."""
+
+    def __init__(self, api: Reads, file: Path) -> None:
+        self._api, self._file = api, file
+        self._told = False
+
+    async def is_ours(self) -> bool:
+        """Say whether it is the cluster that was seen first; without anything to compare it is. Raises ApiAway."""
+        uid, known = await self._uid(), await asyncio.to_thread(self._remembered)
+        if uid is None:
+            return not known  # an API server that has just come up with an empty etcd makes the Service a moment later
+        if not uid:
+            return True
+        if known in {"", uid}:
+            if not known:
+                await asyncio.to_thread(self._remember, uid)
+            self._told = False
+            return True
+        if not self._told:
+            self._told = True
+            _log.error(
+                "the API server speaks for another cluster than before, or has lost its etcd: no pod is killed for not being listed. "
+                f"Restore its etcd; or, if this is the new cluster for good, remove {self._file} and restart the poller",
+                was=known,
+                now=uid,
+            )
+        return False
+
+    async def _uid(self) -> str | None:
+        """Give the uid; None where there is no such Service, empty where the API does not tell it."""
+        try:
+            found = await self._api.get(SERVICES.path("kubernetes", namespace="default"))
+        except ApiRefused as error:
+            return None if error.not_found else ""
+        metadata = found.get("metadata")
+        return str(metadata.get("uid") or "") if isinstance(metadata, dict) else ""
+
+    def _remembered(self) -> str:
+        try:
+            return self._file.read_text().strip()
+        except OSError:
+            return ""
+
+    def _remember(self, uid: str) -> None:
+        new = self._file.with_suffix(".new")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            new.write_text(f"{uid}\n")
+            new.replace(self._file)
+        except OSError as error:
+            _log.warning("which cluster this is could not be written down", path=str(self._file), err=str(error))

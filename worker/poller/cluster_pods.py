@@ -1,0 +1,91 @@
+"""What a node of a cluster adds to the poller: the pods of the API, followed, admitted and told to Temporal, and the mirrors of its static ones.
+
+Made by `run` where there is a kubeconfig; loaded only there. Static pods do not wait for any of it: they run while the API
+server is away.
+"""
+
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import dataclass
+
+from activities.clients.api_server.api_server import ApiServer
+from proto.refusals import Refusal
+from proto.temporal.pod import NodeSettings, PodJson
+from worker.config import NodeConfig
+from worker.poller.api_pod import ApiPod
+from worker.poller.api_pods import ApiPods, AroundApiPods
+from worker.poller.api_source import ApiSource
+from worker.poller.cluster_identity import FILE, ClusterIdentity
+from worker.poller.mirror_pods import MirrorPods, Statics
+from worker.poller.node_admission import NodeAdmission
+from worker.poller.node_object import NodeObject
+from worker.poller.pod_workflows import PodWorkflows
+from worker.poller.pods import PodLister
+from worker.poller.runtime.known_pods import KnownPods
+
+
+@dataclass(frozen=True, slots=True)
+class AroundCluster:
+    """What the rest of the poller gives."""
+
+    workflows: PodWorkflows
+    known: KnownPods
+    settings: NodeSettings
+    refused: Callable[[str, Refusal | None], None]
+    manifests: PodLister
+
+
+class ClusterPods:
+    """The API's pods of one node, and the mirror pods that it has there."""
+
+    def __init__(self, api: ApiServer, config: NodeConfig, around: AroundCluster) -> None:
+        self._known, self._manifests = around.known, around.manifests
+        self._source = ApiSource(api, config.node_name, ClusterIdentity(api, config.state_dir / FILE))
+        self._node = NodeObject(api, config, self._node_changed)
+        self.admission = NodeAdmission(self._node, around.known, config.feature_gates, self._present)
+        asked = AroundApiPods(
+            confirms=self._source, admit=self.admission.admit, shown_phase=self._shown_phase, refused=around.refused
+        )
+        self.pods = ApiPods(around.workflows, config.node_name, around.settings, asked)
+        self._mirrors = MirrorPods(api, config.node_name, lambda: self._node.uid, self._statics)
+
+    def loops(self) -> dict[str, Coroutine[object, object, None]]:
+        """Give what runs for ever."""
+        return {
+            "api": self._source.follow(self),
+            "node object": self._node.follow(),
+            "mirror pods": self._mirrors.keep(),
+        }
+
+    def look_soon(self) -> None:
+        """Take that static pods or the Node may be others now."""
+        self._mirrors.look_soon()
+
+    def _node_changed(self) -> None:
+        if addresses := self._node.host_ips:  # those of --node-ip, unless a cloud controller knows better
+            self.pods.set_host_ips(addresses)
+            self._manifests.set_host_ips(addresses)
+        self.look_soon()
+
+    def set_listed(self, pods: Collection[ApiPod]) -> None:
+        """Take all pods that the API binds to this node."""
+        self.pods.set_listed([one for one in pods if not one.mirror])
+        self._mirrors.set_listed([one for one in pods if one.mirror])
+
+    def set_changed(self, pod: ApiPod, *, removed: bool = False) -> None:
+        """Take one change."""
+        (self._mirrors if pod.mirror else self.pods).set_changed(pod, removed=removed)
+
+    def _present(self) -> dict[str, PodJson]:
+        """Give all pods that are wanted here."""
+        of_api = {pod.uid: pod.pod for pod in self.pods.pods if not pod.ended}
+        return {pod.uid: pod.pod for pod in self._manifests.wanted()} | of_api
+
+    def _statics(self) -> Statics:
+        """Say which static pods there are; one without a snapshot is gone, whatever visibility says."""
+        wanted = {f"{pod.namespace}/{pod.name}": pod for pod in self._manifests.wanted()}
+        going = {name for name, uid in self._manifests.opened() if name not in wanted and self._known.of(uid)}
+        return Statics(wanted, frozenset(going), self._manifests.complete)
+
+    def _shown_phase(self, uid: str) -> str:
+        snapshot = self._known.of(uid)
+        return snapshot.phase if snapshot else ""

@@ -1,0 +1,204 @@
+"""The mirror pods: for each static pod an object in the API, so that others see it there and know what it takes of the node.
+
+Kept by the poller, which knows the static pods and the API's (pkg/kubelet/pod/mirror_client.go, kubelet.go tryReconcileMirrorPods).
+A mirror is made when there is none, replaced when it stands for another version of its pod or for another Node object, made again when
+somebody deletes it, and taken away when its static pod is gone. It is never run, and no static pod waits for one: while the API
+server is away nothing happens here. Its status is the worker's business (`worker/status/`).
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+import structlog
+
+from activities.clients.api_server.errors import ApiRefused
+from activities.clients.api_server.resources import PODS
+from proto.cri.ownership import NODE_ANNOTATION
+from proto.temporal.pod import PodJson
+from worker.poller.api_pod import ApiPod, read_api_pod
+from worker.poller.convergence import Convergence
+from worker.poller.static_pod import CONFIG_HASH, CONFIG_MIRROR, StaticPod
+
+LOOK_AGAIN: Final = timedelta(seconds=1)
+"""While a static pod goes whose mirror is to go after it."""
+
+_log: Final = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateMirror:
+    """Make the mirror of this pod."""
+
+    pod: StaticPod
+    node_uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMirror:
+    """Take this mirror away."""
+
+    mirror: ApiPod
+    why: str
+
+
+Call = CreateMirror | DeleteMirror
+
+
+class Writes(Protocol):
+    """The way to the API server, as far as it is used here."""
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Create an object; raises ApiAway, ApiRefused."""
+
+    async def delete(self, path: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Delete an object; raises ApiAway, ApiRefused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statics:
+    """The static pods, as they are known at a moment."""
+
+    wanted: Mapping[str, StaticPod]
+    """By namespace/name."""
+    going: frozenset[str]
+    """Names of pods that no manifest lists any more and that are not gone yet."""
+    complete: bool
+    """False: not all sources could be read, so nothing follows from what is not listed."""
+
+
+def next_call(name: str, statics: Statics, mirror: ApiPod | None, node_uid: str) -> Call | None:
+    """Say what the mirror of a name needs."""
+    pod = statics.wanted.get(name)
+    if mirror is None:
+        return CreateMirror(pod, node_uid) if pod and node_uid else None
+    if pod is None:
+        gone = statics.complete and name not in statics.going
+        return DeleteMirror(mirror, "its static pod is gone") if gone else None
+    if mirror.deleted:
+        return DeleteMirror(mirror, "it was deleted, and is made anew")
+    if mirror.mirror != hash_of(pod):
+        return DeleteMirror(mirror, "it stands for another version of its static pod")
+    if node_uid and mirror.owner_uid != node_uid:
+        return DeleteMirror(mirror, "it belongs to another Node object")
+    return None
+
+
+def hash_of(pod: StaticPod) -> str:
+    """Say which version of a static pod this is."""
+    return str(pod.pod["metadata"]["annotations"][CONFIG_HASH])
+
+
+def mirror_of(pod: StaticPod, node: str, node_uid: str) -> PodJson:
+    """Write the mirror of a static pod."""
+    metadata, spec = pod.pod["metadata"], dict(pod.pod["spec"])
+    spec.pop("ephemeralContainers", None)
+    annotations = {name: value for name, value in metadata["annotations"].items() if name != NODE_ANNOTATION}
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid, "controller": True}
+    kept = {name: metadata[name] for name in ("name", "namespace", "labels") if name in metadata}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**kept, "annotations": annotations | {CONFIG_MIRROR: hash_of(pod)}, "ownerReferences": [owner]},
+        "spec": spec,
+    }
+
+
+class MirrorPods:
+    """Makes the calls, one at a time for each name."""
+
+    def __init__(self, api: Writes, node: str, node_uid: Callable[[], str], statics: Callable[[], Statics]) -> None:
+        """Take the way to the API, our Node's name and uid, and what gives the static pods."""
+        self._api, self._node, self._node_uid, self._statics = api, node, node_uid, statics
+        self._mirrors: dict[str, ApiPod] | None = None
+        self._changed = asyncio.Event()
+        self._calls = Convergence[Call](self)
+        self._told: dict[str, str] = {}
+
+    def set_listed(self, mirrors: Iterable[ApiPod]) -> None:
+        """Take all mirror pods that the API has for this node."""
+        self._mirrors = {one.full_name: _lean(one) for one in mirrors}
+        self._changed.set()
+
+    def set_changed(self, mirror: ApiPod, *, removed: bool = False) -> None:
+        """Take one change."""
+        if self._mirrors is None:
+            return
+        if not removed:
+            self._mirrors[mirror.full_name] = _lean(mirror)
+        elif (known := self._mirrors.get(mirror.full_name)) and known.uid == mirror.uid:
+            del self._mirrors[mirror.full_name]
+        self._changed.set()
+
+    def look_soon(self) -> None:
+        """Take that static pods or the Node may be others now."""
+        self._changed.set()
+
+    async def keep(self) -> None:
+        """Keep them until cancelled."""
+        try:
+            while True:
+                self._changed.clear()
+                pause = self._look()
+                try:
+                    await asyncio.wait_for(self._changed.wait(), pause)
+                except TimeoutError:
+                    continue
+        finally:
+            await self._calls.close()
+
+    def next_call(self, key: str) -> Call | None:
+        """Say what a name needs now."""
+        if self._mirrors is None:
+            return None
+        return next_call(key, self._statics(), self._mirrors.get(key), self._node_uid())
+
+    async def make(self, key: str, call: Call) -> None:
+        """Make a call, and write down what it came to."""
+        assert self._mirrors is not None
+        match call:
+            case CreateMirror(pod, node_uid):
+                body = mirror_of(pod, self._node, node_uid)
+                made = read_api_pod(await self._api.create(PODS.path(namespace=pod.namespace), body), datetime.now(UTC))
+                self._mirrors[key] = _lean(made)
+                _log.info("created a mirror pod", pod=key, podUID=pod.uid)
+            case DeleteMirror(mirror, why):
+                await self._delete(mirror)
+                if (known := self._mirrors.get(key)) and known.uid == mirror.uid:
+                    del self._mirrors[key]
+                _log.info("deleted a mirror pod", pod=key, why=why)
+
+    def refused(self, key: str, call: Call | None, error: Exception | None) -> None:
+        """Say once for each name why its mirror can't be kept; its pod runs all the same."""
+        why = str(error) if error else ""
+        if why != self._told.get(key, "") and call is not None:
+            doing = "created" if isinstance(call, CreateMirror) else "deleted"
+            _log.error(f"a mirror pod cannot be {doing}; its static pod runs all the same", pod=key, err=why)
+        self._told = {name: said for name, said in {**self._told, key: why}.items() if said}
+
+    async def _delete(self, mirror: ApiPod) -> None:
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": mirror.uid}}
+        try:
+            await self._api.delete(PODS.path(mirror.name, namespace=mirror.namespace), options)
+        except ApiRefused as error:
+            if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
+                raise
+
+    def _look(self) -> float | None:
+        """Begin what is due; answers in how many seconds to look again, None: when something changes."""
+        if self._mirrors is None:
+            return None
+        statics = self._statics()
+        names, node_uid = {*statics.wanted, *self._mirrors}, self._node_uid()
+        for name in names:
+            self._calls.changed(name)
+        self._calls.go([name for name in names if next_call(name, statics, self._mirrors.get(name), node_uid)])
+        return LOOK_AGAIN.total_seconds() if statics.going & self._mirrors.keys() else None
+
+
+def _lean(mirror: ApiPod) -> ApiPod:
+    """Leave out the pod itself: it is the static one's, which is held already."""
+    return replace(mirror, pod={})

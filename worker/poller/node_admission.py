@@ -1,0 +1,103 @@
+"""Whether this node takes a pod that is about to start, beside all those that it has taken.
+
+Asked by the listers of pods of a cluster's node, at the moment at which a pod's workflow is started for the first time; a pod with
+an open workflow stays admitted, also after a restart of the poller. What is asked is pure (`workflows/decide/node_admission.py`,
+`supported_cluster.py`); here are only gathered the pods that count and the Node.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+import structlog
+
+from proto.temporal.pod import Lifecycle, PodJson
+from proto.temporal.wishes import Rejected
+from worker.poller.gated_fields import fields_of_gates_off
+from worker.poller.runtime.known_pods import KnownPods
+from worker.settings.feature_gates import FeatureGates
+from workflows.decide.node_admission import Footprint, NodeFacts, footprint, why_not_taken
+from workflows.decide.supported_cluster import unsupported_fields
+
+UNSUPPORTED: Final = "PodFeatureUnsupported"
+"""The kubelet's word for a pod that needs what a node has not (pkg/kubelet/lifecycle/handlers.go)."""
+UNEXPECTED: Final = "UnexpectedAdmissionError"
+AFFINITY: Final = "NodeAffinity"
+_ENDED: Final = ("Succeeded", "Failed")
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class Node(Protocol):
+    """Who knows of our Node."""
+
+    async def read(self) -> None:
+        """Read it anew."""
+
+    def facts(self) -> NodeFacts:
+        """Say what is known."""
+
+
+class NodeAdmission:
+    """Remembers which pods were taken."""
+
+    def __init__(
+        self, node: Node, known: KnownPods, gates: FeatureGates, present: Callable[[], Mapping[str, PodJson]]
+    ) -> None:
+        """Take the Node, the workers' snapshots, and what gives all pods that are wanted here, by uid."""
+        self._node, self._known, self._gates, self._present = node, known, gates, present
+        self._taken: set[str] = set()
+        self._refused: set[str] = set()
+        self._footprints: dict[str, tuple[PodJson, Footprint]] = {}
+
+    async def admit(self, pod: PodJson, *, static: bool = False) -> Rejected | None:
+        """Say why the pod is not taken; None takes it."""
+        uid, name = pod["metadata"]["uid"], f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        try:
+            why = None if static else self._unsupported(pod)
+            why = why or self._why_not(pod, static=static)
+            if why and why.reason == AFFINITY:
+                await self._node.read()
+                why = self._why_not(pod, static=static)
+        except Exception as error:  # noqa: BLE001 - whatever a pod says, the others go on
+            _log.exception("a pod could not be judged; please report this", pod=name, podUID=uid)
+            why = Rejected(UNEXPECTED, f"{type(error).__name__}: {error}"[:500])
+        if why is None:
+            self._taken.add(uid)
+        else:
+            self._refused.add(uid)
+            _log.warning("a pod is not taken by this node", pod=name, podUID=uid, reason=why.reason, err=why.message)
+        return why
+
+    def _unsupported(self, pod: PodJson) -> Rejected | None:
+        found = (*unsupported_fields(pod), *fields_of_gates_off(pod["spec"], self._gates))
+        return Rejected(UNSUPPORTED, "; ".join(found)) if found else None
+
+    def _why_not(self, pod: PodJson, *, static: bool) -> Rejected | None:
+        """Judge it beside all that were taken; only where that is too much, look which of them are over."""
+        present, node = self._present(), self._node.facts()
+        for remembered in (self._taken, self._refused, self._footprints.keys()):
+            for uid in [uid for uid in remembered if uid not in present]:
+                self._forget(uid)
+        others = {uid: one for uid, one in present.items() if uid != pod["metadata"]["uid"]}
+        found = {uid: self._footprint(uid, one) for uid, one in others.items() if self._was_taken(uid)}
+        if why_not_taken(pod, node, list(found.values()), static=static) is None:
+            return None
+        return why_not_taken(pod, node, [one for uid, one in found.items() if not self._is_over(uid)], static=static)
+
+    def _was_taken(self, uid: str) -> bool:
+        return uid in self._taken or (uid not in self._refused and self._known.of(uid) is not None)
+
+    def _is_over(self, uid: str) -> bool:
+        snapshot = self._known.of(uid)
+        return bool(snapshot and (snapshot.lifecycle == Lifecycle.TERMINATED or snapshot.phase in _ENDED))
+
+    def _footprint(self, uid: str, pod: PodJson) -> Footprint:
+        known = self._footprints.get(uid)
+        if known is None or known[0] is not pod:
+            known = self._footprints[uid] = (pod, footprint(pod))
+        return known[1]
+
+    def _forget(self, uid: str) -> None:
+        self._taken.discard(uid)
+        self._refused.discard(uid)
+        self._footprints.pop(uid, None)

@@ -1,0 +1,112 @@
+"""This node's object in the API, as far as it decides about pods: labels, taints, what may be asked for.
+
+Followed by `cluster_pods`. Until the API has told of it, and while it has none, the node is what its own configuration says
+(pkg/kubelet/kubelet.go GetCachedNode falls back on the initial node in the same way).
+"""
+
+import platform
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from activities.clients.api_server.api_server import ApiServer
+from activities.clients.api_server.errors import ApiAway, ApiRefused
+from activities.clients.api_server.reflector import Changed, Listed, Reflector
+from activities.clients.api_server.resources import NODES
+from proto.kubernetes.quantity import Quantity, QuantityError, parse_quantity
+from worker.config import NodeConfig
+from worker.settings.reserved import allocatable_resources
+from workflows.decide.node_admission import NodeFacts
+
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+class NodeObject:
+    """What is known of the Node."""
+
+    def __init__(self, api: ApiServer, config: NodeConfig, changed: Callable[[], None]) -> None:
+        """Take the way to the API, the node's own configuration, and who is told when object or addresses are others."""
+        self._api, self._config, self._changed = api, config, changed
+        self._json: Mapping[str, Any] | None = None
+
+    @property
+    def uid(self) -> str:
+        """The object's uid; empty where the API has none, as far as is known."""
+        return str(self._json["metadata"]["uid"]) if self._json else ""
+
+    @property
+    def host_ips(self) -> tuple[str, ...]:
+        """The node's addresses as its pods are told; empty where the API has told of none."""
+        return host_ips(self._json) if self._json else ()
+
+    async def follow(self) -> None:
+        """Follow it; never ends by itself."""
+        name = self._config.node_name
+        reflector = Reflector(self._api, NODES.path(), what="this node", field_selector=f"metadata.name={name}")
+        async for said in reflector.changes():
+            before = self.uid, self.host_ips
+            match said:
+                case Listed(items):
+                    self._json = items[0] if items else None
+                case Changed("DELETED", _):
+                    self._json = None
+                case Changed(_, found):
+                    self._json = found
+            if (self.uid, self.host_ips) != before:
+                self._changed()
+
+    async def read(self) -> None:
+        """Read it anew, for the watch may lag behind what the scheduler has seen; what is known stays when that fails."""
+        try:
+            self._json = await self._api.get(NODES.path(self._config.node_name))
+        except (ApiAway, ApiRefused):
+            return
+
+    def facts(self) -> NodeFacts:
+        """Say what is known."""
+        if self._json is None:
+            return self._initial()
+        metadata, spec, status = (self._json.get(part) or {} for part in ("metadata", "spec", "status"))
+        return NodeFacts(
+            name=self._config.node_name,
+            labels=metadata.get("labels") or {},
+            taints=tuple(spec.get("taints") or ()),
+            allocatable=_amounts(status.get("allocatable") or {}) or self._initial().allocatable,
+        )
+
+    def _initial(self) -> NodeFacts:
+        config = self._config
+        assert config.cluster is not None
+        machine = platform.machine()
+        own = {
+            "kubernetes.io/hostname": config.node_name,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": _ARCHITECTURES.get(machine, machine),
+        }
+        try:
+            left = allocatable_resources(config.reserved, config.eviction, config.root_dir)
+        except OSError:
+            left = {}
+        return NodeFacts(
+            name=config.node_name,
+            labels={**config.cluster.labels, **own},
+            taints=config.cluster.taints,
+            allocatable=left | {"pods": parse_quantity(str(config.max_pods))},
+        )
+
+
+def host_ips(node: Mapping[str, Any]) -> tuple[str, ...]:
+    """Choose of a Node's addresses one of each family, internal ones first (pkg/util/node/node.go GetNodeHostIPs)."""
+    found = (node.get("status") or {}).get("addresses") or ()
+    ordered = [one["address"] for kind in ("InternalIP", "ExternalIP") for one in found if one["type"] == kind]
+    other = [one for one in ordered if (":" in one) != (":" in ordered[0])]
+    return (*ordered[:1], *other[:1])
+
+
+def _amounts(said: Mapping[str, Any]) -> dict[str, Quantity]:
+    found = {}
+    for name, amount in said.items():
+        try:
+            found[name] = parse_quantity(amount)
+        except QuantityError:
+            continue
+    return found
