@@ -1,0 +1,30 @@
+"""Does a loop go on after something that nobody has thought of?"""
+
+import asyncio
+
+import pytest
+
+from worker.api_objects import defects
+
+
+async def test_a_loop_that_fails_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it ends by itself."""
+    monkeypatch.setattr(defects, "AGAIN", 0)
+    begun: list[int] = []
+
+    async def loop() -> None:
+        begun.append(len(begun))
+        if len(begun) < 3:
+            raise KeyError("metadata")
+
+    await asyncio.wait_for(defects.in_spite_of_defects("a test", loop), 5)
+    assert begun == [0, 1, 2]
+
+
+async def test_a_loop_that_is_cancelled_ends() -> None:
+    """It is no defect."""
+    waiting = asyncio.create_task(defects.in_spite_of_defects("a test", asyncio.Event().wait))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting

@@ -1,0 +1,114 @@
+"""Which events are told anew, which are counted, and which are too many to be told?"""
+
+from datetime import UTC, datetime, timedelta
+
+from worker.events.correlation import BURST, COMBINED, SIMILAR, Correlation, Told
+from worker.events.event import NORMAL, WARNING, About, Happened
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+POD = About("Pod", "web", "uid-1", "default")
+WEB = About("Pod", "web", "uid-1", "default", "spec.containers{web}")
+
+
+def happened(
+    message: str = "Back-off", *, reason: str = "BackOff", kind: str = WARNING, about: About = WEB
+) -> Happened:
+    """Write something that happened."""
+    return Happened(about, kind, reason, message)
+
+
+def told(correlation: Correlation, what: Happened, seconds: float = 0) -> Told:
+    """Take it, and expect it to be told."""
+    found = correlation.take(what, NOW + timedelta(seconds=seconds))
+    assert found is not None
+    return found
+
+
+def test_the_same_again_is_counted() -> None:
+    """One object, whose count and last time grow; nothing else of it is sent again."""
+    correlation = Correlation("n1")
+    first, second = told(correlation, happened()), told(correlation, happened(), 60)
+    assert (first.again, second.again) == (False, True)
+    assert second.event["metadata"] == first.event["metadata"]
+    assert second.patch() == {
+        "count": 2,
+        "lastTimestamp": "2026-01-02T03:05:05Z",
+        "message": "Back-off",
+        "type": WARNING,
+    }
+    assert second.event["firstTimestamp"] == "2026-01-02T03:04:05Z"
+
+
+def test_other_containers_reasons_and_pods_are_events_of_their_own() -> None:
+    """What differs in anything but its time is another event."""
+    correlation = Correlation("n1")
+    others = [
+        happened(),
+        happened(about=POD),
+        happened(reason="Failed"),
+        happened(kind=NORMAL),
+        happened(about=About("Pod", "web", "uid-2", "default")),
+        happened("other words"),
+    ]
+    assert not any(told(correlation, one).again for one in others)
+
+
+def test_many_that_differ_by_their_message_become_one() -> None:
+    """From the tenth in ten minutes on they are one event, whose message is the newest's."""
+    correlation = Correlation("n1")
+    single = [told(correlation, happened(f"message {index}"), index) for index in range(SIMILAR - 1)]
+    assert not any(one.event["message"].startswith(COMBINED) for one in single)
+    first, second = (told(correlation, happened(f"message {index}"), index) for index in (20, 21))
+    assert (first.event["message"], first.again) == (f"{COMBINED}message 20", False)
+    assert (second.event["message"], second.again, second.event["count"]) == (f"{COMBINED}message 21", True, 2)
+
+
+def test_after_ten_quiet_minutes_they_are_single_again() -> None:
+    """What is rare is told as it is."""
+    correlation = Correlation("n1")
+    for index in range(SIMILAR):
+        told(correlation, happened(f"message {index}"))
+    assert told(correlation, happened("later"), 601).event["message"] == "later"
+
+
+def test_one_pod_cannot_flood_the_api() -> None:
+    """25 at once of one type, whichever container they are about, then one in five minutes; other types and pods go on."""
+    correlation = Correlation("n1")
+    for index in range(BURST):
+        assert correlation.take(happened(about=WEB if index % 2 else POD), NOW)
+    assert correlation.take(happened(), NOW) is None
+    assert correlation.take(happened(kind=NORMAL), NOW)
+    assert correlation.take(happened(about=About("Pod", "db", "uid-3", "default")), NOW)
+    assert correlation.take(happened(), NOW + timedelta(minutes=4)) is None
+    later = correlation.take(happened(), NOW + timedelta(minutes=5))
+    assert later is not None
+    assert later.event["count"] > BURST // 2, "what was not told is counted all the same"
+
+
+def test_an_event_that_the_server_has_forgotten_is_made_anew() -> None:
+    """Events live an hour; a pod may back off for longer."""
+    correlation = Correlation("n1")
+    told(correlation, happened())
+    again = told(correlation, happened(), 4000)
+    anew = correlation.anew(again, NOW + timedelta(seconds=4000))
+    assert anew.event["metadata"]["name"] != again.event["metadata"]["name"]
+    assert anew.event["count"] == 2
+    assert told(correlation, happened(), 4001).event["metadata"]["name"] == anew.event["metadata"]["name"]
+
+
+def test_an_event_as_the_api_has_it() -> None:
+    """The fields that kubectl and dashboards read."""
+    event = told(Correlation("n1"), happened("x" * 3000)).event
+    assert event["metadata"] == {"name": "web.1886caf21ca08a70", "namespace": "default"}
+    assert event["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "default",
+        "name": "web",
+        "uid": "uid-1",
+        "fieldPath": "spec.containers{web}",
+    }
+    assert event["source"] == {"component": "kubelet", "host": "n1"}
+    assert (event["reportingComponent"], event["reportingInstance"]) == ("kubelet", "n1")
+    assert len(event["message"]) == 1024
+    assert (event["count"], event["eventTime"]) == (1, None)

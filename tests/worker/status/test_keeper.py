@@ -1,0 +1,141 @@
+"""What does the keeper do when pods, or what the API server knows of them, are lost and come back? With a server whose answers the test writes."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer, Content, Json
+from proto.pod_snapshot import PodSnapshot
+from worker.status.keeper import StatusKeeper, keeping_statuses
+
+
+def pod(version: int, phase: str = "Pending") -> Json:
+    """Write the one pod, as the server has it."""
+    meta: Json = {"namespace": "default", "name": "web", "uid": "uid-1", "resourceVersion": str(version)}
+    return {"metadata": meta, "status": {"phase": phase}}
+
+
+class Scripted(ApiServer):
+    """A server that lists what it is told to, and ends its watch when that changes."""
+
+    def __init__(self) -> None:
+        self.items: list[Json] = [pod(1)]
+        self.version = 1
+        self.patches: asyncio.Queue[Any] = asyncio.Queue()
+        self.changed = asyncio.Event()
+        self.asked_in_vain = asyncio.Event()
+
+    async def call(self, method: str, path: str, *, content: Content | None = None, **_: Any) -> Json:
+        """Answer a list, one pod or a patch of it."""
+        if path == "/api/v1/pods":
+            return {"kind": "PodList", "apiVersion": "v1", "items": self.items, "metadata": {"resourceVersion": "9"}}
+        if not self.items:
+            self.asked_in_vain.set()
+            raise ApiRefused(404, "NotFound", 'pods "web" not found')
+        if method == "PATCH" and content:
+            self.patches.put_nowait(content.body["status"])
+            self.version += 1
+            self.items = [pod(self.version, content.body["status"]["phase"])]
+        return self.items[0]
+
+    async def watch(self, *_: Any, **__: Any) -> AsyncIterator[Json]:
+        """Tell nothing, until it has to be listed anew."""
+        await self.changed.wait()
+        self.changed.clear()
+        raise ApiRefused(410, "Expired", "too old")
+        yield {}
+
+    def now_has(self, *items: Json) -> None:
+        """Have other pods from now on, and let everybody list them."""
+        self.items = list(items)
+        self.changed.set()
+
+
+def says(phase: str, source: str = "api", lifecycle: str = "sync") -> PodSnapshot:
+    """Say as the pod's workflow does."""
+    told = PodSnapshot("", "n1", "default", "web", "uid-1", source, "", lifecycle, status={"phase": phase})
+    return replace(told, deleting=lifecycle == "terminated")
+
+
+@contextlib.asynccontextmanager
+async def keeping(server: ApiServer) -> AsyncIterator[StatusKeeper]:
+    """Keep statuses with this server, for ten seconds at most."""
+    keeper = StatusKeeper(server, "n1")
+    async with asyncio.timeout(10), keeping_statuses(keeper, []):
+        yield keeper
+
+
+async def test_an_etcd_that_was_restored_from_a_backup_is_told_anew() -> None:
+    """What it has is older than what it had before, and stands all the same."""
+    server = Scripted()
+    server.version = 20
+    async with keeping(server) as keeper:
+        keeper.publish(says("Running"))
+        assert (await server.patches.get())["phase"] == "Running"
+        server.now_has(pod(5))
+        assert (await server.patches.get())["phase"] == "Running"
+
+
+async def test_a_static_pod_that_comes_back_is_told_of_again() -> None:
+    """The same manifest gives the same UID, and its new mirror knows nothing."""
+    server = Scripted()
+    mirror = {"annotations": {"kubernetes.io/config.mirror": "uid-1"}}
+    first, second = pod(1), pod(30)
+    first["metadata"] |= mirror | {"uid": "mirror-1"}
+    second["metadata"] |= mirror | {"uid": "mirror-2"}
+    server.items = [first]
+    async with keeping(server) as keeper:
+        keeper.publish(says("Running", "file"))
+        assert (await server.patches.get())["phase"] == "Running"
+        keeper.publish(says("Failed", "file", "terminated"))
+        await asyncio.sleep(0)  # it is taken by itself, and not with the next
+        server.now_has(second)
+        keeper.publish(says("Running", "file"))
+        assert (await server.patches.get())["phase"] == "Running"
+
+
+async def test_pods_that_come_back_are_told_of_again() -> None:
+    """An etcd that came up empty and is then restored: the pods lived on, and so must what is told of them."""
+    server = Scripted()
+    async with keeping(server) as keeper:
+        keeper.publish(says("Running"))
+        assert (await server.patches.get())["phase"] == "Running"
+        server.now_has()
+        keeper.publish(says("Unknown"))
+        await server.asked_in_vain.wait()
+        assert server.patches.empty(), "there is no such pod to tell of"
+        server.now_has(pod(7, "Running"))
+        assert (await server.patches.get())["phase"] == "Unknown"
+
+
+class Half(Scripted):
+    """A server that fails with one of two pods, as by a webhook."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        bad = pod(1)
+        bad["metadata"] |= {"name": "bad", "uid": "uid-2"}
+        self.items.append(bad)
+        self.asked: list[str] = []
+
+    async def call(self, method: str, path: str, *, content: Content | None = None, **more: Any) -> Json:
+        """Fail with the patches of one."""
+        if method == "PATCH":
+            self.asked.append(path.split("/")[-2])
+            if "/bad/" in path:
+                self.asked_in_vain.set()
+                raise ApiAway("500 failed calling webhook", status=500)
+        return await super().call(method, path, content=content, **more)
+
+
+async def test_a_pod_with_which_the_server_fails_holds_up_no_other() -> None:
+    """It waits by itself; only a server that does not answer, or asks to be left alone, holds all up."""
+    server = Half()
+    async with keeping(server) as keeper:
+        keeper.publish(replace(says("Running"), name="bad", uid="uid-2"))
+        await server.asked_in_vain.wait()
+        keeper.publish(says("Running"))
+        await server.patches.get()
+        assert server.asked == ["bad", "web"]

@@ -1,0 +1,41 @@
+"""Is each thing done once however often it is asked for, and once more when it was asked for meanwhile?"""
+
+import asyncio
+
+from worker.status.queue import WorkQueue
+
+
+async def test_what_is_asked_for_twice_is_done_once() -> None:
+    """A pod whose workflow says ten things in a moment is patched with the last one."""
+    queue: WorkQueue[str] = WorkQueue()
+    for _ in range(10):
+        queue.add("a")
+    queue.add("b")
+    assert [await queue.get(), await queue.get()] == ["a", "b"]
+    queue.done("a")
+    queue.add("c")
+    assert await queue.get() == "c"
+
+
+async def test_what_is_asked_for_while_it_is_done_is_done_afterwards() -> None:
+    """Two patches of one pod never run side by side, and the later word is not lost."""
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    queue.add("b")
+    assert await queue.get() == "b"
+    queue.done("a")
+    assert await queue.get() == "a"
+
+
+async def test_what_is_asked_for_later_comes_sooner_when_asked_for_now() -> None:
+    """A status that was refused waits, a new one of the same pod does not."""
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", 3600)
+    queue.add("a")
+    assert await asyncio.wait_for(queue.get(), 1) == "a"
+    queue.done("a")
+    queue.add_after("a", 0.001)
+    queue.add_after("a", 3600)
+    assert await asyncio.wait_for(queue.get(), 1) == "a"

@@ -1,0 +1,103 @@
+"""All that a cluster's worker knows of objects: who reads them, who renews tokens, and who tells the pods.
+
+Made by `host.api_side` before the activities' services, which take `source` and `tokens` from it; it hears each snapshot that a workflow
+publishes, and the loops run while the worker works.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any
+
+from activities.clients.api_server.api_server import ApiServer
+from activities.clients.api_server.resources import SERVICES
+from activities.csi.drivers import CsiDrivers
+from activities.service_links import ServicesUnknown, linked
+from proto.pod_snapshot import PodSnapshot
+from worker.api_objects.csi_node import CsiNodeKeeper
+from worker.api_objects.defects import in_spite_of_defects
+from worker.api_objects.followed_kind import FollowedKind, NotRead
+from worker.api_objects.rotation import TokenRotation
+from worker.api_objects.source import ApiObjects
+from worker.api_objects.telling import ObjectTelling, Tell
+from worker.api_objects.tokens import ApiTokens
+from worker.api_objects.trust_bundles import ApiTrustBundles
+
+
+class ClusterObjects:
+    """The objects of one node's pods; made in the event loop, hears of pods from any thread."""
+
+    def __init__(self, api: ApiServer, node: str) -> None:
+        self._api, self._node = api, node
+        self._loop = asyncio.get_running_loop()
+        self._changed, self._other_tokens = asyncio.Event(), asyncio.Event()
+        self._snapshots: Callable[[], Iterable[PodSnapshot]] = tuple
+        self._heard: dict[str, Mapping[str, str]] = {}
+        """By pod uid: the versions that a pod showed last."""
+        self.source = ApiObjects(api, self._pods, self._changed.set)
+        self.tokens = ApiTokens(api)
+        self.trust_bundles = ApiTrustBundles(api, self._changed.set)
+        self._services = FollowedKind(api, SERVICES, cut=linked)
+
+    async def services(self) -> Iterable[Mapping[str, Any]]:
+        """Give all Services of the cluster; raises ServicesUnknown."""
+        try:
+            return [one.json for one in (await self._services.all()).values()]
+        except NotRead as error:
+            raise ServicesUnknown(str(error)) from error
+
+    def hearing(self, publish: Callable[[PodSnapshot], None]) -> Callable[[PodSnapshot], None]:
+        """Stand before whoever takes snapshots, and hear of each once it is known."""
+
+        def heard(snapshot: PodSnapshot) -> None:
+            publish(snapshot)
+            self.hear(snapshot)
+
+        return heard
+
+    def hear(self, snapshot: PodSnapshot) -> None:
+        """Take notice of a snapshot; returns at once, and does nothing unless the pod shows something else now."""
+        if self._heard.get(snapshot.uid, {}) == (shown := {} if snapshot.deleting else snapshot.objects):
+            return
+        if shown:
+            self._heard[snapshot.uid] = shown
+        else:
+            self._heard.pop(snapshot.uid, None)
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is told of anything any more
+            self._loop.call_soon_threadsafe(self._wake)
+
+    @contextlib.asynccontextmanager
+    async def telling(
+        self, snapshots: Callable[[], Iterable[PodSnapshot]], tell: Tell, drivers: CsiDrivers
+    ) -> AsyncIterator[None]:
+        """Tell pods of what changes, renew tokens and keep the CSINode while the block runs.
+
+        `snapshots` are the newest of all pods.
+        """
+        self._snapshots = snapshots
+        objects = ObjectTelling(self.source.watched, self.trust_bundles, self._pods, tell)
+        rotation = TokenRotation(self.tokens, self._pods, tell)
+        self._services.follow()  # the first container that starts shall not wait for them
+        running = {
+            "changed objects": lambda: objects.run(self._changed),
+            "token rotation": lambda: rotation.run(self._other_tokens),
+            "CSINode": CsiNodeKeeper(self._api, self._node, drivers).run,
+        }
+        loops = [asyncio.create_task(in_spite_of_defects(what, loop), name=what) for what, loop in running.items()]
+        try:
+            yield
+        finally:
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            await self.source.stop()
+            await self._services.stop()
+            await self.trust_bundles.stop()
+
+    def _pods(self) -> Iterable[PodSnapshot]:
+        return self._snapshots()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._other_tokens.set()
+        self.tokens.forget(frozenset(one.uid for one in self._pods()))

@@ -1,0 +1,97 @@
+"""What stands of this node's CSI drivers in its CSINode and Node objects.
+
+Pure; asked by `csi_node`. What other drivers or administrators have there stays (pkg/volume/csi/nodeinfomanager).
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from activities.csi.drivers import Driver
+
+NODE_ID: Final = "csi.volume.kubernetes.io/nodeid"
+_MOST: Final = 2**31 - 1
+
+Json = dict[str, Any]
+
+
+class TopologyCollision(Exception):
+    """A driver says that the node lies elsewhere than its labels do; the words are the kubelet's."""
+
+
+def new_csi_node(node: Mapping[str, Any]) -> Json:
+    """Write the CSINode of a node that has none: it goes with its Node."""
+    metadata = node["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": {"name": metadata["name"], "ownerReferences": [owner]},
+        "spec": {"drivers": []},
+    }
+
+
+def is_of(csi_node: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+    """Say whether a CSINode is this Node's, and not that of an earlier one of its name."""
+    owners = csi_node["metadata"].get("ownerReferences") or ()
+    return any(one.get("kind") == "Node" and one.get("uid") == node["metadata"]["uid"] for one in owners)
+
+
+def with_drivers(csi_node: Json, drivers: Mapping[str, Driver | None]) -> Json:
+    """Write drivers into a CSINode, each by its name; None takes one out. Answers the same object where nothing changes."""
+    spec = csi_node.get("spec") or {}
+    before = list(spec.get("drivers") or ())
+    after = [one for one in before if one["name"] not in drivers or _is_said(one, drivers[one["name"]])]
+    known = {one["name"] for one in after}
+    after += [_said(one) for one in drivers.values() if one is not None and one.name not in known]
+    return csi_node if after == before else {**csi_node, "spec": {**spec, "drivers": after}}
+
+
+def node_patch(node: Mapping[str, Any], drivers: Mapping[str, Driver | None]) -> Json:
+    """Write what of the Node's annotations and labels is to be merged; empty where nothing is. Raises TopologyCollision."""
+    metadata = node["metadata"]
+    labels: Mapping[str, str] = metadata.get("labels") or {}
+    annotation = (metadata.get("annotations") or {}).get(NODE_ID)
+    ids = _ids(annotation)
+    wanted: dict[str, str] = {}
+    for name, driver in drivers.items():
+        if driver is None:
+            ids.pop(name, None)
+            continue
+        ids[name] = driver.node_id
+        for key, value in driver.topology.items():
+            if labels.get(key, value) != value:
+                raise TopologyCollision(
+                    f"detected topology value collision: driver {name} reported {key}:{value} but existing label is "
+                    f"{key}:{labels[key]}"
+                )
+            wanted |= {key: value} if key not in labels else {}
+    patch: Json = {"labels": wanted} if wanted else {}
+    if ids != _ids(annotation):
+        patch["annotations"] = {NODE_ID: json.dumps(ids, separators=(",", ":")) if ids else None}
+    return {"metadata": patch} if patch else {}
+
+
+def _ids(annotation: str | None) -> dict[str, str]:
+    try:
+        found = json.loads(annotation or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _said(driver: Driver) -> Json:
+    said: Json = {"name": driver.name, "nodeID": driver.node_id, "topologyKeys": sorted(driver.topology)}
+    if driver.max_volumes > 0:
+        said["allocatable"] = {"count": min(driver.max_volumes, _MOST)}
+    return said
+
+
+def _is_said(one: Mapping[str, Any], driver: Driver | None) -> bool:
+    if driver is None:
+        return False
+    wanted = _said(driver)
+    given = {**one, "topologyKeys": sorted(one.get("topologyKeys") or ())}
+    return {key: given.get(key) for key in (*wanted, "allocatable")} == {
+        key: wanted.get(key) for key in (*wanted, "allocatable")
+    }

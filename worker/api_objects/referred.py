@@ -1,0 +1,62 @@
+"""Which ConfigMaps and Secrets a pod refers to, everywhere in its spec.
+
+Pure; asked by `watched_objects`, which watches only what pods of this node name, for the node authorizer allows no more
+(pkg/api/v1/pod VisitPodSecretNames, VisitPodConfigmapNames).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from activities.objects import ObjectKind
+
+_Source = Mapping[str, Any]
+Reference = tuple[ObjectKind, str]
+"""An object of the pod's namespace."""
+
+_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+_VARIABLES: Final[Mapping[str, ObjectKind]] = {
+    "configMapRef": ObjectKind.CONFIG_MAPS,
+    "configMapKeyRef": ObjectKind.CONFIG_MAPS,
+    "secretRef": ObjectKind.SECRETS,
+    "secretKeyRef": ObjectKind.SECRETS,
+}
+_VOLUME_SECRETS: Final[Mapping[str, str]] = {
+    "azureFile": "secretName",
+    **dict.fromkeys(("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"), "secretRef"),
+    "csi": "nodePublishSecretRef",
+    "secret": "secretName",
+}
+"""Where a type of volume names its Secret: a name, or an object that has one."""
+
+
+def references(pod: _Source) -> frozenset[Reference]:
+    """Name all of them, each once."""
+    spec = pod.get("spec") or {}
+    found = {(ObjectKind.SECRETS, one.get("name")) for one in spec.get("imagePullSecrets") or ()}
+    for kind in _CONTAINERS:
+        for container in spec.get(kind) or ():
+            found |= set(_of_variables(container))
+    for volume in spec.get("volumes") or ():
+        found |= set(_of_volume(volume))
+    return frozenset((kind, name) for kind, name in found if name)
+
+
+def _of_variables(container: _Source) -> Iterator[tuple[ObjectKind, str | None]]:
+    sources = [one.get("valueFrom") or {} for one in container.get("env") or ()]
+    for source in (*(container.get("envFrom") or ()), *sources):
+        for field, kind in _VARIABLES.items():
+            if chosen := source.get(field):
+                yield kind, chosen.get("name")
+
+
+def _of_volume(volume: _Source) -> Iterator[tuple[ObjectKind, str | None]]:
+    for kind, field in _VOLUME_SECRETS.items():
+        if chosen := (volume.get(kind) or {}).get(field):
+            yield ObjectKind.SECRETS, chosen if isinstance(chosen, str) else chosen.get("name")
+    if source := volume.get("configMap"):
+        yield ObjectKind.CONFIG_MAPS, source.get("name")
+    for projection in (volume.get("projected") or {}).get("sources") or ():
+        if source := projection.get("secret"):
+            yield ObjectKind.SECRETS, source.get("name")
+        if source := projection.get("configMap"):
+            yield ObjectKind.CONFIG_MAPS, source.get("name")

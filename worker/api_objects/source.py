@@ -1,0 +1,80 @@
+"""The ObjectSource of a cluster's node: each kind read in the way that the node authorizer allows, and as fresh as it must be.
+
+ConfigMaps and Secrets are watched one by one (`watched_objects`), small kinds of the whole cluster are followed (`followed_kind`),
+and what is looked at once in a pod's life is read when it is needed: claims, their volumes, service accounts.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
+from activities.clients.api_server.kubeconfig import KubeconfigRefused
+from activities.clients.api_server.resources import (
+    CSI_DRIVERS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    RUNTIME_CLASSES,
+    SERVICE_ACCOUNTS,
+    VOLUME_ATTACHMENTS,
+    Resource,
+)
+from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from proto.pod_snapshot import PodSnapshot
+from worker.api_objects.followed_kind import FollowedKind, NotRead, kept
+from worker.api_objects.watched_objects import WATCHED, WatchedObjects
+
+_READ: Final[Mapping[ObjectKind, Resource]] = {
+    **WATCHED,
+    ObjectKind.PERSISTENT_VOLUME_CLAIMS: PERSISTENT_VOLUME_CLAIMS,
+    ObjectKind.PERSISTENT_VOLUMES: PERSISTENT_VOLUMES,
+    ObjectKind.SERVICE_ACCOUNTS: SERVICE_ACCOUNTS,
+    ObjectKind.VOLUME_ATTACHMENTS: VOLUME_ATTACHMENTS,
+}
+_FOLLOWED: Final[Mapping[ObjectKind, Resource]] = {
+    ObjectKind.RUNTIME_CLASSES: RUNTIME_CLASSES,
+    ObjectKind.CSI_DRIVERS: CSI_DRIVERS,
+}
+
+
+class ApiObjects:
+    """Objects behind the API; used from one event loop."""
+
+    def __init__(self, api: ApiServer, pods: Callable[[], Iterable[PodSnapshot]], changed: Callable[[], None]) -> None:
+        """Take the pods of the node, which say what may be watched, and who is to be told of changes."""
+        self._api = api
+        self.watched = WatchedObjects(api, pods, changed)
+        self._followed = {kind: FollowedKind(api, resource) for kind, resource in _FOLLOWED.items()}
+
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
+        """Read one object; raises ObjectMissing and ObjectRefused."""
+        if kind in WATCHED and (found := await self.watched.find((kind, namespace, name))):
+            return found
+        if kind in self._followed:
+            return await self._from_all(kind, name)
+        return await self._once(kind, namespace, name)
+
+    async def stop(self) -> None:
+        """Watch nothing any more."""
+        await self.watched.stop()
+        for followed in self._followed.values():
+            await followed.stop()
+
+    async def _from_all(self, kind: ObjectKind, name: str) -> KeptObject:
+        try:
+            objects = await self._followed[kind].all()
+        except NotRead as error:
+            raise ObjectRefused(f"{kind.singular} {name}: {error}") from error
+        if ("", name) not in objects:
+            raise ObjectMissing(kind, name)
+        return objects["", name]
+
+    async def _once(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
+        path = _READ[kind].path(name, namespace=namespace if kind.namespaced else "")
+        try:
+            return kept(await self._api.get(path))
+        except ApiRefused as error:
+            if error.not_found:
+                raise ObjectMissing(kind, name) from error
+            raise ObjectRefused(f"{kind.singular} {name}: {error}") from error
+        except (ApiAway, KubeconfigRefused) as error:
+            raise ObjectRefused(f"{kind.singular} {name} can't be read from {self._api.server}: {error}") from error

@@ -1,0 +1,113 @@
+"""Service account tokens from the API server, each asked for once and kept until it is due.
+
+Made by `cluster_objects`; asked while volumes are mounted, and by `rotation` before a token grows old. A token is bound to its pod,
+so it ends with it. Kept in memory only: a worker that starts asks anew for what it needs, as the kubelet does
+(pkg/kubelet/token/token_manager.go).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final
+
+import structlog
+
+from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
+from activities.clients.api_server.kubeconfig import KubeconfigRefused
+from activities.clients.api_server.resources import SERVICE_ACCOUNTS
+from activities.shared_tasks import SharedTasks
+from activities.tokens import ServiceAccountToken, TokenRefused, TokenWish, due
+
+AT_ONCE: Final = 16
+"""Requests side by side: 110 pods that start together must not open as many connections."""
+
+SOON_KNOWN: Final = (0.05, 0.15, 0.4)
+"""Seconds between tries that are refused: the API server's own caches may learn of a pod a moment after the node does."""
+
+_log: Final = structlog.get_logger(__name__)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class ApiTokens:
+    """A TokenSource over the API; used from one event loop."""
+
+    def __init__(self, api: ApiServer, now: Callable[[], datetime] = _now) -> None:
+        self._api, self._now = api, now
+        self._kept: dict[TokenWish, ServiceAccountToken] = {}
+        self._asking: SharedTasks[ServiceAccountToken] = SharedTasks()
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def token(self, wish: TokenWish) -> ServiceAccountToken:
+        """Give the kept one until it is due; then a new one, or the kept one while it lives and no other is to be had."""
+        kept = self._kept.get(wish)
+        if kept is not None and self._now() < due(kept.version, seed_of(wish)):
+            return kept
+        return await self._asking.run(wish, lambda: self._renewed(wish, kept), f"token of {wish.service_account}")
+
+    def forget(self, pods: frozenset[str]) -> None:
+        """Keep the tokens of these pods (by uid) only, and of what belongs to none until it ends."""
+        now = self._now()
+        self._kept = {
+            wish: kept
+            for wish, kept in self._kept.items()
+            if kept.expires > now and (wish.pod is None or wish.pod.uid in pods)
+        }
+
+    async def _renewed(self, wish: TokenWish, kept: ServiceAccountToken | None) -> ServiceAccountToken:
+        try:
+            fresh = await self._requested(wish)
+        except (ApiAway, ApiRefused, KubeconfigRefused) as error:
+            account = f"{wish.namespace}/{wish.service_account}"
+            if kept is None:
+                raise TokenRefused(f"failed to fetch token for service account {account}: {error}") from error
+            if self._now() >= kept.expires:
+                words = f"the token of service account {account} expired and refresh failed: {error}"
+                raise TokenRefused(words) from error
+            _log.warning("a token could not be renewed; the old one lives on", serviceAccount=account, err=str(error))
+            return kept
+        self._kept[wish] = fresh
+        return fresh
+
+    async def _requested(self, wish: TokenWish) -> ServiceAccountToken:
+        path = SERVICE_ACCOUNTS.path(wish.service_account, namespace=wish.namespace, sub="token")
+        pauses = iter(SOON_KNOWN)
+        while True:
+            try:
+                async with self._turns:
+                    return _read(await self._api.create(path, token_request(wish)), self._now())
+            except ApiRefused as error:
+                pause = next(pauses, None)
+                if pause is None or error.status not in {HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}:
+                    raise
+                await asyncio.sleep(pause)
+
+
+def token_request(wish: TokenWish) -> dict[str, Any]:
+    """Write the TokenRequest for a wish."""
+    spec: dict[str, Any] = {"audiences": list(wish.audiences)}
+    if wish.expiration_seconds is not None:
+        spec["expirationSeconds"] = wish.expiration_seconds
+    if pod := wish.pod:
+        spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
+    metadata = {"uid": wish.service_account_uid} if wish.service_account_uid else {}
+    return {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": metadata, "spec": spec}
+
+
+def seed_of(wish: TokenWish) -> str:
+    """Tell one token from others of the same time, for the moment at which it is renewed."""
+    return f"{wish.pod.uid if wish.pod else wish.service_account} {' '.join(wish.audiences)} {wish.expiration_seconds}"
+
+
+def _read(answer: Mapping[str, Any], now: datetime) -> ServiceAccountToken:
+    """Read what the API server gave; how long it lives it may have decided otherwise than asked."""
+    status = answer.get("status") or {}
+    text, expires = status.get("token"), status.get("expirationTimestamp")
+    if not text or not expires:
+        raise ApiRefused(0, "", "the API server answered without a token")  # never quoted: it may hold one elsewhere
+    ends = datetime.fromisoformat(expires)
+    seconds = (answer.get("spec") or {}).get("expirationSeconds")
+    return ServiceAccountToken(text, ends - timedelta(seconds=seconds) if seconds else now, ends)

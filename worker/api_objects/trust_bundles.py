@@ -1,0 +1,68 @@
+"""ClusterTrustBundles of the API server, followed from when a pod first shows one.
+
+Behind the feature gate ClusterTrustBundleProjection, as in the kubelet; whether the API server has them, and in which version, is
+asked then (pkg/kubelet/clustertrustbundle LazyInformerManager).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
+from activities.clients.api_server.kubeconfig import KubeconfigRefused
+from activities.clients.api_server.resources import Resource
+from activities.objects import KeptObject
+from activities.trust_bundles import TrustAnchors, TrustBundleRefused
+from worker.api_objects.followed_kind import FollowedKind, NotRead
+from worker.api_objects.trust_anchors import anchors
+
+_GROUP: Final = "certificates.k8s.io"
+_PLURAL: Final = "clustertrustbundles"
+_VERSIONS: Final = ("v1beta1", "v1alpha1")
+
+
+class ApiTrustBundles:
+    """A TrustBundleSource over the API; used from one event loop."""
+
+    def __init__(self, api: ApiServer, changed: Callable[[], None]) -> None:
+        """Take who is to be told that something has changed."""
+        self._api, self._changed = api, changed
+        self._followed: FollowedKind | None = None
+
+    async def anchors(self, source: Mapping[str, Any]) -> TrustAnchors:
+        """Give what a projection chooses; raises TrustBundleRefused."""
+        try:
+            if self._followed is None:
+                self._followed = FollowedKind(self._api, await self._resource(), self._changed)
+            return anchors(source, _by_name(await self._followed.all()))
+        except NotRead as error:
+            raise TrustBundleRefused(f"ClusterTrustBundle informer has not yet synced: {error}") from error
+        except (ApiAway, ApiRefused, KubeconfigRefused) as error:
+            raise TrustBundleRefused(f"failed to find out which ClusterTrustBundles there are: {error}") from error
+
+    def known(self) -> Mapping[str, KeptObject] | None:
+        """Give the bundles as they are known, by name; None before anybody has asked for one."""
+        if self._followed is None or not self._followed.was_read:
+            return None
+        return _by_name(self._followed.known)
+
+    async def stop(self) -> None:
+        """Follow them no more."""
+        if self._followed is not None:
+            await self._followed.stop()
+
+    async def _resource(self) -> Resource:
+        """Find the version in which the API server has them."""
+        for version in _VERSIONS:
+            try:
+                found = await self._api.get(f"/apis/{_GROUP}/{version}")
+            except ApiRefused as error:
+                if not error.not_found:
+                    raise
+                continue
+            if any(one.get("name") == _PLURAL for one in found.get("resources") or ()):
+                return Resource(_PLURAL, _GROUP, version)
+        raise TrustBundleRefused("the API server has no ClusterTrustBundles")
+
+
+def _by_name(objects: Mapping[tuple[str, str], KeptObject]) -> dict[str, KeptObject]:
+    return {name: one for (_, name), one in objects.items()}

@@ -1,0 +1,211 @@
+"""What each activity of a pod tells in events, one row a kind: when it begins, when it is done, when it has failed.
+
+Asked by `pod_events`. The words are the kubelet's (pkg/kubelet/events/event.go), for dashboards, alerts and people look for them. An
+activity that is not listed tells nothing: the status says it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from proto.temporal.pod import ContainerState, Hook
+from proto.temporal.requests import (
+    PodSandbox,
+    PulledImage,
+    PullImage,
+    RunHook,
+    RunPodSandbox,
+    RuntimeContainer,
+    StartContainer,
+    StopContainer,
+    StopPodSandbox,
+)
+from proto.temporal.volumes import MountVolumes
+from worker.events.event import NORMAL, WARNING, About, Happened, container_reference
+
+HELD_UP: Final = frozenset({"PredecessorPresent", "RuntimeUnavailable"})
+"""Failures that are no news of the pod: it waits."""
+NOT_STARTED: Final = "StartError"
+"""The runtime's word for a container that it made and could not start."""
+LOGIN_MISSING: Final = "FailedToRetrieveImagePullSecret"
+"""What the warning of a pull begins with where one of the pod's secrets was missing."""
+_NOT_PULLED: Final = frozenset({"ErrImageNeverPull"})
+_NOT_INSPECTED: Final = frozenset({"InvalidImageName", "ImageInspectError"})
+_OF_THE_NODE: Final = {"NetworkNotReady": "NetworkNotReady", "FailedToMakePodDataDirectories": "Failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom events of an activity are about."""
+
+    pod: About
+    spec: Mapping[str, Any]
+    """The pod's, as far as it is known."""
+
+    def container(self, name: str) -> About:
+        """Refer to one of its containers."""
+        return container_reference(self.pod, self.spec, name)
+
+    def first_with(self, image: str) -> About:
+        """Refer to the first container that has this image: it is the one that waits for it."""
+        return self.container(self.name_with(image))
+
+    def name_with(self, image: str) -> str:
+        """Name that container; empty where none has it."""
+        for field in ("initContainers", "containers", "ephemeralContainers"):
+            for one in self.spec.get(field) or ():
+                if one.get("image") == image:
+                    return str(one["name"])
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why an activity has failed."""
+
+    reason: str
+    message: str
+
+
+Began = Callable[[Subject, Any], Iterator[Happened]]
+Done = Callable[[Subject, Any, Any], Iterator[Happened]]
+Failed = Callable[[Subject, Any, Fault], Iterator[Happened]]
+
+
+def nothing(*_: Any) -> Iterator[Happened]:
+    """Tell nothing."""
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one kind of activity tells."""
+
+    began: Began = nothing
+    done: Done = nothing
+    failed: Failed = nothing
+
+
+def _sandbox_began(subject: Subject, request: RunPodSandbox) -> Iterator[Happened]:
+    if request.attempt > 0:
+        yield Happened(subject.pod, NORMAL, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+
+
+def _sandbox_done(subject: Subject, _: RunPodSandbox, made: PodSandbox) -> Iterator[Happened]:
+    for notice in made.notices:
+        yield Happened(subject.pod, WARNING, "DNSConfigForming", notice)
+
+
+def _sandbox_failed(subject: Subject, _: RunPodSandbox, fault: Fault) -> Iterator[Happened]:
+    if fault.reason == "NetworkNotReady":
+        message = f"network is not ready: {fault.message}"
+        yield Happened(subject.pod, WARNING, fault.reason, message)
+    elif reason := _OF_THE_NODE.get(fault.reason):
+        yield Happened(subject.pod, WARNING, reason, f"error making pod data directories: {fault.message}")
+    elif fault.message.startswith("Failed to create pod sandbox"):
+        yield Happened(subject.pod, WARNING, "FailedCreatePodSandBox", fault.message)
+    else:
+        yield Happened(subject.pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {fault.message}")
+
+
+def _pulling(subject: Subject, request: PullImage) -> Iterator[Happened]:
+    if request.policy != "Never":  # asked for only when the image is not there, or its policy is Always
+        yield Happened(subject.first_with(request.image), NORMAL, "Pulling", f'Pulling image "{request.image}"')
+
+
+def _pulled(subject: Subject, request: PullImage, answer: PulledImage) -> Iterator[Happened]:
+    for warning in answer.warnings:
+        reason, _, message = warning.partition(": ")
+        if reason == LOGIN_MISSING:
+            yield Happened(subject.pod, WARNING, reason, message)
+    if not answer.present:
+        about = subject.first_with(request.image)
+        took, pulled = go_duration(answer.took), go_duration(answer.took - answer.waited)
+        size = f"Image size: {answer.size_bytes} bytes."
+        message = f'Successfully pulled image "{request.image}" in {pulled} ({took} including waiting). {size}'
+        yield Happened(about, NORMAL, "Pulled", message)
+
+
+def _not_pulled(subject: Subject, request: PullImage, fault: Fault) -> Iterator[Happened]:
+    about = subject.first_with(request.image)
+    if fault.reason in _NOT_PULLED:
+        yield Happened(about, WARNING, fault.reason, fault.message)
+    elif fault.reason in _NOT_INSPECTED:
+        yield Happened(about, WARNING, "InspectFailed", fault.message)
+    else:
+        said = fault.message.startswith("Failed to pull image")
+        message = fault.message if said else f'Failed to pull image "{request.image}": {fault.message}'
+        yield Happened(about, WARNING, "Failed", message)
+    yield Happened(about, WARNING, "Failed", f"Error: {fault.reason}")
+
+
+def _started(subject: Subject, request: StartContainer, answer: RuntimeContainer) -> Iterator[Happened]:
+    about = subject.container(request.container["name"])
+    yield Happened(about, NORMAL, "Created", "Container created")
+    if answer.state is ContainerState.EXITED and answer.reason == NOT_STARTED:
+        message = answer.message.replace(answer.container_id, answer.name)
+        yield Happened(about, WARNING, "Failed", f"Error: {message}")
+    else:
+        yield Happened(about, NORMAL, "Started", "Container started")
+
+
+def _not_started(subject: Subject, request: StartContainer, fault: Fault) -> Iterator[Happened]:
+    about = subject.container(request.container["name"])
+    if fault.reason == "RunContainerError":
+        yield Happened(about, NORMAL, "Created", "Container created")
+    yield Happened(about, WARNING, "Failed", f"Error: {fault.message}")
+
+
+def _stopping(subject: Subject, request: StopContainer | RunHook) -> Iterator[Happened]:
+    told = request.reason.startswith(("Container ", "Init container "))
+    message = request.reason if told else f"Stopping container {request.name}"
+    yield Happened(subject.container(request.name), NORMAL, "Killing", message)
+
+
+def _not_killed(subject: Subject, _: StopContainer | StopPodSandbox, fault: Fault) -> Iterator[Happened]:
+    yield Happened(subject.pod, WARNING, "FailedKillPod", f"error killing pod: {fault.message}")
+
+
+def _hook_began(subject: Subject, request: RunHook) -> Iterator[Happened]:
+    if request.hook is Hook.PRE_STOP:  # with it the stop begins
+        yield from _stopping(subject, request)
+
+
+def _hook_done(subject: Subject, request: RunHook, answer: Any) -> Iterator[Happened]:
+    if not answer.succeeded:
+        yield from _hook_failed(subject, request, Fault("", ""))
+
+
+def _hook_failed(subject: Subject, request: RunHook, _: Fault) -> Iterator[Happened]:
+    about = subject.container(request.name)
+    if request.hook is Hook.POST_START:
+        yield Happened(about, WARNING, "FailedPostStartHook", "PostStartHook failed")
+    elif request.hook is Hook.PRE_STOP:
+        yield Happened(about, WARNING, "FailedPreStopHook", "PreStopHook failed")
+
+
+def _not_mounted(subject: Subject, _: MountVolumes, fault: Fault) -> Iterator[Happened]:
+    yield Happened(subject.pod, WARNING, "FailedMount", fault.message)
+
+
+TABLE: Final[Mapping[type, Row]] = {
+    RunPodSandbox: Row(began=_sandbox_began, done=_sandbox_done, failed=_sandbox_failed),
+    PullImage: Row(began=_pulling, done=_pulled, failed=_not_pulled),
+    StartContainer: Row(done=_started, failed=_not_started),
+    StopContainer: Row(began=_stopping, failed=_not_killed),
+    StopPodSandbox: Row(failed=_not_killed),
+    RunHook: Row(began=_hook_began, done=_hook_done, failed=_hook_failed),
+    MountVolumes: Row(failed=_not_mounted),
+}
+
+
+def go_duration(length: timedelta) -> str:
+    """Write a duration as Go prints it, to the millisecond."""
+    milliseconds = round(length / timedelta(milliseconds=1))
+    if milliseconds < 1000:
+        return f"{milliseconds}ms" if milliseconds else "0s"
+    minutes, rest = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{rest / 1000:.3f}".rstrip("0").rstrip(".") + "s"
+    return f"{hours}h{minutes}m{seconds}" if hours else f"{minutes}m{seconds}" if minutes else seconds

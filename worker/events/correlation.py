@@ -1,0 +1,148 @@
+"""Which events become a new object, which only a higher count, and which are too many: client-go's rules, as of the kubelet.
+
+Asked by the recorder for each event, in the order in which they happened (client-go tools/record/events_cache.go). Events that
+differ only by their message become one after the tenth in ten minutes; the same event again is counted; about one object of one
+type 25 may be told at once, and one more every five minutes. Bounded: of what was not heard of for longest nothing is remembered.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Final, Generic, TypeVar
+
+from worker.events.event import About, Happened, Json, event_name, event_of
+
+REMEMBERED: Final = 4096
+SIMILAR: Final = 10
+SIMILAR_WITHIN: Final = timedelta(minutes=10)
+BURST: Final = 25
+REFILLED_EVERY: Final = timedelta(minutes=5)
+COMBINED: Final = "(combined from similar events): "
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What to send: a new Event, or of one that was told before only what has changed."""
+
+    event: Json
+    key: "Key"
+    again: bool = False
+
+    def patch(self) -> Json:
+        """Write what a repetition changes."""
+        changed = {name: self.event[name] for name in ("count", "lastTimestamp", "message")}
+        return {**changed, "type": self.event["type"]}
+
+
+Key = tuple[About, str, str, str]
+"""What an event is about, its type, its reason and its message; of a combined one the message is empty."""
+
+
+@dataclass(slots=True)
+class _Similar:
+    messages: set[str] = field(default_factory=set)
+    last: datetime | None = None
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    name: str
+    first: str
+    count: int
+
+
+class _Newest(Generic[_Key, _Value]):
+    """The values used last, by key."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[_Key, _Value] = OrderedDict()
+
+    def get(self, key: _Key) -> _Value | None:
+        if (value := self._values.get(key)) is not None:
+            self._values.move_to_end(key)
+        return value
+
+    def put(self, key: _Key, value: _Value) -> None:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > REMEMBERED:
+            self._values.popitem(last=False)
+
+    def drop(self, key: _Key) -> None:
+        self._values.pop(key, None)
+
+
+class Correlation:
+    """What was told so far, as far as it matters for what is told next."""
+
+    def __init__(self, node_name: str) -> None:
+        self._node = node_name
+        self._similar: _Newest[tuple[Any, ...], _Similar] = _Newest()
+        self._seen: _Newest[Key, _Seen] = _Newest()
+        self._buckets: _Newest[tuple[Any, ...], _Bucket] = _Newest()
+
+    def take(self, happened: Happened, at: datetime) -> Told | None:
+        """Say what to send of something that happened; None: nothing, for too much was told of this object already."""
+        event = event_of(happened, self._node, at)
+        about = happened.about
+        key: Key = (about, happened.type, happened.reason, event["message"])
+        if self._are_similar(happened, at):
+            event["message"] = event_of(replace(happened, message=COMBINED + happened.message), self._node, at)[
+                "message"
+            ]
+            key = (_whole(about), happened.type, happened.reason, "")
+        seen = self._seen.get(key)
+        if seen is not None:
+            event["metadata"]["name"], event["firstTimestamp"] = seen.name, seen.first
+            event["count"] = seen.count + 1
+        self._seen.put(key, _Seen(event["metadata"]["name"], event["firstTimestamp"], event["count"]))
+        if not self._may_tell((_whole(about), happened.type), at):
+            return None
+        return Told(event, key, again=seen is not None)
+
+    def anew(self, told: Told, at: datetime) -> Told:
+        """Tell a repetition as a new Event: the server does not have the one that it repeats any more."""
+        name = event_name(told.event["involvedObject"]["name"], at)
+        event = {**told.event, "metadata": {**told.event["metadata"], "name": name}}
+        self._seen.put(told.key, _Seen(name, event["firstTimestamp"], event["count"]))
+        return Told(event, told.key)
+
+    def _are_similar(self, happened: Happened, at: datetime) -> bool:
+        """Say whether so many events of one object differ only by their message that they are told as one."""
+        key = (_whole(happened.about), happened.type, happened.reason)
+        known = self._similar.get(key)
+        if known is None or known.last is None or at - known.last > SIMILAR_WITHIN:
+            known = _Similar()
+        known.messages.add(happened.message)
+        known.last = at
+        self._similar.put(key, known)
+        if len(known.messages) < SIMILAR:
+            return False
+        known.messages.pop()
+        return True
+
+    def _may_tell(self, key: tuple[Any, ...], at: datetime) -> bool:
+        """Take a token of an object's bucket."""
+        bucket = self._buckets.get(key) or _Bucket(BURST, at)
+        bucket.tokens = min(BURST, bucket.tokens + max(at - bucket.at, timedelta()) / REFILLED_EVERY)
+        bucket.at = at
+        self._buckets.put(key, bucket)
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+
+def _whole(about: About) -> About:
+    """Refer to the object without a part of it: what counts is how much is told of the pod."""
+    return replace(about, field_path="") if about.field_path else about

@@ -1,0 +1,143 @@
+"""Sends events to the API server, in their order, without ever making anybody wait: the recorder of a process.
+
+Used by the worker for pods and by the node process for the node; `record` may be called from any thread. What cannot be sent in time is
+lost, as with the kubelet: an event is a hint for people, the truth stands in the status (client-go tools/record/event.go).
+"""
+
+import asyncio
+import contextlib
+import random
+import threading
+from collections import deque
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+
+from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
+from activities.clients.api_server.resources import EVENTS
+from worker.events.correlation import Correlation, Told
+from worker.events.event import About, Happened
+
+LONGEST_QUEUE: Final = 1000
+TRIES: Final = 12
+PAUSE: Final = 10.0
+"""Seconds between tries, the first one at random within it, so that not all nodes come at once."""
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class EventRecorder:
+    """One process's events."""
+
+    def __init__(self, api: ApiServer, node_name: str, *, qps: int, burst: int) -> None:
+        """`qps`, `burst`: eventRecordQPS (0: no limit) and eventBurst of KubeletConfiguration."""
+        self._api = api
+        self._correlation = Correlation(node_name)
+        self._qps, self._burst = qps, burst
+        self._tokens, self._filled_at = float(burst), 0.0
+        self._queue: deque[tuple[Happened, datetime]] = deque()
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._some = asyncio.Event()
+        self._lost = 0
+
+    def record(self, about: About, kind: str, reason: str, message: str) -> None:
+        """Tell that something happened; returns at once."""
+        self.take(Happened(about, kind, reason, message))
+
+    def take(self, happened: Happened) -> None:
+        """Tell that something happened; returns at once."""
+        with self._lock:
+            if len(self._queue) >= LONGEST_QUEUE:
+                self._lost += 1
+                return
+            self._queue.append((happened, datetime.now(UTC)))
+            if len(self._queue) == 1 and self._loop is not None:
+                with contextlib.suppress(RuntimeError):  # the loop has ended, and with it this process
+                    self._loop.call_soon_threadsafe(self._some.set)
+
+    async def send(self) -> None:
+        """Send until cancelled."""
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+            self._filled_at = self._loop.time()
+            self._some.set()
+        while True:
+            await self._some.wait()
+            while (next_one := self._next()) is not None:
+                try:
+                    if (told := self._correlation.take(*next_one)) is not None:
+                        await self._may_send()
+                        await self._send(told)
+                except Exception:  # noqa: BLE001 - a defect loses one event, and not all that come after it
+                    _log.exception("a defect of tempolet, please report it: an event was not sent")
+
+    def _next(self) -> tuple[Happened, datetime] | None:
+        with self._lock:
+            lost, self._lost = self._lost, 0
+            if not self._queue:
+                self._some.clear()
+            found = self._queue.popleft() if self._queue else None
+        if lost:
+            _log.warning("events were lost, for the API server took them too slowly", lost=lost)
+        return found
+
+    async def _may_send(self) -> None:
+        """Wait for the node's share of requests."""
+        if not self._qps:
+            return
+        loop = asyncio.get_running_loop()
+        while True:
+            now = loop.time()
+            self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps)
+            self._filled_at = now
+            if self._tokens >= 1:
+                self._tokens -= 1
+                return
+            await asyncio.sleep((1 - self._tokens) / self._qps)
+
+    async def _send(self, told: Told) -> None:
+        """Send one; given up when it is refused, or after two minutes without an API server."""
+        for tried in range(TRIES):
+            try:
+                await self._write(told)
+            except ApiAway as error:
+                if tried == TRIES - 1:
+                    _log.warning(
+                        "an event is given up, the API server is away", err=str(error), reason=told.event["reason"]
+                    )
+                    return
+                await asyncio.sleep(PAUSE if tried else random.uniform(0, PAUSE))  # noqa: S311 - no secret
+            except ApiRefused as error:
+                if error.reason != "AlreadyExists":  # a try before this one came through after all
+                    _log.info("the API server takes no event", err=str(error), reason=told.event["reason"])
+                return
+            else:
+                return
+
+    async def _write(self, told: Told) -> None:
+        namespace = told.event["metadata"]["namespace"]
+        if told.again:
+            try:
+                await self._api.patch(EVENTS.path(told.event["metadata"]["name"], namespace=namespace), told.patch())
+            except ApiRefused as error:
+                if not error.not_found:
+                    raise
+                told = self._correlation.anew(told, datetime.now(UTC))
+            else:
+                return
+        await self._api.create(EVENTS.path(namespace=namespace), told.event)
+
+
+@contextlib.asynccontextmanager
+async def sending_events(recorder: EventRecorder) -> AsyncIterator[None]:
+    """Send events while the block runs."""
+    sending = asyncio.create_task(recorder.send(), name="events")
+    try:
+        yield
+    finally:
+        sending.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await sending

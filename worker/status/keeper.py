@@ -1,0 +1,300 @@
+"""Keeps the status of every pod of this node in the API what its workflow last said: the status keeper.
+
+Fed by the snapshots that workflows publish anyway, from any thread and without waiting; newest wins. A patch is sent when, and only
+when, what the API has differs from what it is to be: after a snapshot, after somebody else's write, after a restart of the worker
+or an absence of the API server, for as long as it takes. Not a step of a workflow: a healthy pod's readiness may come and go
+without an event of history, and a pod's life never waits for the API server (design §4.6).
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+
+import structlog
+
+from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
+from activities.clients.api_server.resources import PODS
+from activities.pod_objects import ObjectState
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import API_SOURCE
+from proto.temporal.pod import Lifecycle, PodKey
+from worker.api_objects.defects import in_spite_of_defects
+from worker.host.pod_cache import is_over
+from worker.status.api_pods import ApiPod, ApiPods, Name
+from worker.status.gate import Gate
+from worker.status.haste import is_awaited
+from worker.status.merge import merged
+from worker.status.patch import status_patch
+from worker.status.queue import WorkQueue
+
+AT_ONCE: Final = 8
+"""Patches under way: a burst of 110 pods is through in a fraction of a second, and the API server is not flooded."""
+LONGEST_REFUSAL: Final = 60.0
+"""Seconds between tries of a pod whose status is refused."""
+LONGEST_FAILURE: Final = 10.0
+"""And of one with which the server fails, as by a webhook or its etcd; the kubelet tries all again as often."""
+MOMENT: Final = 0.25
+"""Seconds that a status waits which nobody waits for; the kubelet looks at a pod that comes up once a second."""
+REMEMBERED: Final = 1000
+"""Pods that are gone for good, while their workflows still say something."""
+UNRELATED: Final = "no relationship found between node"
+"""What the node authorizer says of a pod that it does not know on this node, which of one that is gone nobody does."""
+PERHAPS_ANOTHER: Final = (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
+"""What a patch for another UID is answered with: the second by a server that sees in it a change of what is immutable."""
+
+_log: Final = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What one pod's status is to be."""
+
+    pod: PodKey
+    own_object: bool
+    """It came from the API; else a mirror pod stands for it there."""
+    status: Mapping[str, Any]
+    """As its workflow says it: the snapshot's own, never changed here."""
+    stopped: bool
+    last: bool = False
+    """Nothing comes after it."""
+    absent: bool = False
+    """The API has no such pod: it was forced away, or the API has lost it and may find it again."""
+    refusals: int = 0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class StatusKeeper:
+    """Brings statuses to the API server; `publish` may be called from any thread, all else from one event loop."""
+
+    def __init__(self, api: ApiServer, node_name: str) -> None:
+        self._api = api
+        self._pods = ApiPods(api, node_name, self._changed)
+        self._wanted: dict[str, Wanted] = {}
+        self._uids: dict[Name, set[str]] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._queue: WorkQueue[str] = WorkQueue()
+        self._gate = Gate()
+        self._arrived: dict[str, PodSnapshot] = {}
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def publish(self, snapshot: PodSnapshot) -> None:
+        """Take a snapshot; returns at once."""
+        with self._lock:
+            idle, self._arrived[snapshot.uid] = not self._arrived, snapshot
+            loop = self._loop
+        if idle and loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended: the next worker compares everything
+                loop.call_soon_threadsafe(self._take_arrived)
+
+    async def keep(self, known: Iterable[PodSnapshot] = ()) -> None:
+        """Work until cancelled; `known` is what an earlier worker published, compared with the API once more."""
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+            self._arrived = {one.uid: one for one in known} | self._arrived
+        self._take_arrived()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(in_spite_of_defects("statuses of pods", self._pods.follow))
+            for _ in range(AT_ONCE):
+                group.create_task(self._work())
+
+    async def write_last(self, pod: PodKey, status: Mapping[str, Any]) -> ObjectState:
+        """Write what a pod of the API ends with, now; raises ApiAway, ApiRefused. Later snapshots of it are ignored."""
+        if pod.uid in self._gone:
+            return ObjectState.GONE
+        wanted = self._wanted.setdefault(pod.uid, Wanted(pod, own_object=True, status={}, stopped=True))
+        self._uids.setdefault(_name(pod), set()).add(pod.uid)
+        wanted.status, wanted.stopped, wanted.last = status, True, True
+        async with wanted.lock:
+            there = await self._write(wanted)
+            if there is not None and not there.deleting:  # the watch may not have told yet
+                there = await self._read(pod)
+        if there is None:
+            self._forget(pod.uid)
+            return ObjectState.GONE
+        return ObjectState.DELETING if there.deleting else ObjectState.WANTED
+
+    def forget(self, pod: PodKey) -> None:
+        """Know that a pod's object is gone: whatever is still said of it is of no interest."""
+        if (there := self._pods.get(_name(pod))) is not None and there.uid == pod.uid:
+            self._pods.drop(there)
+        self._forget(pod.uid)
+
+    # --- what there is to write
+
+    def _take_arrived(self) -> None:
+        with self._lock:
+            arrived, self._arrived = self._arrived, {}
+        for uid, snapshot in arrived.items():
+            self._want(snapshot)
+            if uid in self._wanted:
+                self._ask(uid)
+            if is_over(snapshot) and snapshot.source != API_SOURCE:
+                self._drop(uid)  # its mirror goes with it; the same manifest brings the same UID back
+
+    def _want(self, snapshot: PodSnapshot) -> None:
+        known = self._wanted.get(snapshot.uid)
+        if snapshot.uid in self._gone or (known is not None and known.last):
+            return
+        pod = PodKey(snapshot.namespace, snapshot.name, snapshot.uid)
+        stopped = snapshot.lifecycle == Lifecycle.TERMINATED
+        if known is None:
+            own = snapshot.source == API_SOURCE
+            self._wanted[pod.uid] = Wanted(pod, own, snapshot.status, stopped)
+            self._uids.setdefault(_name(pod), set()).add(pod.uid)
+            return
+        known.status, known.stopped, known.refusals = snapshot.status, stopped, 0
+
+    def _changed(self, name: Name) -> None:
+        """Compare again what the API server says that somebody has changed; it answers, so nothing waits any longer."""
+        self._gate.open()
+        there = self._pods.get(name)
+        for uid in tuple(self._uids.get(name, ())):
+            wanted = self._wanted[uid]
+            wanted.absent = wanted.own_object and (there is None or there.uid != uid)
+            self._ask(uid)
+
+    def _ask(self, uid: str) -> None:
+        """Ask for a pod's status to be written: at once where somebody waits for it, else with what follows in a moment."""
+        wanted = self._wanted[uid]
+        if wanted.absent:
+            return
+        there = self._pods.get(_name(wanted.pod))
+        if there is not None and is_awaited(there.status, wanted.status):
+            self._queue.add(uid)
+        else:
+            self._queue.add_after(uid, MOMENT)
+
+    def _drop(self, uid: str) -> Wanted | None:
+        """Keep the status no longer; answers what was wanted."""
+        wanted = self._wanted.pop(uid, None)
+        if wanted is not None:
+            uids = self._uids.get(_name(wanted.pod), set())
+            uids.discard(uid)
+            if not uids:
+                self._uids.pop(_name(wanted.pod), None)
+        return wanted
+
+    def _forget(self, uid: str) -> None:
+        """Keep the status no longer, whatever is still said of it."""
+        if self._drop(uid) is not None:
+            self._gone[uid] = None
+        while len(self._gone) > REMEMBERED:
+            self._gone.popitem(last=False)
+
+    # --- writing it
+
+    async def _work(self) -> None:
+        await self._pods.listed.wait()
+        while True:
+            uid = await self._queue.get()
+            await self._gate.passed()
+            try:
+                await self._settle(uid)
+            finally:
+                self._queue.done(uid)
+
+    async def _settle(self, uid: str) -> None:
+        """Bring one pod's status to the API, or see to it that it is tried again."""
+        wanted = self._wanted.get(uid)
+        if wanted is None or wanted.last:  # the last one is written, and tried again, by who asked for it
+            return
+        try:
+            async with wanted.lock:
+                if not wanted.last:
+                    await self._write(wanted)
+            self._gate.open()
+        except ApiAway as error:
+            if error.status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after:
+                self._again_later(wanted, error, LONGEST_FAILURE)
+            else:
+                self._gate.shut(error)
+                self._queue.add(uid)
+        except Exception as error:  # noqa: BLE001 - a refusal, or a defect
+            self._again_later(wanted, error, LONGEST_REFUSAL)
+
+    def _again_later(self, wanted: Wanted, error: Exception, longest: float) -> None:
+        """Try this one pod's status again after a growing pause, which holds up no other's."""
+        pause = min(2.0**wanted.refusals, longest)
+        wanted.refusals = min(wanted.refusals + 1, 10)
+        _log.warning(
+            "a pod's status cannot be written, it is tried again",
+            pod=str(wanted.pod),
+            podUID=wanted.pod.uid,
+            err=str(error) or type(error).__name__,
+            seconds=pause,
+        )
+        self._queue.add_after(wanted.pod.uid, pause)
+
+    async def _write(self, wanted: Wanted) -> ApiPod | None:
+        """Patch what differs; answers the object as it is then, None when there is none of this pod."""
+        there = self._pods.get(_name(wanted.pod))
+        if there is None or not self._pods.stands_for(there, wanted.pod.uid):
+            if not wanted.own_object:
+                return None  # its mirror will come with the watch
+            there = await self._read(wanted.pod)
+        if there is None:
+            wanted.absent = True
+            return None
+        new = merged(there.status, wanted.status, stopped=wanted.stopped)
+        patch = status_patch(there.uid, there.status, new)
+        if patch is None:
+            return there
+        try:
+            answer = await self._api.patch(PODS.path(there.name, namespace=there.namespace, sub="status"), patch)
+        except ApiRefused as error:
+            if not await self._is_another(there, error):
+                raise
+            wanted.absent = wanted.own_object
+            return None
+        written = ApiPod.of(answer)
+        self._pods.refresh(written)
+        return written
+
+    async def _read(self, pod: PodKey) -> ApiPod | None:
+        """Ask for a pod's object; None when there is none, or another one of that name."""
+        try:
+            there = ApiPod.of(await self._api.get(PODS.path(pod.name, namespace=pod.namespace)))
+        except ApiRefused as error:
+            if error.not_found or self._is_nobodys(error):
+                return None
+            raise
+        if there.uid != pod.uid:
+            return None
+        self._pods.refresh(there)
+        return there
+
+    def _is_nobodys(self, refused: ApiRefused) -> bool:
+        """Say whether this node may not read a pod because there is none that is bound to it: else it follows all that are."""
+        return refused.status == HTTPStatus.FORBIDDEN and UNRELATED in str(refused) and self._pods.listed.is_set()
+
+    async def _is_another(self, there: ApiPod, refused: ApiRefused) -> bool:
+        """Say whether a patch was refused because its object is gone; then it is forgotten here, too."""
+        if not refused.not_found:
+            if refused.status not in PERHAPS_ANOTHER:
+                return False
+            if await self._read(PodKey(there.namespace, there.name, there.uid)) is not None:
+                return False
+        self._pods.drop(there)
+        return True
+
+
+@contextlib.asynccontextmanager
+async def keeping_statuses(keeper: StatusKeeper, known: Iterable[PodSnapshot]) -> AsyncIterator[None]:
+    """Keep statuses while the block runs."""
+    keeping = asyncio.create_task(keeper.keep(known), name="statuses of pods")
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await keeping
+
+
+def _name(pod: PodKey) -> Name:
+    return pod.namespace, pod.name

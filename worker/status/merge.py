@@ -1,0 +1,100 @@
+"""What a pod's status is to become: ours, with all that belongs to others, and with nothing that has ended coming back.
+
+Asked by the keeper before each patch, a function of two statuses (pkg/kubelet/status/status_manager.go mergePodStatus,
+updateStatusInternal; pkg/kubelet/kubelet_pods.go generateAPIPodStatus).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from worker.status.normal import Json, normalized
+
+TERMINAL: Final = ("Succeeded", "Failed")
+OWN_CONDITIONS: Final = frozenset(
+    {
+        "PodScheduled",
+        "Ready",
+        "Initialized",
+        "ContainersReady",
+        "PodResizeInProgress",
+        "PodResizePending",
+        "PodReadyToStartContainers",
+        "AllContainersRestarting",
+    }
+)
+"""Those that the node alone judges (pkg/kubelet/types/pod_status.go)."""
+SHARED_CONDITION: Final = "DisruptionTarget"
+"""The node's, too, but only as the last word about a pod that it has ended."""
+OF_OTHERS: Final = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
+_KEPT_IPS: Final = ("podIP", "podIPs")
+_STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+_READINESS: Final = ("Ready", "ContainersReady")
+_WHY_UNREADY: Final = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
+
+
+def merged(api: Mapping[str, Any], ours: Mapping[str, Any], *, stopped: bool) -> Json:
+    """Say what the status is to be; `api` is normalized, `stopped`: nothing of the pod can run any more."""
+    new = normalized(ours)
+    ends = ours.get("phase") in TERMINAL and api.get("phase") not in TERMINAL
+    new["conditions"] = _conditions(api, new, disrupted=ends and stopped)
+    _keep(new, api, OF_OTHERS)
+    if "startTime" in api:
+        new["startTime"] = api["startTime"]
+    if (
+        "podIP" not in new
+    ):  # a pod that is over, or between two sandboxes, is known by the address that it had (pleg getPodIPs)
+        _keep(new, api, _KEPT_IPS)
+    if (newest := max(api.get("observedGeneration", 0), ours.get("observedGeneration", 0))) > 0:
+        new["observedGeneration"] = newest
+    if ends and not stopped:
+        _keep(new, api, ("phase", "reason", "message"))
+    elif api.get("phase") in TERMINAL:
+        _stay_ended(new, api)
+    if new.get("phase") == api.get("phase"):  # somebody else may have said why it is in this phase
+        new |= {name: api[name] for name in ("reason", "message") if name in api and not new.get(name)}
+    if new.get("phase") in TERMINAL:
+        _unready(new)
+    return new
+
+
+def _keep(new: Json, api: Mapping[str, Any], fields: tuple[str, ...]) -> None:
+    for name in fields:
+        new.pop(name, None)
+        if name in api:
+            new[name] = api[name]
+
+
+def _conditions(api: Mapping[str, Any], ours: Mapping[str, Any], *, disrupted: bool) -> list[Json]:
+    """Put others' conditions first, then the node's; one whose status stays keeps the time since when it is so."""
+    known = {one["type"]: one for one in api.get("conditions", ())}
+    said = [_timed(one, known.get(one["type"])) for one in ours.get("conditions", ())]
+    shared = [one for one in said if one["type"] == SHARED_CONDITION and disrupted]
+    of_others = [one for name, one in known.items() if name not in OWN_CONDITIONS]
+    if shared:
+        of_others = [one for one in of_others if one["type"] != SHARED_CONDITION]
+    return [*of_others, *shared, *(one for one in said if one["type"] in OWN_CONDITIONS)]
+
+
+def _timed(ours: Json, api: Json | None) -> Json:
+    if api is None or api["status"] != ours["status"] or "lastTransitionTime" not in api:
+        return ours
+    return {**ours, "lastTransitionTime": api["lastTransitionTime"]}
+
+
+def _stay_ended(new: Json, api: Mapping[str, Any]) -> None:
+    """Leave a pod ended that has ended: its phase, and each container that was told to have terminated."""
+    new["phase"] = api["phase"]
+    for field in _STATUSES:
+        ended = {one["name"]: one for one in api.get(field, ()) if "terminated" in one.get("state", {})}
+        if field in new:
+            new[field] = [
+                one if "terminated" in one.get("state", {}) else ended.get(one["name"], one) for one in new[field]
+            ]
+
+
+def _unready(new: Json) -> None:
+    """Say of a pod that has ended that it is not ready, whatever was said of it a moment ago."""
+    reason = _WHY_UNREADY[new["phase"]]
+    for one in new["conditions"]:
+        if one["type"] in _READINESS and one["status"] == "True":
+            one["status"], one["reason"] = "False", reason
