@@ -1,0 +1,26 @@
+"""Does the node go on looking after itself while everybody else's threads hang?"""
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+from worker.node.pressure.watch import PressureWatch
+from worker.settings.eviction import Amount, Eviction, Threshold
+
+ALWAYS_MET = Eviction((Threshold("nodefs.available", Amount(share=2.0)),))
+
+
+async def test_pressure_is_measured_while_readers_of_logs_hang(tmp_path: Path) -> None:
+    """As many as asyncio has threads, and more."""
+    answered = threading.Event()
+    hanging = [asyncio.ensure_future(asyncio.to_thread(answered.wait, 60)) for _ in range((os.cpu_count() or 1) + 40)]
+    await asyncio.sleep(0)  # each has begun, or waits for a thread before us
+    try:
+        watch = PressureWatch(ALWAYS_MET, tmp_path, str, lambda: None)
+        async with asyncio.timeout(10):
+            await watch.look()
+        assert watch.state.conditions == {"DiskPressure"}
+    finally:
+        answered.set()
+        await asyncio.gather(*hanging)

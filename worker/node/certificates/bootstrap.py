@@ -1,0 +1,110 @@
+"""A machine becomes a node: with a bootstrap kubeconfig it gets a certificate of its own, and writes the kubeconfig that uses it.
+
+Run by the node process before anything else; worker and poller wait for the kubeconfig (`worker/api_access.py`). As the
+kubelet does (pkg/kubelet/certificate/bootstrap): nothing happens where a kubeconfig with a valid certificate is there; the key
+is kept until a certificate has come, so a restart asks with the same one.
+"""
+
+import asyncio
+import base64
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
+from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefused, load_kubeconfig
+from worker.node.certificates.request import WAIT, NotIssued, certificate_for
+from worker.node.certificates.signing import client_certificate, new_key
+from worker.node.certificates.store import CLIENT, CertificateStore
+from worker.settings.cluster import ClusterSettings
+
+PENDING_KEY: Final = "kubelet-client.key.tmp"
+FIRST_PAUSE: Final = 2.0
+LONGEST_PAUSE: Final = 32.0
+
+_log: Final = structlog.get_logger(__name__)
+
+
+async def bootstrap(cluster: ClusterSettings, node: str) -> None:
+    """See to it that the kubeconfig is there and its certificate valid, as long as that takes.
+
+    Raises KubeconfigRefused for a bootstrap kubeconfig that cannot be used. Does nothing without one.
+    """
+    if cluster.bootstrap_kubeconfig is None or is_still_valid(cluster.kubeconfig, datetime.now(UTC)):
+        return
+    given = load_kubeconfig(cluster.bootstrap_kubeconfig)
+    store = CertificateStore(cluster.cert_dir, CLIENT)
+    key = pending_key(cluster.cert_dir / PENDING_KEY)
+    pause = FIRST_PAUSE
+    async with ApiServer(given, user_agent="tempolet-bootstrap") as api:
+        while True:
+            try:
+                async with asyncio.timeout(WAIT.total_seconds()):
+                    certificate = await certificate_for(api, client_certificate(node), key)
+                store.update(certificate, key, datetime.now(UTC))
+                break
+            except (ApiAway, ApiRefused, NotIssued, TimeoutError, ValueError) as error:
+                why = str(error) or f"nobody has decided within {WAIT}"
+                _log.warning("no certificate for this node yet, it is asked again", err=why, seconds=pause)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+    write_kubeconfig(cluster.kubeconfig, given, store.current_path)
+    (cluster.cert_dir / PENDING_KEY).unlink(missing_ok=True)
+    _log.info("this machine is a node now", kubeconfig=str(cluster.kubeconfig), certificate=str(store.current_path))
+
+
+def is_still_valid(path: Path, now: datetime) -> bool:
+    """Say whether a kubeconfig is there with a client certificate that is not over."""
+    try:
+        leaves = x509.load_pem_x509_certificates(load_kubeconfig(path).certificate.read())
+    except (KubeconfigRefused, ValueError) as error:
+        if path.exists():
+            _log.warning("the kubeconfig that is there cannot be used, a new one is asked for", err=str(error))
+        return False
+    return all(now <= one.not_valid_after_utc for one in leaves)
+
+
+def pending_key(path: Path) -> bytes:
+    """Give the key of a request that has had no answer yet, or a new one, which is kept there."""
+    try:
+        key = path.read_bytes()
+        load_pem_private_key(key, None)
+        return key
+    except (OSError, ValueError):
+        key = new_key()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor: 0600 from the first byte
+        file.write(key)
+    return key
+
+
+def write_kubeconfig(path: Path, given: Kubeconfig, pair: Path) -> None:
+    """Write the kubeconfig that names the node's own certificate; JSON, which is YAML."""
+    cluster: dict[str, Any] = {"server": given.server}
+    if given.insecure:
+        cluster["insecure-skip-tls-verify"] = True
+    if given.server_name:
+        cluster["tls-server-name"] = given.server_name
+    if given.authority.path is not None:
+        cluster["certificate-authority"] = str(given.authority.path)
+    elif given.authority:
+        cluster["certificate-authority-data"] = base64.b64encode(given.authority.data).decode()
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "default-cluster", "cluster": cluster}],
+        "users": [{"name": "default-auth", "user": {"client-certificate": str(pair), "client-key": str(pair)}}],
+        "contexts": [{"name": "default-context", "context": {"cluster": "default-cluster", "user": "default-auth"}}],
+        "current-context": "default-context",
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.new")
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:  # noqa: PTH123 - a descriptor: 0600 from the first byte
+        json.dump(content, file, indent=2)
+    new.replace(path)

@@ -1,0 +1,112 @@
+"""Where a certificate and its key lie: `<prefix>-<time>.pem`, and `<prefix>-current.pem`, a link to the newest.
+
+The kubelet's own layout (client-go util/certificate/certificate_store.go), so that a node may change from one to the other with
+its certificates. Every process reads by the link; it is switched by one rename, so a reader finds the old pair or the new one.
+"""
+
+import contextlib
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+CLIENT: Final = "kubelet-client"
+SERVER: Final = "kubelet-server"
+
+
+class StoreRefused(Exception):
+    """A folder of certificates that is not as it must be; the message names the file and what now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate, and its key as PEM."""
+
+    leaf: x509.Certificate
+    key: bytes
+
+    @property
+    def not_before(self) -> datetime:
+        """From when it is valid."""
+        return self.leaf.not_valid_before_utc
+
+    @property
+    def not_after(self) -> datetime:
+        """Until when it is."""
+        return self.leaf.not_valid_after_utc
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateStore:
+    """The pairs of one purpose."""
+
+    folder: Path
+    prefix: str
+
+    @property
+    def current_path(self) -> Path:
+        """The link to the newest pair."""
+        return self.folder / f"{self.prefix}-current.pem"
+
+    def current(self) -> Pair | None:
+        """Read the newest pair; None when there is none. Raises StoreRefused for one that cannot be used."""
+        self._finish_switch()
+        try:
+            data = self.current_path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreRefused(f"{self.current_path}: cannot be read: {error.strerror}") from error
+        try:
+            return read_pair(data)
+        except ValueError as error:
+            raise StoreRefused(f"{self.current_path}: no certificate with its key: {error}; remove it") from error
+
+    def update(self, certificate: bytes, key: bytes, now: datetime) -> Pair:
+        """Keep a new pair (PEM) and make it the current one; raises ValueError for what is none, OSError, StoreRefused."""
+        text = certificate.strip() + b"\n" + key.strip() + b"\n"
+        pair = read_pair(text)
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        path = self.folder / f"{self.prefix}-{now:%Y-%m-%d-%H-%M-%S}.pem"
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor: 0600 from the first byte
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        self._switch_to(path)
+        return pair
+
+    def _switch_to(self, path: Path) -> None:
+        if self.current_path.exists() and not self.current_path.is_symlink():
+            raise StoreRefused(f"{self.current_path}: a file, where a link belongs; remove it")
+        self._next_path.unlink(missing_ok=True)
+        self._next_path.symlink_to(path.absolute())
+        self._next_path.replace(self.current_path)
+
+    def _finish_switch(self) -> None:
+        """Take the kubelet's switch for done that was interrupted between its two steps."""
+        if self._next_path.is_symlink() and not self.current_path.is_symlink():
+            with contextlib.suppress(OSError):
+                self._next_path.replace(self.current_path)
+
+    @property
+    def _next_path(self) -> Path:
+        return self.folder / f"{self.prefix}-updated.pem"
+
+
+def read_pair(data: bytes) -> Pair:
+    """Read PEM that holds a certificate (first) and its key; raises ValueError for what does not fit together."""
+    leaf = x509.load_pem_x509_certificates(data)[0]
+    start = data.find(b"-----BEGIN", _end_of_certificates(data))
+    key = load_pem_private_key(data[start:], None) if start >= 0 else None
+    if key is None or key.public_key() != leaf.public_key():
+        raise ValueError("the key is not the certificate's")
+    return Pair(leaf, data[start:])
+
+
+def _end_of_certificates(data: bytes) -> int:
+    end = b"-----END CERTIFICATE-----"
+    return data.rfind(end) + len(end)

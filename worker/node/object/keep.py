@@ -1,0 +1,108 @@
+"""The part of the node process that is the node's object: what is found out, put together for `own_node`."""
+
+import asyncio
+import contextlib
+import time
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from activities.csi.in_use import volumes_in_use
+from activities.node_capacity import storage_capacity
+from proto.kubernetes.quantity import Quantity
+from worker.config import NodeConfig
+from worker.node.addresses import AddressesUnknown, node_addresses
+from worker.node.around import Around
+from worker.node.machine import Machine, read_machine
+from worker.node.object.events import tell
+from worker.node.object.features import declared_features
+from worker.node.object.own_node import Others, OwnNode
+from worker.node.object.status import NodeFacts, NodeSettings
+from worker.node.pressure.watch import PressureWatch
+from worker.node.runtime_watch import RuntimeWatch
+from worker.node.threads import in_own_thread
+from worker.settings.kubelet_schema import load_schema
+from worker.settings.reserved import with_thresholds
+from worker.version import own_version
+
+ADDRESSES_EVERY: Final = timedelta(minutes=1)
+"""A name that leads to another address is no news for a status of ten seconds, and each look may cost a question to DNS."""
+
+log = structlog.get_logger(__name__)
+
+
+async def keep_node(around: Around) -> None:
+    """Be the node's object for ever."""
+    machine = await in_own_thread(read_machine)
+    look_now = asyncio.Event()
+    runtime = RuntimeWatch(around.runtime, around.cluster.most_images, look_now.set)
+    pressure = PressureWatch(around.config.eviction, around.config.root_dir, runtime.image_folder, look_now.set)
+    facts = _Facts(around, machine, runtime, pressure)
+    others = Others(facts.now, tell(around), runtime.set_pod_cidrs, look_now)
+    node = OwnNode(around, node_settings(around.config), others)
+    await runtime.first()
+    await pressure.look()
+    async with asyncio.TaskGroup() as group:
+        for part in (runtime, pressure, node):
+            group.create_task(part.run())
+
+
+def node_settings(config: NodeConfig) -> NodeSettings:
+    """Cut out what of the configuration stands in the node's object."""
+    assert config.cluster is not None
+    serving = config.cluster.serving
+    return NodeSettings(
+        name=config.node_name,
+        kubelet_version=f"v{load_schema().version.removeprefix('v')}+tempolet.{own_version()}",
+        max_pods=config.max_pods,
+        port=serving.port if serving.enabled else 0,
+        given_addresses=config.node_ips,
+        external_cloud=config.cluster.external_cloud,
+        declared_features=declared_features(config.feature_gates),
+    )
+
+
+class _Facts:
+    """What is found of this machine, each part as often as it may change."""
+
+    def __init__(self, around: Around, machine: Machine, runtime: RuntimeWatch, pressure: PressureWatch) -> None:
+        self._runtime, self._pressure = runtime, pressure
+        self._config, self._machine, self._processes = around.config, machine, around.processes
+        self._addresses: tuple[str, ...] = ()
+        self._addresses_until = 0.0
+        self._storage: int | None = None
+        self._trouble = ""
+
+    async def now(self) -> NodeFacts:
+        """Put together what is known now."""
+        if time.monotonic() >= self._addresses_until:
+            await self._find_addresses()
+        if self._storage is None and self._config.local_storage_limits:
+            with contextlib.suppress(OSError):
+                self._storage = await in_own_thread(storage_capacity, self._config.root_dir)
+        return NodeFacts(
+            machine=self._machine,
+            runtime=self._runtime.state,
+            addresses=self._addresses,
+            storage_bytes=self._storage,
+            kept=self._kept(),
+            pressures=self._pressure.state.conditions,
+            troubles=self._processes.troubles(),
+            volumes_in_use=tuple(await in_own_thread(volumes_in_use, self._config.root_dir)),
+        )
+
+    def _kept(self) -> dict[str, Quantity]:
+        config, memory = self._config, self._machine.memory_bytes
+        return with_thresholds(config.reserved, config.eviction, memory, self._storage or 0).by_name()
+
+    async def _find_addresses(self) -> None:
+        trouble = ""
+        try:
+            self._addresses = await in_own_thread(node_addresses, self._config.node_ips, self._config.node_name)
+        except AddressesUnknown as error:
+            trouble = str(error)
+        if trouble and trouble != self._trouble:
+            log.error("the node's addresses are not known", err=trouble)
+        self._trouble = trouble
+        self._addresses_until = time.monotonic() + ADDRESSES_EVERY.total_seconds() if not trouble else 0.0

@@ -1,0 +1,227 @@
+"""The node's object in the API server, held to what is true: registered, watched, its status patched.
+
+Run as a part of the node process. Looked at every nodeStatusUpdateFrequency and whenever readiness turns; sent when something but the
+heartbeat changed, and every nodeStatusReportFrequency anyway (pkg/kubelet/kubelet_node_status.go). Unlike under the kubelet, an
+object that was deleted is made anew at once, not with the next restart.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+
+from activities.clients.api_server.api_server import ApiAway, ApiRefused, Json
+from activities.clients.api_server.kubeconfig import KubeconfigRefused
+from activities.clients.api_server.reflector import Listed, Reflector
+from activities.clients.api_server.resources import NODES
+from worker.node.around import Around
+from worker.node.object.conditions import NodeEvent, is_ready
+from worker.node.object.patch import changed, node_patch
+from worker.node.object.registration import initial_node, reconciled
+from worker.node.object.status import NodeFacts, NodeSettings, node_now
+
+TRIES: Final = 5
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 7.0
+JITTER: Final = 0.04
+LOOP: Final = "node status"
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """Whom the node's object asks, and tells."""
+
+    facts: Callable[[], Awaitable[NodeFacts]]
+    """What is found of this machine now."""
+    events: Callable[[Sequence[NodeEvent]], None]
+    """Told of what has happened to the node."""
+    pod_cidrs: Callable[[Sequence[str]], None]
+    """Told which addresses the cluster has given it for its pods."""
+    look_now: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by whoever has news that should not wait for the next look."""
+
+
+class OwnNode:
+    """This machine's Node."""
+
+    def __init__(self, around: Around, settings: NodeSettings, others: Others) -> None:
+        self._around, self._settings, self._others = around, settings, others
+        self._api, self._cluster = around.api, around.cluster
+        self._path = NODES.path(settings.name)
+        self._status_path = NODES.path(settings.name, sub="status")
+        self._reported: datetime | None = None
+        self._delay = timedelta()
+        self._trouble = ""
+        self.json: Json | None = None
+        """As last known; None: there is none, or it was not read yet."""
+
+    async def run(self) -> None:
+        """Hold it for ever."""
+        await self._register()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch())
+            group.create_task(self._report())
+
+    async def _report(self) -> None:
+        every = self._cluster.status_every
+        while True:
+            self._others.look_now.clear()
+            self._around.health.turn(LOOP, every)
+            if self.json is None:
+                await self._register()
+            await self._look()
+            pause = every.total_seconds() * random.uniform(1, 1 + JITTER)  # noqa: S311 - no secret
+            await _until(self._others.look_now, pause)
+
+    async def _watch(self) -> None:
+        selector = f"metadata.name={self._settings.name}"
+        reflector = Reflector(self._api, NODES.path(), what="our own Node", field_selector=selector)
+        async for news in reflector.changes():
+            if isinstance(news, Listed):
+                self._seen(next(iter(news.items), None))
+            else:
+                self._seen(None if news.type == "DELETED" else news.object)
+
+    def _seen(self, node: Json | None) -> None:
+        before = self.json
+        if node is not None and before is not None and _is_older(node, before):
+            return  # the watch lags behind what our own patch was answered
+        self.json = node
+        self._others.pod_cidrs((node or {}).get("spec", {}).get("podCIDRs") or ())
+        if node is None:
+            log.warning("the node's object is gone from the API server", node=self._settings.name)
+            self._reported = None
+            self._others.look_now.set()
+        elif before is not None and _unschedulable(before) != _unschedulable(node):
+            self._others.events([NodeEvent("NodeNotSchedulable" if _unschedulable(node) else "NodeSchedulable")])
+
+    async def _register(self) -> None:
+        """Make the object, or take the one that is there; tried until it is done. Without registerNode only the latter."""
+        pause = FIRST_PAUSE
+        while True:
+            self._around.health.turn(LOOP, self._cluster.status_every)
+            try:
+                self.json = await (self._create() if self._cluster.register else self._read())
+            except (ApiAway, ApiRefused, KubeconfigRefused) as error:
+                self._note(f"node {self._settings.name} is not registered: {_said(error)}")
+            else:
+                self._note("")
+                self._around.metrics.node_registered()
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _create(self) -> Json:
+        facts = await self._others.facts()
+        initial = initial_node(self._settings.name, self._cluster, facts.machine.architecture)
+        node, events = node_now(initial, self._settings, facts, datetime.now(UTC))
+        try:
+            made = await self._api.create(NODES.path(), node)
+        except ApiRefused as error:
+            if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN}:
+                raise
+            refused = error
+        else:
+            log.info("node registered", node=self._settings.name)
+            self._others.events(events)
+            return made
+        try:
+            existing = await self._read()
+        except ApiRefused as error:
+            raise refused from error  # why it could not be made says more than that it is not there
+        wanted = reconciled(existing, initial)
+        if changed(existing, wanted):
+            existing = await self._api.patch(self._status_path, node_patch(existing, wanted))
+        log.info("node was registered before", node=self._settings.name)
+        return existing
+
+    async def _read(self) -> Json:
+        return await self._api.get(self._path)
+
+    async def _look(self) -> None:
+        """Send the status if it is due or has changed; what fails is tried again at once, then with the next look."""
+        for attempt in range(TRIES):
+            try:
+                if attempt:
+                    self.json = await self._read()
+                await self._send()
+            except ApiRefused as error:
+                if error.not_found:
+                    self._seen(None)
+                    return
+                self._note(f"the node's status cannot be written: {_said(error)}")
+            except (ApiAway, KubeconfigRefused) as error:
+                self._note(f"the node's status cannot be written: {_said(error)}")
+                if isinstance(error, ApiAway) and error.retry_after:
+                    return
+            else:
+                self._note("")
+                return
+
+    async def _send(self) -> None:
+        facts = await self._others.facts()
+        node, now = self.json, datetime.now(UTC)
+        if node is None:  # deleted meanwhile
+            self._others.look_now.set()
+            return
+        wanted, events = node_now(node, self._settings, facts, now)
+        differs = changed(node, wanted)
+        if not differs and self._reported and now - self._reported < self._cluster.report_every + self._delay:
+            return
+        self._delay = self._some_time() if differs or self._reported is None else timedelta()
+        answer = await self._api.patch(self._status_path, node_patch(node, wanted))
+        self.json, self._reported = answer, now
+        if is_ready(answer) != is_ready(node):
+            log.info("node is ready" if is_ready(answer) else "node is not ready", why=_why(answer))
+        self._others.events(events)
+
+    def _some_time(self) -> timedelta:
+        """Spread the reports of many nodes that changed at once."""
+        return self._cluster.report_every * random.uniform(-0.5, 0.5)  # noqa: S311 - no secret
+
+    def _note(self, trouble: str) -> None:
+        """Say a trouble when it is a new one, and once that it is over."""
+        if trouble == self._trouble:
+            return
+        if trouble:
+            log.error(trouble)
+        else:
+            log.info("the API server takes the node's status again", node=self._settings.name)
+        self._trouble = trouble
+        self._around.service.status(trouble or f"node {self._settings.name}")
+
+
+def _said(error: Exception) -> str:
+    return f"{error.status} {error.reason}: {error}" if isinstance(error, ApiRefused) else str(error)
+
+
+def _is_older(one: Json, other: Json) -> bool:
+    """Say whether one is an earlier state of the same object; versions are numbers that grow (KEP-5504)."""
+    mine, known = one["metadata"], other["metadata"]
+    if mine.get("uid") != known.get("uid"):
+        return False
+    versions = [str(each.get("resourceVersion", "")) for each in (mine, known)]
+    return all(each.isdecimal() for each in versions) and int(versions[0]) < int(versions[1])
+
+
+def _unschedulable(node: Json) -> bool:
+    return bool((node.get("spec") or {}).get("unschedulable"))
+
+
+def _why(node: Json) -> str:
+    return next((one["message"] for one in node["status"]["conditions"] if one["type"] == "Ready"), "")
+
+
+async def _until(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, or until the time is over."""
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return

@@ -1,0 +1,95 @@
+"""The smallest strategic merge patch from one Node to another, and whether there is anything worth one.
+
+Asked by `own_node` (k8s.io/component-helpers node/util PatchNodeStatus makes the same for the kubelet). The patch names the UID, so a
+Node that was deleted and made anew is never patched by what was true of the old one.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from proto.kubernetes.quantity import QuantityError, parse_quantity
+
+Json = dict[str, Any]
+
+_AMOUNTS: Final = ("capacity", "allocatable")
+_METADATA: Final = ("labels", "annotations")
+
+
+def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Say whether two Nodes differ in what this node tells of itself; the time of the last heartbeat does not count."""
+    return any(_meaning(old["metadata"].get(key)) != _meaning(new["metadata"].get(key)) for key in _METADATA) or (
+        _status(old.get("status") or {}) != _status(new.get("status") or {})
+    )
+
+
+def node_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
+    """Write what leads from `old` to `new`."""
+    metadata = {"uid": old["metadata"]["uid"]}
+    for key in _METADATA:
+        if parts := _map_patch(old["metadata"].get(key) or {}, new["metadata"].get(key) or {}):
+            metadata[key] = parts
+    was, becomes = old.get("status") or {}, new.get("status") or {}
+    status: Json = {}
+    for key in dict.fromkeys((*was, *becomes)):
+        before, after = was.get(key), becomes.get(key)
+        if _meaning({key: before}) == _meaning({key: after}):
+            continue
+        if (parts := _field(key, before, after)) or key != "conditions":
+            status[key] = parts
+    return {"metadata": metadata} | ({"status": status} if status else {})
+
+
+def _field(key: str, before: Any, after: Any) -> Any:
+    if key == "conditions":
+        known = {one["type"]: one for one in before or ()}
+        return [
+            {"type": one["type"], **_map_patch(known.get(one["type"], {}), one)}
+            for one in after
+            if one != known.get(one["type"])
+        ]
+    if key == "addresses" and before:  # their type is the API's merge key, though there may be two of a type
+        return [*after, {"$patch": "replace"}]
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        return _map_patch(before, after)
+    return after
+
+
+def _map_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
+    """Name what is new or another, and as null what is gone."""
+    found: Json = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            if inner := _map_patch(old, value):
+                found[key] = inner
+        elif value != old:
+            found[key] = value
+    return found
+
+
+def _status(status: Mapping[str, Any]) -> Any:
+    found = {key: value for key, value in status.items() if key != "conditions"}
+    for key in _AMOUNTS:
+        found[key] = {name: _amount(text) for name, text in (status.get(key) or {}).items()}
+    without = [
+        {name: value for name, value in one.items() if name != "lastHeartbeatTime"}
+        for one in status.get("conditions") or ()
+    ]
+    return _meaning({**found, "conditions": {one["type"]: one for one in without}})
+
+
+def _amount(text: str) -> Any:
+    try:
+        return parse_quantity(text).nanos
+    except QuantityError:
+        return text
+
+
+def _meaning(value: Any) -> Any:
+    """Leave out what is empty: the API server leaves it out, too."""
+    if isinstance(value, Mapping):
+        inner = {key: _meaning(one) for key, one in value.items()}
+        return {key: one for key, one in inner.items() if one not in (None, "", {}, [])}
+    if isinstance(value, list):
+        return [_meaning(one) for one in value]
+    return value

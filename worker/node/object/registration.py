@@ -1,0 +1,76 @@
+"""The Node that this machine registers with, and what of it is written over one that is there already.
+
+Asked by `own_node` (pkg/kubelet/kubelet_node_status.go initialNode, tryRegisterWithAPIServer). Taints and --node-labels count when
+the object is made; later they are the cluster's, and only the default labels and the attach-detach annotation are held.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from worker.settings.cluster import ClusterSettings
+
+Json = dict[str, Any]
+
+ATTACH_DETACH: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
+UNINITIALIZED: Final = {
+    "key": "node.cloudprovider.kubernetes.io/uninitialized",
+    "value": "true",
+    "effect": "NoSchedule",
+}
+HELD_LABELS: Final = (
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+)
+"""Held to what this node says, as long as it says something."""
+
+
+def initial_node(name: str, cluster: ClusterSettings, architecture: str) -> Json:
+    """Make the object to register with, its status apart."""
+    node: Json = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": _labels(name, architecture) | dict(cluster.labels),
+            "annotations": {ATTACH_DETACH: "true"},
+        },
+    }
+    spec: Json = {}
+    taints = [dict(one) for one in cluster.taints] + ([UNINITIALIZED] if cluster.external_cloud else [])
+    if taints:
+        spec["taints"] = taints
+    if cluster.provider_id:
+        spec["providerID"] = cluster.provider_id
+    return node | ({"spec": spec} if spec else {})
+
+
+def reconciled(existing: Json, initial: Mapping[str, Any]) -> Json:
+    """Write over an existing Node what it must say if this node is to be it."""
+    metadata = existing["metadata"]
+    labels = dict(metadata.get("labels") or {})
+    for label in HELD_LABELS:
+        if label in initial["metadata"]["labels"]:
+            labels[label] = initial["metadata"]["labels"][label]
+            if not labels[label]:
+                del labels[label]
+    annotations = {**(metadata.get("annotations") or {}), ATTACH_DETACH: "true"}
+    return {**existing, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
+
+
+def _labels(name: str, architecture: str) -> dict[str, str]:
+    return {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": architecture,
+        "beta.kubernetes.io/os": "linux",
+        "beta.kubernetes.io/arch": architecture,
+    }

@@ -1,0 +1,142 @@
+"""The Node as it should read now: its newest known object, with what this node has to say of itself written over it.
+
+Asked by `own_node` at each look. Whatever others write there stays: volumesAttached, extended resources, conditions of other
+kinds, and with an external cloud provider the addresses (pkg/kubelet/kubelet_node_status.go defaultNodeStatusFuncs).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from proto.kubernetes.quantity import Quantity
+from worker.node.machine import Machine
+from worker.node.object.conditions import NodeEvent, conditions
+from worker.node.object.features import node_features, runtime_handlers
+from worker.node.object.resources import HUGE_PAGES, allocatable, capacity
+from worker.node.runtime_state import RuntimeState
+
+Json = dict[str, Any]
+
+PROVIDED_ADDRESSES: Final = "alpha.kubernetes.io/provided-node-ip"
+UNKNOWN_RUNTIME: Final = "Unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """What of the configuration stands in a Node."""
+
+    name: str
+    kubelet_version: str
+    max_pods: int
+    port: int
+    """Of the node's HTTPS API; 0: it serves none."""
+    given_addresses: tuple[str, ...] = ()
+    """--node-ip."""
+    external_cloud: bool = False
+    declared_features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """What was found of the machine and what runs on it."""
+
+    machine: Machine
+    runtime: RuntimeState
+    addresses: tuple[str, ...] = ()
+    """The node's own; empty: not found, and the known ones stay."""
+    storage_bytes: int | None = None
+    """The disk of the root directory; None: not limited, or not to be read."""
+    kept: Mapping[str, Quantity] = field(default_factory=dict)
+    """What is kept back from pods."""
+    volumes_in_use: tuple[str, ...] = ()
+    """By the names that the attach/detach controller has for them."""
+    pressures: frozenset[str] = frozenset()
+    troubles: tuple[str, ...] = ()
+    """What keeps the node from being Ready, the runtime's own words apart."""
+
+
+def node_now(node: Json, settings: NodeSettings, facts: NodeFacts, now: datetime) -> tuple[Json, list[NodeEvent]]:
+    """Write the Node as of `now`, and say what is to be told about the change."""
+    before: Json = node.get("status") or {}
+    has = {name: text for name, text in (before.get("capacity") or {}).items() if not name.startswith(HUGE_PAGES)}
+    has |= capacity(facts.machine, facts.storage_bytes, settings.max_pods)
+    troubles = (*facts.runtime.troubles(now), *facts.troubles)
+    found, events = conditions(before.get("conditions") or (), pressures=facts.pressures, troubles=troubles, now=now)
+    boot = (before.get("nodeInfo") or {}).get("bootID")
+    if boot and boot != facts.machine.boot_id:
+        words = f"Node {settings.name} has been rebooted, boot id: {facts.machine.boot_id}"
+        events.insert(0, NodeEvent("Rebooted", words, "Warning"))
+    status: Json = {
+        **before,
+        "capacity": has,
+        "allocatable": allocatable(has, facts.kept),
+        "conditions": found,
+        "addresses": _addresses(before.get("addresses") or [], settings, facts.addresses),
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": settings.port}},
+        "nodeInfo": _node_info(before.get("nodeInfo") or {}, settings, facts),
+        "declaredFeatures": list(settings.declared_features),
+    }
+    status |= _of_runtime(facts.runtime)
+    if facts.volumes_in_use or before.get("volumesInUse"):
+        status["volumesInUse"] = list(facts.volumes_in_use)
+    return {**node, "metadata": _metadata(node["metadata"], settings, facts.machine), "status": status}, events
+
+
+def _of_runtime(runtime: RuntimeState) -> Json:
+    """Say what the runtime has told; until it has, what was told before it started anew still stands."""
+    found: Json = {}
+    if runtime.images is not None:
+        found["images"] = list(runtime.images)
+    if runtime.last_ready is not None:
+        found["runtimeHandlers"] = runtime_handlers(runtime)
+    if (features := node_features(runtime)) is not None:
+        found["features"] = features
+    return found
+
+
+def _metadata(metadata: Json, settings: NodeSettings, machine: Machine) -> Json:
+    """Keep the labels that a scheduler cannot do without, and tell a cloud controller which addresses were given."""
+    labels = {
+        **(metadata.get("labels") or {}),
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": machine.architecture,
+    }
+    annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != PROVIDED_ADDRESSES}
+    if settings.external_cloud and (given := _specified(settings)):
+        annotations[PROVIDED_ADDRESSES] = ",".join(given)
+    return {**metadata, "labels": labels, "annotations": annotations}
+
+
+def _specified(settings: NodeSettings) -> list[str]:
+    return [one for one in settings.given_addresses if one not in {"0.0.0.0", "::"}]  # noqa: S104 - "any" is no address
+
+
+def _addresses(before: list[Json], settings: NodeSettings, found: tuple[str, ...]) -> list[Json]:
+    hostname = {"type": "Hostname", "address": settings.name}
+    if settings.external_cloud:
+        if before:  # the cloud controller's
+            return before
+        if not settings.given_addresses:
+            return [hostname]
+    if not found:
+        return before
+    return [*({"type": "InternalIP", "address": one} for one in found), hostname]
+
+
+def _node_info(before: Json, settings: NodeSettings, facts: NodeFacts) -> Json:
+    machine = facts.machine
+    found = {
+        **before,
+        "machineID": machine.machine_id,
+        "systemUUID": machine.system_uuid,
+        "bootID": machine.boot_id,
+        "kernelVersion": machine.kernel_version,
+        "osImage": machine.os_image,
+        "containerRuntimeVersion": facts.runtime.version or before.get("containerRuntimeVersion") or UNKNOWN_RUNTIME,
+        "kubeletVersion": settings.kubelet_version,
+        "kubeProxyVersion": "",
+        "operatingSystem": "linux",
+        "architecture": machine.architecture,
+    }
+    return found | ({"swap": {"capacity": machine.swap_bytes}} if machine.swap_bytes else {})

@@ -1,0 +1,96 @@
+"""The PodResources API on `<root-dir>/pod-resources/kubelet.sock`: which pods there are, and what of the node is whose alone.
+
+Monitoring agents of devices ask it. Nothing is anybody's alone here, for there are no managers of devices, processors or memory:
+so pods and containers are told as the kubelet tells them, with empty sets (pkg/kubelet/apis/podresources/server_v1.go).
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+import structlog
+
+from proto.pod_snapshot import read_snapshots
+from proto.podresources.v1 import api_pb2 as api
+from proto.podresources.v1 import api_pb2_grpc
+from worker.node.around import Around
+from worker.stats.pod_files import PodFile, PodFiles
+
+SOCKET: Final = Path("pod-resources/kubelet.sock")
+_AT_ONCE: Final = 16
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+log = structlog.get_logger(__name__)
+
+
+async def serve_pod_resources(around: Around) -> None:
+    """Serve until cancelled; raises OSError and RuntimeError where the socket can't be made."""
+    path = around.config.root_dir / SOCKET
+    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    folder = os.open(
+        path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    )  # a socket's own path is 107 characters at most
+    server = grpc.aio.server(maximum_concurrent_rpcs=_AT_ONCE)
+    try:
+        api_pb2_grpc.add_PodResourcesListerServicer_to_server(PodResources(around.config.root_dir), server)
+        server.add_insecure_port(f"unix:/proc/self/fd/{folder}/{path.name}")
+        await server.start()
+        await server.wait_for_termination()
+    finally:
+        path.unlink(missing_ok=True)
+        try:
+            await server.stop(None)
+        finally:
+            os.close(folder)
+
+
+class PodResources(api_pb2_grpc.PodResourcesListerServicer):  # type: ignore[misc]  # generated
+    """What is asked."""
+
+    def __init__(self, root_dir: Path) -> None:
+        """Take where the node keeps its pods."""
+        self._root_dir = root_dir
+        self._pods = PodFiles(root_dir)
+        self._reading = asyncio.Lock()
+
+    async def List(self, request: Any, context: Any) -> api.ListPodResourcesResponse:  # noqa: ARG002, N802 - gRPC's
+        """List the pods that have not ended."""
+        return api.ListPodResourcesResponse(pod_resources=map(_told, await self._active()))
+
+    async def Get(self, request: api.GetPodResourcesRequest, context: Any) -> api.GetPodResourcesResponse:  # noqa: N802 - gRPC's
+        """Tell of one pod; NOT_FOUND where there is none of that name (the kubelet says UNKNOWN)."""
+        for pod in await self._active():
+            if (pod.namespace, pod.name) == (request.pod_namespace, request.pod_name):
+                return api.GetPodResourcesResponse(pod_resources=_told(pod))
+        sentence = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
+        await context.abort(grpc.StatusCode.NOT_FOUND, sentence)
+        raise AssertionError("unreached")
+
+    async def GetAllocatableResources(  # noqa: N802 - gRPC's
+        self,
+        request: Any,  # noqa: ARG002 - gRPC's
+        context: Any,  # noqa: ARG002 - gRPC's
+    ) -> api.AllocatableResourcesResponse:
+        """Tell what can be given to one container alone: nothing."""
+        return api.AllocatableResourcesResponse()
+
+    async def _active(self) -> list[PodFile]:
+        async with self._reading:
+            return await asyncio.to_thread(_active_pods, self._root_dir, self._pods)
+
+
+def _active_pods(root_dir: Path, pods: PodFiles) -> list[PodFile]:
+    return pods.all(_going_on(root_dir))
+
+
+def _going_on(root_dir: Path) -> Iterable[str]:
+    return [one.uid for one in read_snapshots(root_dir) if one.phase not in _ENDED]
+
+
+def _told(pod: PodFile) -> api.PodResources:
+    containers = [api.ContainerResources(name=one) for one in pod.containers]
+    return api.PodResources(name=pod.name, namespace=pod.namespace, containers=containers)

@@ -1,0 +1,77 @@
+"""How much memory, disk and how many process ids are left on this machine, as the kubelet's eviction manager measures it.
+
+Blocking, brief reads of /proc, the root cgroup and two file systems; asked from a thread. What cannot be read is not there.
+"""
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from activities.cgroup_hierarchies import Hierarchies
+from activities.node_capacity import memory_capacity
+from worker.node.pressure.judge import Observation
+
+_LIMITS: Final = ("sys/kernel/pid_max", "sys/kernel/threads-max")
+PROC: Final = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where to look."""
+
+    node_fs: Path
+    """--root-dir."""
+    image_fs: Path | None
+    """Where the runtime keeps its images; None: it has not said."""
+    hierarchies: Hierarchies
+
+
+def observe(places: Places) -> dict[str, Observation]:
+    """Measure every signal."""
+    found: dict[str, Observation] = {}
+    with contextlib.suppress(OSError, ValueError, LookupError):
+        found["memory.available"] = memory(places.hierarchies, memory_capacity())
+    with contextlib.suppress(OSError, ValueError, LookupError):
+        found["pid.available"] = process_ids()
+    for name, folder in (("nodefs", places.node_fs), ("imagefs", places.image_fs)):
+        if folder is not None:
+            with contextlib.suppress(OSError):
+                found[f"{name}.available"], found[f"{name}.inodesFree"] = disk(folder)
+    return found
+
+
+def memory(hierarchies: Hierarchies, capacity: int) -> Observation:
+    """Measure memory: what is there less the working set of the root cgroup; raises OSError, KeyError, ValueError."""
+    if (
+        hierarchies.v2 is not None
+    ):  # its root has no memory.current: what is anonymous and what is of files stands for it
+        stat = _statistics(hierarchies.v2 / "memory.stat")
+        used, idle = stat["anon"] + stat["file"], stat["inactive_file"]
+    else:
+        folder = hierarchies.v1["memory"]
+        used = int((folder / "memory.usage_in_bytes").read_text())
+        idle = _statistics(folder / "memory.stat")["total_inactive_file"]
+    return Observation(capacity - max(0, used - idle), capacity)
+
+
+def disk(folder: Path) -> tuple[Observation, Observation]:
+    """Measure the bytes and the inodes of the file system that a folder lies on; raises OSError."""
+    found = os.statvfs(folder)
+    return (
+        Observation(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize),
+        Observation(found.f_ffree, found.f_files),
+    )
+
+
+def process_ids(proc: Path = PROC) -> Observation:
+    """Measure how many more tasks the kernel would make (pkg/kubelet/stats/pidlimit); raises OSError, ValueError."""
+    most = min(int((proc / limit).read_text()) for limit in _LIMITS)
+    tasks = int((proc / "loadavg").read_text().split()[3].partition("/")[2])
+    return Observation(most - tasks, most)
+
+
+def _statistics(file: Path) -> Mapping[str, int]:
+    return {name: int(value) for name, value in (line.split() for line in file.read_text().splitlines())}

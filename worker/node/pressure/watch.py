@@ -1,0 +1,50 @@
+"""Measures, every ten seconds, whether the node runs short of something, for its conditions; nothing is evicted for it."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from activities.cgroup_hierarchies import Hierarchies
+from worker.node.pressure.judge import Pressure, judge
+from worker.node.pressure.signals import Places, observe
+from worker.node.threads import in_own_thread
+from worker.settings.eviction import Eviction
+
+EVERY: Final = timedelta(seconds=10)
+
+log = structlog.get_logger(__name__)
+
+
+class PressureWatch:
+    """What was last measured, kept up to date by `run`."""
+
+    def __init__(
+        self, eviction: Eviction, root_dir: Path, image_folder: Callable[[], str], changed: Callable[[], None]
+    ) -> None:
+        """Take what is asked for the images' folder, and what is called when a condition comes or goes."""
+        self._eviction, self._root_dir = eviction, root_dir
+        self._image_folder, self._changed = image_folder, changed
+        self._hierarchies = Hierarchies.of_this_node()
+        self.state = Pressure()
+
+    async def run(self) -> None:
+        """Measure for ever; a file system that hangs leaves it at what was measured last."""
+        while True:
+            await self.look()
+            await asyncio.sleep(EVERY.total_seconds())
+
+    async def look(self) -> None:
+        """Measure once."""
+        folder = self._image_folder()
+        places = Places(self._root_dir, Path(folder) if folder else None, self._hierarchies)
+        observed = await in_own_thread(observe, places)
+        before = self.state
+        self.state = judge(self._eviction, observed, before, datetime.now(UTC))
+        if self.state.conditions != before.conditions:
+            left = {signal: f"{one.available} of {one.capacity}" for signal, one in observed.items()}
+            log.info("pressure on this node", conditions=sorted(self.state.conditions), left=left)
+            self._changed()
