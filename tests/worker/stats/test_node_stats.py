@@ -1,0 +1,127 @@
+"""Do the endpoints' texts come together from cgroups and runtime, cheaply, and as far as they can without the runtime?"""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from activities.clients.cri_error import CriError
+from activities.clients.runtime import RuntimeClient
+from tests.worker.stats import measured_node as node
+from tests.worker.stats.listed_runtime import ListedRuntime
+from worker.config import NodeConfig
+from worker.stats import node_stats
+from worker.stats.cgroups.owners import Owners
+from worker.stats.node_stats import NodeStats
+
+
+def stats(root: Path, runtime: ListedRuntime) -> NodeStats:
+    """Measure the small node, whose cgroups are v2's."""
+    config = NodeConfig(node_name="n", root_dir=root / "kubelet", pod_logs_dir=root / "logs")
+    config.root_dir.mkdir(exist_ok=True)
+    logs = config.pod_logs_dir / f"default_web_{node.UID}" / "main"
+    logs.mkdir(parents=True, exist_ok=True)
+    (logs / "0.log").write_text("x")
+    return NodeStats(config, cast("RuntimeClient", runtime), node.hierarchies_of_v2(root / "cg"))
+
+
+def series(text: bytes, name: str) -> dict[str, float]:
+    """Give the samples of a name, by container and id."""
+    return {
+        sample.labels.get("container") or sample.labels.get("id", ""): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+async def test_containers_have_their_names(tmp_path: Path) -> None:
+    """From the runtime's lists; the image by its name, not by the id that a list has."""
+    told = await stats(tmp_path, ListedRuntime()).cadvisor()
+    assert {"main", "two"} <= series(told, "container_memory_rss").keys()
+    assert 'image="docker.io/library/busybox:1.37"' in told.decode()
+    assert 'image="registry.k8s.io/pause:3.10.2"' in told.decode()
+    assert series(told, "container_scrape_error") == {"": 0}
+    assert series(told, "container_fs_limit_bytes")["/"] > 0
+
+
+async def test_nothing_new_costs_no_call(tmp_path: Path) -> None:
+    """What the runtime has said of a container stays true."""
+    runtime = ListedRuntime()
+    measured = stats(tmp_path, runtime)
+    gone = tmp_path / "cg" / f"{node.POD}/{node.UNKNOWN}".strip("/")
+    for file in gone.iterdir():
+        file.unlink()
+    gone.rmdir()
+    await measured.cadvisor()
+    before = list(runtime.asked)
+    await measured.cadvisor()
+    await measured.resource()
+    assert runtime.asked == before
+
+
+async def test_a_cgroup_that_is_nobodys_is_not_asked_for_with_every_scrape() -> None:
+    """It costs two calls every two seconds at the most."""
+    runtime = ListedRuntime()
+    owners = Owners(cast("RuntimeClient", runtime))
+    for _ in range(5):
+        assert await owners.of([node.MAIN, node.UNKNOWN]) == {node.MAIN: (await owners.of([node.MAIN]))[node.MAIN]}
+    assert runtime.asked.count("ListContainers") == 1
+
+
+async def test_without_the_runtime_the_node_is_told_and_the_fault(tmp_path: Path) -> None:
+    """A scrape must not fail as a whole."""
+    measured = stats(tmp_path, ListedRuntime(away=True))
+    told = await measured.cadvisor()
+    assert series(told, "container_scrape_error") == {"": 1}
+    assert series(told, "container_memory_rss").keys() == set(node.CGROUPS[:5])
+    told = await measured.resource()
+    assert series(told, "resource_scrape_error") == {"": 1}
+    assert series(told, "node_memory_working_set_bytes")
+    assert not series(told, "container_memory_working_set_bytes")
+
+
+async def test_a_new_container_waits_for_the_runtime_not_the_known_ones(tmp_path: Path) -> None:
+    """Those that are known stay known when it goes away."""
+    runtime = ListedRuntime()
+    measured = stats(tmp_path, runtime)
+    await measured.resource()
+    runtime.away = True
+    assert {"main", "two"} <= series(await measured.resource(), "container_memory_working_set_bytes").keys()
+
+
+async def test_many_who_ask_at_once_get_one_text(tmp_path: Path) -> None:
+    """A text of megabytes for each would be memory for whoever may ask."""
+    measured = stats(tmp_path, ListedRuntime())
+    texts = await asyncio.gather(*(measured.cadvisor() for _ in range(20)))
+    assert all(one is texts[0] for one in texts)
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait no second for the second reading."""
+    monkeypatch.setattr(node_stats, "_FIRST_PAUSE", 0.01)
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_the_summary_comes_together(tmp_path: Path) -> None:
+    """Layers and images from the runtime, logs from their files, cpu from two readings, for the first who asks, too."""
+    said: dict[str, Any] = json.loads(await stats(tmp_path, ListedRuntime(mountpoint=str(tmp_path))).summary())
+    (pod,) = said["pods"]
+    main, two = pod["containers"]
+    assert main["rootfs"]["usedBytes"] == 4096
+    assert main["rootfs"]["capacityBytes"] == said["node"]["fs"]["capacityBytes"]
+    assert "rootfs" not in two
+    assert main["logs"]["inodesUsed"] == 1
+    assert said["node"]["runtime"]["imageFs"]["usedBytes"] == 77
+    assert main["cpu"]["usageNanoCores"] == 0  # the files do not change
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_the_summary_fails_as_a_whole(tmp_path: Path) -> None:
+    """As the kubelet's: half a list of pods would be taken for all."""
+    with pytest.raises(CriError):
+        await stats(tmp_path, ListedRuntime(away=True)).summary()

@@ -1,0 +1,1 @@
+"""Disks: file systems, images, layers, volumes, and what may not answer."""

@@ -1,0 +1,151 @@
+"""What of the node's disks is whose: images, layers of containers, logs, volumes. Asked by `node_stats` for the summary."""
+
+import asyncio
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from activities.clients.runtime import RuntimeClient
+from activities.mounts import mount_table
+from activities.node_capacity import memory_capacity, swap_capacity
+from worker.config import NodeConfig
+from worker.stats.cgroups.usage import number, read_text
+from worker.stats.disks.filesystems import FileSystem, file_system_of
+from worker.stats.disks.volumes import Volume, Volumes, VolumeUse, total_volumes, volumes_of
+from worker.stats.network import devices_of
+from worker.stats.pod_files import PodFiles
+from worker.stats.prometheus.exposition import Family, labels
+from worker.stats.prometheus.machine import boot_time
+from worker.stats.summaries.log_use import hosts_of, logs_of
+from worker.stats.summaries.pod_readings import NodeReading
+from worker.stats.summaries.summary import Disks, Layer, Machine
+
+_NANOSECOND: Final = 10**9
+_VOLUME_FAMILIES: Final = (
+    ("kubelet_volume_stats_capacity_bytes", "Size of the volume.", "capacity"),
+    ("kubelet_volume_stats_available_bytes", "Bytes that are left in it.", "available"),
+    ("kubelet_volume_stats_used_bytes", "Bytes in use.", "used"),
+    ("kubelet_volume_stats_inodes", "Inodes of the volume.", "inodes"),
+    ("kubelet_volume_stats_inodes_free", "Inodes that are left.", "inodes_free"),
+    ("kubelet_volume_stats_inodes_used", "Inodes in use.", "inodes_used"),
+)
+
+
+class ImageDisk(NamedTuple):
+    """The disk of the images, and how much of it they take."""
+
+    disk: FileSystem | None
+    used_bytes: int
+    inodes: int
+
+
+class NodeDisks:
+    """The disks of one node; used from one event loop."""
+
+    def __init__(self, config: NodeConfig, runtime: RuntimeClient, pods: PodFiles) -> None:
+        """Take how the node is configured, who knows of images and layers, and the pods' files."""
+        self._config, self._runtime, self._pods = config, runtime, pods
+        self._volumes = Volumes()
+        self._places: list[Path] = []
+
+    async def file_systems(self) -> list[FileSystem]:
+        """Read those that pods and images lie on, each once; raises CriError when the runtime was never asked and is away."""
+        if not self._places:
+            self._places = [Path(one.fs_id.mountpoint) for one in await self._runtime.image_fs_info()]
+        found = await asyncio.to_thread(_read_all, [self._config.root_dir, *self._places])
+        return list({one.device_id: one for one in found}.values())
+
+    async def machine(self, *, whole: bool) -> Machine:
+        """Tell of the node what no cgroup tells; raises CriError, OSError."""
+        images = await self._images() if whole else ImageDisk(None, 0, 0)
+        return await asyncio.to_thread(self._machine, images)
+
+    async def of(self, read: NodeReading) -> Disks:
+        """Tell what these pods hold on disks; raises CriError, OSError."""
+        volumes = await self._measured({pod.sandbox.pod_uid for pod in read.pods})
+        layers = await self._layers()
+        return await asyncio.to_thread(self._counted, read, layers, volumes)
+
+    async def volume_families(self) -> list[Family]:
+        """Give kubelet_volume_stats_* of all volumes with a claim, each claim once (collectors/volume_stats.go), and their total."""
+        total = await asyncio.to_thread(self._total)
+        measured = await self._measured(None, only_claims=True)
+        claimed = {(one.namespace, one.claim): use for one, use in measured.items()}
+        said = {key: labels({"namespace": key[0], "persistentvolumeclaim": key[1]}) for key in claimed}
+        told = []
+        for name, text, field in _VOLUME_FAMILIES:
+            family = Family(name, text, "gauge")
+            for key, use in claimed.items():
+                family.add(getattr(use, field), said[key])
+            told.append(family)
+        return [*told, total]
+
+    def _total(self) -> Family:
+        return total_volumes(self._config.root_dir, [one.pod for one in self._pods.all()])
+
+    async def _measured(self, uids: Collection[str] | None, *, only_claims: bool = False) -> dict[Volume, VolumeUse]:
+        volumes = await asyncio.to_thread(self._listed, uids)
+        return await self._volumes.measure([one for one in volumes if one.claim or not only_claims])
+
+    def _listed(self, uids: Collection[str] | None) -> list[Volume]:
+        points = frozenset(one.point for one in mount_table())
+        return [volume for pod in self._pods.all(uids) for volume in volumes_of(self._config.root_dir, pod.pod, points)]
+
+    async def _images(self) -> ImageDisk:
+        found = await self._runtime.image_fs_info()
+        if not found:
+            return ImageDisk(None, 0, 0)
+        first = found[0]
+        disk = await asyncio.to_thread(_read_one, Path(first.fs_id.mountpoint))
+        return ImageDisk(disk, first.used_bytes.value, first.inodes_used.value)
+
+    async def _layers(self) -> dict[str, Layer]:
+        stats = await self._runtime.list_container_stats("")
+        places = {one.writable_layer.fs_id.mountpoint for one in stats if one.writable_layer.fs_id.mountpoint}
+        disks = {place: await asyncio.to_thread(_read_one, Path(place)) for place in places}
+        return {
+            one.attributes.id: Layer(
+                one.writable_layer.timestamp / _NANOSECOND,
+                disks.get(one.writable_layer.fs_id.mountpoint),
+                one.writable_layer.used_bytes.value,
+                one.writable_layer.inodes_used.value,
+            )
+            for one in stats
+            if one.HasField("writable_layer")
+        }
+
+    def _machine(self, images: ImageDisk) -> Machine:
+        limits = [number(read_text(f"/proc/sys/kernel/{name}")) for name in ("pid_max", "threads-max")]
+        load = read_text("/proc/loadavg").split()
+        return Machine(
+            name=self._config.node_name,
+            boot_time=boot_time(),
+            memory=memory_capacity(),
+            swap=swap_capacity(),
+            disk=file_system_of(self._config.root_dir),
+            image_disk=images.disk,
+            image_bytes=images.used_bytes,
+            image_inodes=images.inodes,
+            devices=devices_of("self"),
+            most_processes=min(limits),
+            processes=int(load[3].partition(b"/")[2]) if len(load) > 3 else 0,
+        )
+
+    def _counted(self, read: NodeReading, layers: dict[str, Layer], volumes: dict[Volume, VolumeUse]) -> Disks:
+        logs_dir, root_dir = self._config.pod_logs_dir, self._config.root_dir
+        logs = {one.owner.id: logs_of(logs_dir, one.owner) for pod in read.pods for one in pod.containers}
+        hosts = {pod.sandbox.pod_uid: hosts_of(root_dir, pod.sandbox.pod_uid) for pod in read.pods}
+        return Disks(layers, logs, hosts, volumes)
+
+
+def _read_all(places: list[Path]) -> list[FileSystem]:
+    """Read those that can be read."""
+    return [found for found in map(_read_one, places) if found is not None]
+
+
+def _read_one(place: Path) -> FileSystem | None:
+    """Read one; None when it can't be read."""
+    try:
+        return file_system_of(place)
+    except OSError:
+        return None

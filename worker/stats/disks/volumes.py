@@ -1,0 +1,148 @@
+"""How full a pod's volumes are (pkg/kubelet/server/stats/volume_stat_calculator.go, pkg/volume/metrics_*.go).
+
+What the node writes itself (emptyDir, configMap, secret …) is counted file by file, and kept for a minute, as the kubelet does;
+of what is mounted the file system says it. A hostPath has no volume of its own, a device no file system: neither is told.
+"""
+
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from activities.disk_use import NotCounted, count_files
+from activities.pod_paths import plugin_folder
+from activities.timings import plugin_of, volume_kind
+from proto.kubernetes.claims import claim_of
+from worker.stats.cgroups.usage import folders
+from worker.stats.disks.filesystems import file_system_of
+from worker.stats.disks.tried import Tried
+from worker.stats.prometheus.exposition import Family, labels
+
+CLAIMS: Final = "plugins/tempolet.dev~claims"
+"""In a pod's folder: which volume each claim has brought (activities/volumes/persistent_volumes.py)."""
+KEEP: Final = 60.0
+"""KubeletConfiguration volumeStatsAggPeriod's default."""
+WAIT: Final = 3.0
+"""Seconds that an answer to others waits for volumes."""
+_LONGEST_COUNT: Final = 20.0
+_WRITTEN: Final = {
+    "emptyDir": "kubernetes.io/empty-dir",
+    "configMap": "kubernetes.io/configmap",
+    "secret": "kubernetes.io/secret",
+    "downwardAPI": "kubernetes.io/downward-api",
+    "projected": "kubernetes.io/projected",
+}
+_MOUNTED: Final = ("csi", "nfs", "iscsi", "fc")
+_CSI: Final = "kubernetes.io~csi"
+_LOCAL: Final = ("emptyDir", "configMap", "gitRepo", "downwardAPI")
+"""What counts as the pod's own ephemeral storage (pkg/volume/util IsLocalEphemeralVolume), unless it lies in memory."""
+
+
+class VolumeUse(NamedTuple):
+    """One volume; bytes and whole numbers."""
+
+    at: float
+    capacity: int
+    available: int
+    used: int
+    inodes: int
+    inodes_free: int
+    inodes_used: int
+
+
+class Volume(NamedTuple):
+    """One volume of one pod that can be measured."""
+
+    pod_uid: str
+    namespace: str
+    name: str
+    claim: str
+    """Of its PersistentVolumeClaim; empty: it has none."""
+    is_local: bool
+    folder: Path
+    is_written: bool
+
+    def measure(self) -> VolumeUse:
+        """Read or count it; blocks. Raises OSError, also for one that is not mounted (yet)."""
+        found = file_system_of(self.folder)
+        if not self.is_written:
+            used = found.inodes - found.inodes_free
+            return VolumeUse(
+                found.at, found.capacity, found.available, found.used, found.inodes, found.inodes_free, used
+            )
+        try:
+            count = count_files(self.folder, _LONGEST_COUNT)
+        except NotCounted as error:
+            raise OSError(str(error)) from error
+        return VolumeUse(
+            time.time(),
+            found.capacity,
+            found.available,
+            count.used_bytes,
+            found.inodes,
+            found.inodes_free,
+            count.inodes,
+        )
+
+
+def volumes_of(root_dir: Path, pod: Mapping[str, Any], mount_points: Container[str]) -> Iterator[Volume]:
+    """List the volumes of a pod that can be measured, without touching any; of what is mounted, what is among `mount_points`."""
+    said = pod["metadata"]
+    uid, namespace, pod_name = said["uid"], said["namespace"], said["name"]
+    home = root_dir / "pods" / uid / "volumes"
+    for one in pod["spec"].get("volumes") or ():
+        name = one["name"]
+        kind = next((kind for kind in _WRITTEN if one.get(kind) is not None), "")
+        if kind:
+            in_memory = kind == "emptyDir" and one[kind].get("medium") == "Memory"
+            folder = home / plugin_folder(_WRITTEN[kind]) / name
+            yield Volume(uid, namespace, name, "", kind in _LOCAL and not in_memory, folder, is_written=True)
+            continue
+        claim = claim_of(pod_name, one)
+        if (claim or any(one.get(kind) is not None for kind in _MOUNTED)) and (
+            folder := _mounted(home, name, mount_points)
+        ):
+            yield Volume(uid, namespace, name, claim, is_local=False, folder=folder, is_written=False)
+
+
+def total_volumes(root_dir: Path, pods: Iterable[Mapping[str, Any]]) -> Family:
+    """Count volumes by plugin: those that pods want, and those that lie in their folders (volumemanager/metrics/metrics.go)."""
+    wanted: Counter[str] = Counter()
+    actual: Counter[str] = Counter()
+    for pod in pods:
+        wanted.update(plugin_of(volume_kind(one)) for one in pod["spec"].get("volumes") or ())
+        home = f"{root_dir}/pods/{pod['metadata']['uid']}/volumes"
+        for plugin in folders(home):
+            actual[plugin.replace("~", "/", 1)] += len(folders(f"{home}/{plugin}"))
+    told = Family("volume_manager_total_volumes", "Volumes, by plugin: wanted, and there.", "gauge")
+    for state, counts in (("desired_state_of_world", wanted), ("actual_state_of_world", actual)):
+        for plugin, count in counts.items():
+            told.add(count, labels({"plugin_name": plugin, "state": state}))
+    return told
+
+
+def _mounted(home: Path, name: str, mount_points: Container[str]) -> Path | None:
+    """Find where a volume lies: below its plugin's folder, by its own name or that of its PersistentVolume; None for a device."""
+    with contextlib.suppress(OSError, ValueError):
+        name = json.loads((home.parent / CLAIMS / name).read_bytes())["name"]
+    for plugin in folders(str(home)):
+        folder = home / plugin / name / "mount" if plugin == _CSI else home / plugin / name
+        if str(folder) in mount_points:
+            return folder
+    return None
+
+
+class Volumes:
+    """The node's volumes, measured when somebody asks."""
+
+    def __init__(self) -> None:
+        self._tried: Tried[Volume, VolumeUse] = Tried(KEEP, WAIT)
+
+    async def measure(self, volumes: list[Volume]) -> dict[Volume, VolumeUse]:
+        """Measure these, as far as they answer in time."""
+        questions: dict[Volume, Callable[[], VolumeUse]] = {one: partial(Volume.measure, one) for one in volumes}
+        return await self._tried.all(questions)

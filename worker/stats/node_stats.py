@@ -1,0 +1,148 @@
+"""What the node's measuring endpoints answer: the part of this room that asks the runtime and keeps what two questions need.
+
+Made once by the node process (`Around.stats`), used from its event loop; files are read in threads.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Final
+
+import structlog
+
+from activities.cgroup_hierarchies import Hierarchies
+from activities.cgroups import Cgroups
+from activities.clients.cri_error import CriError
+from activities.clients.runtime import RuntimeClient
+from activities.shared_tasks import SharedTasks
+from worker.config import NodeConfig
+from worker.stats.cgroups.owners import Owner, Owners
+from worker.stats.cgroups.pod_cgroups import PodCgroup, pod_cgroups
+from worker.stats.cgroups.usage import CgroupReader
+from worker.stats.cgroups.v1 import CgroupsV1
+from worker.stats.cgroups.v2 import CgroupsV2
+from worker.stats.disks.filesystems import FileSystem, device_name
+from worker.stats.disks.node_disks import NodeDisks
+from worker.stats.pod_files import PodFiles
+from worker.stats.prometheus.cadvisor_families import families
+from worker.stats.prometheus.container_rows import read_rows
+from worker.stats.prometheus.exposition import Family, written
+from worker.stats.prometheus.machine import boot_time, machine_families
+from worker.stats.prometheus.resource_families import Used, resource_families
+from worker.stats.summaries.cpu_rates import CpuRates
+from worker.stats.summaries.pod_readings import NodeReading, read_node
+from worker.stats.summaries.summary import brief_summary, summary
+
+_FIRST_PAUSE: Final = 1.0
+"""Seconds between the two readings for who asks first."""
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class NodeStats:
+    """All that is measured of this node."""
+
+    def __init__(self, config: NodeConfig, runtime: RuntimeClient, hierarchies: Hierarchies | None = None) -> None:
+        """Take how the node is configured, and its runtime; `hierarchies` None: this machine's."""
+        found = hierarchies or Hierarchies.of_this_node()
+        self._reader = reader_of(found)
+        self._root = Cgroups(config.cgroup_root, hierarchies=found).root
+        self._owners = Owners(runtime)
+        self._rates = CpuRates()
+        self.pods = PodFiles(config.root_dir)
+        """What is known of the pods beside their cgroups."""
+        self._disks = NodeDisks(config, runtime, self.pods)
+        self._reading = asyncio.Lock()
+        self.shared: SharedTasks[bytes] = SharedTasks()
+        """Texts that are being made: who asks for one meanwhile gets the same."""
+
+    async def cadvisor(self) -> bytes:
+        """Give /metrics/cadvisor; without the runtime only what needs no names."""
+        return await self.shared.run("cadvisor", self._cadvisor, "/metrics/cadvisor")
+
+    async def resource(self) -> bytes:
+        """Give /metrics/resource; without the runtime only the node's own."""
+        return await self.shared.run("resource", self._resource, "/metrics/resource")
+
+    async def summary(self, *, only_cpu_and_memory: bool = False) -> bytes:
+        """Give /stats/summary as JSON; raises CriError when the runtime does not answer, OSError."""
+        key = ("summary", only_cpu_and_memory)
+        return await self.shared.run(key, partial(self._summary, whole=not only_cpu_and_memory), "/stats/summary")
+
+    async def volume_families(self) -> list[Family]:
+        """Give kubelet_volume_stats_* and the total of volumes."""
+        return await self._disks.volume_families()
+
+    async def _cadvisor(self) -> bytes:
+        cgroups = await asyncio.to_thread(self._cgroups)
+        owners: Mapping[str, Owner] = {}
+        disks: list[FileSystem] = []
+        failed = False
+        try:
+            owners = await self._owners.of(one.container_id for one in cgroups if one.container_id)
+            disks = await self._disks.file_systems()
+        except CriError as error:
+            failed = True
+            _log.warning("the runtime does not say whose cgroups are whose", err=str(error))
+        return await asyncio.to_thread(self._cadvisor_text, cgroups, owners, disks, failed=failed)
+
+    async def _resource(self) -> bytes:
+        cgroups = await asyncio.to_thread(self._cgroups)
+        owners: Mapping[str, Owner] = {}
+        failed = False
+        try:
+            owners = await self._owners.of(one.container_id for one in cgroups if one.container_id)
+        except CriError as error:
+            failed = True
+            _log.warning("the runtime does not say whose cgroups are whose", err=str(error))
+        return await asyncio.to_thread(self._resource_text, cgroups, owners, failed=failed)
+
+    async def _summary(self, *, whole: bool) -> bytes:
+        async with self._reading:  # one after the other: each goes on from what the last one read
+            if self._rates.need_another(time.time()):
+                self._rates.take(dict((await self._read(whole=False)).cpu_readings()))
+                await asyncio.sleep(_FIRST_PAUSE)
+            read = await self._read(whole=whole)
+            rates = self._rates.take(dict(read.cpu_readings()))
+        machine = await self._disks.machine(whole=whole)
+        if not whole:
+            said = brief_summary(machine, read, rates)
+        else:
+            said = summary(machine, read, rates, await self._disks.of(read))
+        return json.dumps(said, separators=(",", ":")).encode()
+
+    def _cgroups(self) -> list[PodCgroup]:
+        return list(pod_cgroups(self._reader, self._root))
+
+    async def _read(self, *, whole: bool) -> NodeReading:
+        cgroups = await asyncio.to_thread(self._cgroups)
+        owners = await self._owners.of(one.container_id for one in cgroups if one.container_id)
+        return await asyncio.to_thread(read_node, self._reader, self._root, cgroups, owners, whole=whole)
+
+    def _cadvisor_text(
+        self, cgroups: Sequence[PodCgroup], owners: Mapping[str, Owner], disks: Sequence[FileSystem], *, failed: bool
+    ) -> bytes:
+        rows = read_rows(self._reader, cgroups, owners, boot_time())
+        names = {one: device_name(one) for one in {device for row in rows for device in row.usage.transfers}}
+        errors = _error("container_scrape_error", failed=failed), _error("machine_scrape_error", failed=False)
+        return written(chain(families(rows, disks, names), machine_families(), errors))
+
+    def _resource_text(self, cgroups: Sequence[PodCgroup], owners: Mapping[str, Owner], *, failed: bool) -> bytes:
+        read = read_node(self._reader, self._root, cgroups, owners, whole=False)
+        used = [Used(pod.sandbox, pod.usage) for pod in read.pods]
+        used += [Used(one.owner, one.usage) for pod in read.pods for one in pod.containers]
+        return written(resource_families(read.node, used, failed=failed))
+
+
+def reader_of(hierarchies: Hierarchies) -> CgroupReader:
+    """Choose how this node's cgroups are read."""
+    return CgroupsV2(hierarchies.v2) if hierarchies.v2 else CgroupsV1(hierarchies.v1)
+
+
+def _error(name: str, *, failed: bool) -> Family:
+    family = Family(name, "1 if not everything could be read.", "gauge")
+    family.add(int(failed))
+    return family

@@ -1,0 +1,62 @@
+"""The pods themselves, as their sources have them: `<root-dir>/pods/<uid>/pod.json`, which the worker writes (proto/pod_snapshot.py).
+
+Asked for what neither cgroups nor the runtime know: a pod's volumes, and its containers before they run. A file is parsed again
+only when it has changed, and of a pod only that much is kept.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from proto.pod_snapshot import POD_FILE_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class PodFile:
+    """What is kept of a pod."""
+
+    uid: str
+    namespace: str
+    name: str
+    pod: Mapping[str, Any]
+    """metadata.{uid,namespace,name} and spec.volumes, where they stand in the pod."""
+    containers: tuple[str, ...]
+    """Those that run as long as the pod does: sidecars first."""
+
+
+class PodFiles:
+    """The newest of every pod; read in any thread."""
+
+    def __init__(self, root_dir: Path) -> None:
+        """Take where the node keeps its pods."""
+        self._folder = root_dir / "pods"
+        self._kept: dict[str, tuple[int, PodFile]] = {}
+
+    def all(self, uids: Iterable[str] | None = None) -> list[PodFile]:
+        """Read those of these pods, or of all that have a folder; what is torn or gone is left out. Blocks."""
+        if uids is None:
+            uids = [one.name for one in self._folder.iterdir()] if self._folder.is_dir() else []
+        kept = {}
+        for uid in uids:
+            path = self._folder / uid / POD_FILE_NAME
+            try:
+                changed = path.stat().st_mtime_ns
+                known = self._kept.get(uid)
+                kept[uid] = known if known and known[0] == changed else (changed, _cut(json.loads(path.read_bytes())))
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+        self._kept = kept
+        return [one for _, one in kept.values()]
+
+
+def _cut(pod: Mapping[str, Any]) -> PodFile:
+    said, spec = pod["metadata"], pod["spec"]
+    uid, namespace, name = said["uid"], said.get("namespace", "default"), said["name"]
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    kept = {
+        "metadata": {"uid": uid, "namespace": namespace, "name": name},
+        "spec": {"volumes": spec.get("volumes") or []},
+    }
+    return PodFile(uid, namespace, name, kept, tuple(one["name"] for one in (*sidecars, *spec["containers"])))

@@ -1,0 +1,197 @@
+"""Which families /metrics/cadvisor has, and what of a row stands in each (cAdvisor metrics/prometheus.go, as the kubelet uses it).
+
+Left out is what the kubelet always tells as 0 or -1, because it never counts it: load averages, states of tasks, health; and
+ulimits. What cAdvisor's own `raw` rows tell of every mounted file system, we tell of those that hold pods and images.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from worker.stats.disks.filesystems import FileSystem
+from worker.stats.prometheus.container_rows import Row
+from worker.stats.prometheus.exposition import Family, escaped
+
+_NANOSECONDS: Final = 1e9
+_MICROSECONDS: Final = 1e6
+COUNTER: Final = "counter"
+GAUGE: Final = "gauge"
+
+
+class Single(NamedTuple):
+    """A family with one sample a row; `value` None: this row has none."""
+
+    name: str
+    help: str
+    kind: str
+    value: Callable[[Row], float | None]
+    timed: bool = True
+    """Its samples say when they were read."""
+
+
+def _seconds(name: str) -> Callable[[Row], float]:
+    read = attrgetter(name)
+    return lambda row: read(row.usage) / _NANOSECONDS
+
+
+def _plain(name: str) -> Callable[[Row], float]:
+    read = attrgetter(name)
+    return lambda row: float(read(row.usage))
+
+
+def _limited(value: Callable[[Row], float]) -> Callable[[Row], float | None]:
+    return lambda row: value(row) if row.usage.quota else None
+
+
+def _pressure(resource: str, name: str) -> Callable[[Row], float | None]:
+    def value(row: Row) -> float | None:
+        found = row.usage.pressure.get(resource)
+        return None if found is None else getattr(found, name) / _MICROSECONDS
+
+    return value
+
+
+SINGLES: Final[Sequence[Single]] = (
+    Single("container_cpu_user_seconds_total", "Cpu time in user mode.", COUNTER, _seconds("cpu_user")),
+    Single("container_cpu_system_seconds_total", "Cpu time in the kernel.", COUNTER, _seconds("cpu_system")),
+    Single("container_cpu_cfs_periods_total", "Periods of the cpu limit.", COUNTER, _limited(_plain("periods"))),
+    Single(
+        "container_cpu_cfs_throttled_periods_total",
+        "Periods in which the limit was met.",
+        COUNTER,
+        _limited(_plain("throttled_periods")),
+    ),
+    Single(
+        "container_cpu_cfs_throttled_seconds_total",
+        "Time in which the limit held it up.",
+        COUNTER,
+        _limited(_seconds("throttled")),
+    ),
+    Single("container_cpu_cfs_burst_periods_total", "Periods with a burst.", COUNTER, _limited(_plain("bursts"))),
+    Single("container_cpu_cfs_burst_seconds_total", "Time in bursts.", COUNTER, _limited(_seconds("burst"))),
+    Single("container_memory_cache", "Bytes of page cache.", GAUGE, _plain("cache")),
+    Single("container_memory_rss", "Bytes of anonymous memory.", GAUGE, _plain("rss")),
+    Single("container_memory_kernel_usage", "Bytes that the kernel holds for it.", GAUGE, _plain("kernel_memory")),
+    Single("container_memory_mapped_file", "Bytes of mapped files.", GAUGE, _plain("mapped")),
+    Single("container_memory_swap", "Bytes in swap.", GAUGE, _plain("swap")),
+    Single("container_memory_failcnt", "How often the memory limit was met.", COUNTER, _plain("memory_failures")),
+    Single("container_memory_usage_bytes", "Memory altogether, page cache too.", GAUGE, _plain("memory")),
+    Single("container_memory_max_usage_bytes", "The most of it so far.", GAUGE, _plain("memory_most")),
+    Single("container_memory_working_set_bytes", "Memory less idle files.", GAUGE, _plain("working_set")),
+    Single("container_memory_total_active_file_bytes", "Files in use lately.", GAUGE, _plain("active_file")),
+    Single("container_memory_total_inactive_file_bytes", "Files not in use lately.", GAUGE, _plain("inactive_file")),
+    Single("container_oom_events_total", "Processes killed for want of memory.", COUNTER, _plain("oom_kills")),
+    Single("container_threads", "Threads.", GAUGE, _plain("tasks")),
+    Single("container_threads_max", "How many there may be; 0: no limit.", GAUGE, _plain("tasks_most")),
+    Single("container_processes", "Processes.", GAUGE, lambda row: float(row.processes.count)),
+    Single("container_file_descriptors", "Open descriptors.", GAUGE, lambda row: float(row.processes.descriptors)),
+    Single("container_sockets", "Open sockets.", GAUGE, lambda row: float(row.processes.sockets)),
+    Single("container_last_seen", "When it was last seen.", GAUGE, lambda row: float(int(row.usage.at))),
+    Single(
+        "container_start_time_seconds", "When it was made.", GAUGE, lambda row: float(int(row.started)), timed=False
+    ),
+    Single("container_spec_cpu_period", "Microseconds.", GAUGE, _plain("period"), timed=False),
+    Single("container_spec_cpu_quota", "Microseconds a period.", GAUGE, _limited(_plain("quota")), timed=False),
+    Single("container_spec_cpu_shares", "Its weight.", GAUGE, _plain("shares"), timed=False),
+    Single(
+        "container_spec_memory_limit_bytes",
+        "0: no limit.",
+        GAUGE,
+        lambda row: float(row.usage.memory_limit or 0),
+        timed=False,
+    ),
+    Single("container_spec_memory_reservation_limit_bytes", "0: none.", GAUGE, _plain("reservation"), timed=False),
+    Single(
+        "container_spec_memory_swap_limit_bytes",
+        "0: no limit.",
+        GAUGE,
+        lambda row: float(row.usage.swap_limit or 0),
+        timed=False,
+    ),
+    *(
+        Single(
+            f"container_pressure_{resource}_{word}_seconds_total",
+            f"Time in which {who} tasks waited for {resource}.",
+            COUNTER,
+            _pressure(resource, name),
+        )
+        for resource in ("cpu", "memory", "io")
+        for word, who, name in (("stalled", "all", "full_total"), ("waiting", "some", "some_total"))
+    ),
+)
+
+_NETWORK: Final = tuple(
+    (f"container_network_{way}_{what}_total", f"{said} {what}", f"{field}_{counted}")
+    for way, said, field in (("receive", "Received", "received"), ("transmit", "Sent", "sent"))
+    for what, counted in (
+        ("bytes", "bytes"),
+        ("packets", "packets"),
+        ("errors", "errors"),
+        ("packets_dropped", "dropped"),
+    )
+)
+_TRANSFERS: Final = (
+    ("container_fs_reads_bytes_total", "Bytes read from the device.", "read_bytes"),
+    ("container_fs_reads_total", "Reads completed.", "reads"),
+    ("container_fs_writes_bytes_total", "Bytes written to the device.", "written_bytes"),
+    ("container_fs_writes_total", "Writes completed.", "writes"),
+)
+_DISKS: Final = (
+    ("container_fs_limit_bytes", "Size of the file system.", "capacity"),
+    ("container_fs_usage_bytes", "Bytes in use.", "used"),
+    ("container_fs_inodes_total", "Inodes.", "inodes"),
+    ("container_fs_inodes_free", "Free inodes.", "inodes_free"),
+)
+
+
+def families(rows: Sequence[Row], disks: Sequence[FileSystem], devices: Mapping[str, str]) -> Iterator[Family]:
+    """Put rows into families; `disks` are the node's, `devices` names them by major:minor."""
+    times = [int(row.usage.at * 1000) for row in rows]
+    for one in SINGLES:
+        family = Family(one.name, one.help, one.kind)
+        for row, at in zip(rows, times, strict=True):
+            if (value := one.value(row)) is not None:
+                family.add(value, row.said, at if one.timed else None)
+        yield family
+    yield _cpu(rows)
+    yield _failures(rows)
+    for name, said, field in _NETWORK:
+        family = Family(name, f"{said}, by device.", COUNTER)
+        for row, at in zip(rows, times, strict=True):
+            for device in row.devices:
+                family.add(getattr(device, field), f'{row.said},interface="{escaped(device.name)}"', at)
+        yield family
+    for name, said, field in _TRANSFERS:
+        family = Family(name, said, COUNTER)
+        for row, at in zip(rows, times, strict=True):
+            for device_id, transfers in row.usage.transfers.items():
+                family.add(getattr(transfers, field), f'{row.said},device="{devices.get(device_id, device_id)}"', at)
+        yield family
+    yield from _file_systems(rows[:1], disks)
+
+
+def _cpu(rows: Sequence[Row]) -> Family:
+    family = Family("container_cpu_usage_seconds_total", "Cpu time.", COUNTER)
+    for row in rows:
+        if row.usage.cpu:
+            family.add(row.usage.cpu / _NANOSECONDS, f'{row.said},cpu="total"', int(row.usage.at * 1000))
+    return family
+
+
+def _failures(rows: Sequence[Row]) -> Family:
+    family = Family("container_memory_failures_total", "Faults of pages, by kind.", COUNTER)
+    for row in rows:
+        at = int(row.usage.at * 1000)
+        for kind, count in (("pgfault", row.usage.page_faults), ("pgmajfault", row.usage.major_faults)):
+            for scope in ("container", "hierarchy"):
+                family.add(count, f'{row.said},failure_type="{kind}",scope="{scope}"', at)
+    return family
+
+
+def _file_systems(node: Sequence[Row], disks: Sequence[FileSystem]) -> Iterator[Family]:
+    for name, said, field in _DISKS:
+        family = Family(name, said, GAUGE)
+        for row in node:
+            for disk in disks:
+                family.add(getattr(disk, field), f'{row.said},device="{disk.device}"', int(disk.at * 1000))
+        yield family

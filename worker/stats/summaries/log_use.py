@@ -1,0 +1,44 @@
+"""How much a container's logs take of the node's disk (stats/host_stats_provider.go)."""
+
+import os
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from worker.stats.cgroups.owners import Owner
+
+_BLOCK: Final = 512
+
+
+class LogUse(NamedTuple):
+    """What was found."""
+
+    used_bytes: int = 0
+    files: int = 0
+
+
+def logs_of(pod_logs_dir: Path, owner: Owner) -> LogUse:
+    """Count the files in a container's folder of logs; none when there is no such folder. Blocks."""
+    return _files_of(f"{pod_logs_dir}/{owner.namespace}_{owner.pod}_{owner.pod_uid}/{owner.container}")
+
+
+def hosts_of(root_dir: Path, uid: str) -> LogUse:
+    """Count a pod's hosts file, which is the node's to write, too."""
+    try:
+        found = os.lstat(f"{root_dir}/pods/{uid}/etc-hosts")
+    except OSError:
+        return LogUse()
+    return LogUse(found.st_blocks * _BLOCK, 1)
+
+
+def _files_of(folder: str) -> LogUse:
+    used, files = 0, 0
+    try:
+        with os.scandir(folder) as entries:
+            for one in entries:
+                if one.is_dir(follow_symlinks=False):
+                    continue
+                used += one.stat(follow_symlinks=False).st_blocks * _BLOCK
+                files += 1
+    except OSError:
+        return LogUse(used, files)
+    return LogUse(used, files)

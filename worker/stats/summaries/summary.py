@@ -1,0 +1,157 @@
+"""/stats/summary, put together from what was read (server/stats/summary.go, stats/cri_stats_provider.go). Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from worker.stats.cgroups.usage import CgroupUsage
+from worker.stats.disks.filesystems import FileSystem
+from worker.stats.disks.volumes import Volume, VolumeUse
+from worker.stats.network import Device
+from worker.stats.summaries import values
+from worker.stats.summaries.log_use import LogUse
+from worker.stats.summaries.pod_readings import ContainerReading, NodeReading, PodReading
+from worker.stats.summaries.values import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What a container has written into its own root file system, as the runtime tells it."""
+
+    at: float
+    disk: FileSystem | None
+    used_bytes: int
+    inodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The node beside its cgroups."""
+
+    name: str
+    boot_time: float
+    memory: int
+    swap: int
+    disk: FileSystem
+    image_disk: FileSystem | None = None
+    image_bytes: int = 0
+    image_inodes: int = 0
+    devices: Sequence[Device] = ()
+    most_processes: int = 0
+    processes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """What pods hold on disks, by container id, pod UID and volume."""
+
+    layers: Mapping[str, Layer] = field(default_factory=dict)
+    logs: Mapping[str, LogUse] = field(default_factory=dict)
+    hosts: Mapping[str, LogUse] = field(default_factory=dict)
+    volumes: Mapping[Volume, VolumeUse] = field(default_factory=dict)
+
+
+def brief_summary(machine: Machine, read: NodeReading, rates: Mapping[str, int]) -> Json:
+    """Tell cpu, memory and swap only (`?only_cpu_and_memory=true`)."""
+    pods = [_brief_pod(pod, rates) for pod in read.pods]
+    return {"node": _node(machine, read, rates), "pods": pods}
+
+
+def summary(machine: Machine, read: NodeReading, rates: Mapping[str, int], disks: Disks) -> Json:
+    """Tell all."""
+    node = _node(machine, read, rates)
+    at = read.node.at if read.node else machine.disk.at
+    node |= {"network": values.network(machine.devices, at)}
+    used = machine.disk.inodes - machine.disk.inodes_free
+    node["fs"] = values.disk(machine.disk, machine.disk.used, used)
+    if machine.image_disk:
+        images = values.disk(machine.image_disk, machine.image_bytes, machine.image_inodes)
+        node["runtime"] = {"imageFs": images, "containerFs": images}
+    rlimit = {"time": values.when(at), "maxpid": machine.most_processes, "curproc": machine.processes}
+    return {"node": node | {"rlimit": rlimit}, "pods": [_pod(machine, pod, rates, disks) for pod in read.pods]}
+
+
+def _node(machine: Machine, read: NodeReading, rates: Mapping[str, int]) -> Json:
+    said: Json = {"nodeName": machine.name}
+    if read.pods_together is not None:
+        pods = _used(read.pods_together, rates.get(read.pods_path), read.pods_together.memory_limit or machine.memory)
+        said["systemContainers"] = [{"name": "pods", "startTime": values.when(read.pods_made_at), **pods}]
+    said["startTime"] = values.when(machine.boot_time)
+    if read.node is not None:
+        said |= _used(read.node, rates.get("/"), machine.memory)
+        said["swap"] = values.swap(read.node, machine.swap)
+    return said
+
+
+def _used(usage: CgroupUsage, nanocores: int | None, limit: int | None) -> Json:
+    return {
+        "cpu": values.cpu(usage, nanocores),
+        "memory": values.memory(usage, limit),
+        "swap": values.swap(usage, usage.swap_limit),
+        **values.transfers(usage),
+    }
+
+
+def _brief_container(one: ContainerReading, rates: Mapping[str, int]) -> Json:
+    used = _used(one.usage, rates.get(one.path), one.usage.memory_limit)
+    return {"name": one.owner.container, "startTime": values.when(one.owner.created), **used}
+
+
+def _brief_pod(pod: PodReading, rates: Mapping[str, int]) -> Json:
+    return {
+        "podRef": {"name": pod.sandbox.pod, "namespace": pod.sandbox.namespace, "uid": pod.sandbox.pod_uid},
+        "startTime": values.when(pod.sandbox.created),
+        "containers": [_brief_container(one, rates) for one in pod.containers],
+        **_used(pod.usage, rates.get(pod.path), pod.usage.memory_limit),
+    }
+
+
+def _pod(machine: Machine, pod: PodReading, rates: Mapping[str, int], disks: Disks) -> Json:
+    said = _brief_pod(pod, rates)
+    uid = pod.sandbox.pod_uid
+    said["containers"] = [_container(machine, one, rates, disks) for one in pod.containers]
+    if pod.devices:
+        said["network"] = values.network(pod.devices, pod.usage.at)
+    volumes = {volume: use for volume, use in disks.volumes.items() if volume.pod_uid == uid}
+    if volumes:
+        said["volume"] = [_volume(volume, use) for volume, use in volumes.items()]
+    said["ephemeral-storage"] = _own_storage(machine, pod, disks, volumes)
+    said["process_stats"] = {"process_count": sum(one.processes for one in pod.containers)}
+    return said
+
+
+def _container(machine: Machine, one: ContainerReading, rates: Mapping[str, int], disks: Disks) -> Json:
+    said = _brief_container(one, rates)
+    layer, logs = disks.layers.get(one.owner.id), disks.logs.get(one.owner.id, LogUse())
+    if layer and layer.disk:
+        said["rootfs"] = values.disk(layer.disk, layer.used_bytes, layer.inodes) | {"time": values.when(layer.at)}
+    elif layer:
+        said["rootfs"] = {"time": values.when(layer.at), "usedBytes": layer.used_bytes, "inodesUsed": layer.inodes}
+    said["logs"] = values.disk(machine.disk, logs.used_bytes, logs.files)
+    return said
+
+
+def _volume(volume: Volume, use: VolumeUse) -> Json:
+    said: Json = {
+        "time": values.when(use.at),
+        "availableBytes": use.available,
+        "capacityBytes": use.capacity,
+        "usedBytes": use.used,
+        "inodesFree": use.inodes_free,
+        "inodes": use.inodes,
+        "inodesUsed": use.inodes_used,
+        "name": volume.name,
+    }
+    return said | ({"pvcRef": {"name": volume.claim, "namespace": volume.namespace}} if volume.claim else {})
+
+
+def _own_storage(machine: Machine, pod: PodReading, disks: Disks, volumes: Mapping[Volume, VolumeUse]) -> Json:
+    """Add up what the pod takes of the node's disk: layers, logs, its hosts file, volumes that are its own (calcEphemeralStorage)."""
+    ids = [one.owner.id for one in pod.containers]
+    hosts = disks.hosts.get(pod.sandbox.pod_uid, LogUse())
+    layers = [disks.layers[one] for one in ids if one in disks.layers]
+    logs = [disks.logs[one] for one in ids if one in disks.logs]
+    own = [use for volume, use in volumes.items() if volume.is_local]
+    used = sum(one.used_bytes for one in layers) + sum(one.used_bytes for one in (*logs, hosts))
+    used += sum(use.used for use in own)
+    inodes = sum(one.inodes for one in layers) + sum(one.files for one in (*logs, hosts))
+    return values.disk(machine.disk, used, inodes + sum(use.inodes_used for use in own))

@@ -1,0 +1,100 @@
+"""The pieces of /stats/summary as its JSON has them (k8s.io/kubelet pkg/apis/stats/v1alpha1; stats/helper.go). Pure."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from worker.stats.cgroups.usage import CgroupUsage, Pressure
+from worker.stats.disks.filesystems import FileSystem
+from worker.stats.network import Device
+
+Json = dict[str, Any]
+_MAIN: Final = "eth0"
+
+
+def when(at: float) -> str:
+    """Write a time as the API does: to the second."""
+    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def cpu(usage: CgroupUsage, nanocores: int | None) -> Json:
+    """Tell the cpu; `nanocores` None: only one reading is known so far."""
+    said: Json = {"time": when(usage.at)}
+    if nanocores is not None:
+        said["usageNanoCores"] = nanocores
+    return said | {"usageCoreNanoSeconds": usage.cpu} | _pressure(usage.pressure.get("cpu"))
+
+
+def memory(usage: CgroupUsage, limit: int | None) -> Json:
+    """Tell the memory; available is what is left of a limit, where there is one."""
+    said: Json = {"time": when(usage.at)}
+    if limit is not None:
+        said["availableBytes"] = max(0, limit - usage.working_set)
+    return (
+        said
+        | {
+            "usageBytes": usage.memory,
+            "workingSetBytes": usage.working_set,
+            "rssBytes": usage.rss,
+            "pageFaults": usage.page_faults,
+            "majorPageFaults": usage.major_faults,
+        }
+        | _pressure(usage.pressure.get("memory"))
+    )
+
+
+def swap(usage: CgroupUsage, limit: int | None) -> Json:
+    """Tell the swap."""
+    said: Json = {"time": when(usage.at)}
+    if limit is not None:
+        said["swapAvailableBytes"] = max(0, limit - usage.swap)
+    return said | {"swapUsageBytes": usage.swap}
+
+
+def transfers(usage: CgroupUsage) -> Json:
+    """Tell how long was waited for devices, where the kernel counts that."""
+    found = usage.pressure.get("io")
+    return {"io": {"time": when(usage.at)} | _pressure(found)} if found else {}
+
+
+def network(devices: Sequence[Device], at: float) -> Json:
+    """Tell the network: the main device's numbers, and each one's."""
+    each = [_device(one) for one in devices]
+    main = next((one for one in each if one["name"] == _MAIN), {"name": ""})
+    return {"time": when(at), **main, "interfaces": each}
+
+
+def disk(found: FileSystem, used: int | None = None, inodes_used: int | None = None) -> Json:
+    """Tell a file system, and how much of it is whose; without `used` that is left out."""
+    said: Json = {"time": when(found.at), "availableBytes": found.available, "capacityBytes": found.capacity}
+    if used is not None:
+        said["usedBytes"] = used
+    said |= {"inodesFree": found.inodes_free, "inodes": found.inodes}
+    if inodes_used is not None:
+        said["inodesUsed"] = inodes_used
+    return said
+
+
+def _device(one: Device) -> Json:
+    return {
+        "name": one.name,
+        "rxBytes": one.received_bytes,
+        "rxErrors": one.received_errors,
+        "txBytes": one.sent_bytes,
+        "txErrors": one.sent_errors,
+    }
+
+
+def _pressure(found: Pressure | None) -> Json:
+    if found is None:
+        return {}
+    return {
+        "psi": {
+            "full": _waits(found.full_total, found.full_averages),
+            "some": _waits(found.some_total, found.some_averages),
+        }
+    }
+
+
+def _waits(total: int, averages: tuple[float, float, float]) -> Json:
+    return {"total": total} | dict(zip(("avg10", "avg60", "avg300"), averages, strict=True))
