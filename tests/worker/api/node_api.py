@@ -1,0 +1,159 @@
+"""The node's API as a test has it: the real server on a free port, the reviews' stand-in behind it, clients of all kinds."""
+
+import asyncio
+import contextlib
+import dataclasses
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from activities.clients.api_server.api_server import ApiServer
+from activities.clients.api_server.kubeconfig import Kubeconfig
+from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
+from tests.cluster.certificates import Authority, Signed
+from tests.worker.api.reviews import Reviews
+from worker.api.routes import ROUTES, Route
+from worker.api.server import open_read_only, open_server
+from worker.config import NodeConfig
+from worker.health import LoopHealth
+from worker.node.around import Around
+from worker.node.processes import Processes
+from worker.service import Service
+from worker.settings.cluster import Authentication, ClusterSettings, Serving
+
+NODE_NAME = "n1"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    text: str
+    kind: str = ""
+
+
+@dataclass
+class NodeApi:
+    """A served API and the way to it."""
+
+    folder: Path
+    reviews: Reviews
+    authority: Authority
+    around: Around
+    port: int = 0
+    _sessions: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
+
+    async def ask(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        certificate: Signed | None = None,
+        token: str = "",
+        secure: bool = True,
+        **more: Any,
+    ) -> Answer:
+        """Make one request over a connection of its own; the path goes out as it is written."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers |= more.pop("headers", {})
+        connector = aiohttp.TCPConnector(ssl=client_context(certificate), force_close=True)
+        scheme = "https" if secure else "http"
+        async with (
+            aiohttp.ClientSession(connector=connector) as session,
+            session.request(
+                method,
+                URL(f"{scheme}://127.0.0.1:{self.port}{path}", encoded=True),
+                headers=headers,
+                allow_redirects=False,
+                **more,
+            ) as response,
+        ):
+            return Answer(response.status, await response.text(), response.headers.get("Content-Type", ""))
+
+
+def descriptors() -> int:
+    """Count what this process holds open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for what another process, thread or connection does."""
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - nobody tells us
+            await asyncio.sleep(0.01)
+
+
+def client_context(certificate: Signed | None = None) -> ssl.SSLContext:
+    """Make a client's TLS; whom it speaks to is not what these tests ask."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if certificate is not None:
+        context.load_cert_chain(certificate.certificate, certificate.key)
+    return context
+
+
+def node_config(folder: Path, serving: Serving, **changes: Any) -> NodeConfig:
+    """Configure a node of a cluster in a folder."""
+    cluster = ClusterSettings(kubeconfig=folder / "kubeconfig", cert_dir=folder / "pki", serving=serving)
+    return NodeConfig(
+        node_name=NODE_NAME,
+        root_dir=folder / "root",
+        pod_logs_dir=folder / "logs",
+        container_runtime_endpoint=f"unix://{folder}/no-runtime.sock",
+        cluster=cluster,
+        **changes,
+    )
+
+
+@contextlib.asynccontextmanager
+async def node_around(config: NodeConfig, kubeconfig: Kubeconfig) -> AsyncIterator[Around]:
+    """Give what the parts of a node process stand on."""
+    assert config.cluster is not None
+    runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1), ())
+    try:
+        async with ApiServer(kubeconfig) as api:
+            yield Around(
+                config=config,
+                cluster=config.cluster,
+                api=api,
+                runtime=runtime,
+                service=Service(LoopHealth("node"), {}),
+                processes=Processes(config.root_dir),
+                health=LoopHealth("node"),
+            )
+    finally:
+        await runtime.close()
+
+
+@contextlib.asynccontextmanager
+async def node_api(
+    folder: Path,
+    *,
+    serving: Serving | None = None,
+    authentication: Authentication | None = None,
+    routes: Sequence[Route] = ROUTES,
+    read_only: bool = False,
+    **changes: Any,
+) -> AsyncIterator[NodeApi]:
+    """Serve the node's API while the block runs."""
+    authority = Authority.make(folder / "authority")
+    if authentication is None:
+        authentication = Authentication(client_ca_file=authority.folder / "ca.crt")
+    serving = dataclasses.replace(
+        serving or Serving(), address="127.0.0.1", port=0, read_only_port=0, authentication=authentication
+    )
+    open_it = open_read_only if read_only else open_server
+    async with (
+        Reviews().serving() as reviews,
+        node_around(node_config(folder, serving, **changes), Kubeconfig(server=reviews.url)) as around,
+        open_it(around, routes) as port,
+    ):
+        yield NodeApi(folder, reviews, authority, around, port)

@@ -1,0 +1,184 @@
+"""The one table of the node's API: path, who may ask for it, which switch of KubeletConfiguration opens it, who answers.
+
+A new endpoint is a file with `async def handler(request, node)` and a row here. Authorization reads the row, never the
+path: what is authorized is what runs. A test asks each row without and with every kind of credentials, and fails for an
+endpoint's file that no row names.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from worker.api import (
+    attach,
+    checkpoint,
+    configz,
+    container_logs,
+    debug,
+    flagz,
+    healthz,
+    metrics,
+    node_logs,
+    pods,
+    port_forward,
+    run,
+    running_pods,
+    stats_summary,
+    statusz,
+)
+from worker.api import exec as exec_in_container
+from worker.api.answers import ABSENT
+from worker.node.around import Around
+from worker.settings.cluster import Serving
+
+Handler = Callable[[web.Request, Around], Awaitable[web.StreamResponse]]
+Switch = Callable[[Serving], str]
+"""Why an endpoint is closed, in the kubelet's words (answered with 405); empty: it is open."""
+
+PROXY: Final = ("proxy",)
+STREAMING: Final = "create"
+"""The verb of what runs in containers, whatever the method: a WebSocket comes as GET (nodes/proxy `get` must not be `exec`)."""
+
+WHOLE_PATH: Final = "path"
+"""The only parameter that may hold slashes: `{path:.*}`."""
+DEBUGGING_DISABLED: Final = "Debug endpoints are disabled.\n"
+
+
+def _open(_: Serving) -> str:
+    return ""
+
+
+def debugging(serving: Serving) -> str:
+    """Ask enableDebuggingHandlers."""
+    return "" if serving.debugging else DEBUGGING_DISABLED
+
+
+def with_debugging(serving: Serving) -> str:
+    """Ask enableDebuggingHandlers for what is not even there without it."""
+    return "" if serving.debugging else ABSENT
+
+
+def system_logs(serving: Serving) -> str:
+    """Ask enableSystemLogHandler, which counts only with debugging."""
+    return debugging(serving) or ("" if serving.system_logs else "logs endpoint is disabled.\n")
+
+
+def debug_flags(serving: Serving) -> str:
+    """Ask enableDebugFlagsHandler."""
+    return with_debugging(serving) or ("" if serving.flags_handler else "flags endpoint is disabled.\n")
+
+
+def profiling(serving: Serving) -> str:
+    """Ask enableProfilingHandler."""
+    return debugging(serving) or ("" if serving.profiling else "profiling endpoint is disabled.\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One path and what belongs to it."""
+
+    path: str
+    """aiohttp's pattern; `{name}` never holds a slash, not even a quoted one."""
+    handler: Handler
+    methods: tuple[str, ...] = ("GET",)
+    subresources: tuple[str, ...] = PROXY
+    """Of the node, in the order in which they are asked; one that is allowed is enough (pkg/kubelet/server/auth.go)."""
+    verb: str = ""
+    """Empty: the method's."""
+    switch: Switch = _open
+    gate: str = ""
+    """The feature gate without which there is no such path."""
+    long_running: bool = False
+    """Lasts as long as its client likes: exec, attach, portForward, followed logs."""
+    read_only: bool = False
+    """Served without credentials on readOnlyPort, too."""
+    always_answered: bool = False
+    """Needs no place among the requests that are answered at a time."""
+
+
+_CONTAINER: Final = "/{podNamespace}/{podID}/{containerName}"
+_CONTAINER_BY_UID: Final = "/{podNamespace}/{podID}/{uid}/{containerName}"
+_GET_OR_POST: Final = ("GET", "POST")
+
+_HEALTH: Final = tuple(
+    Route(path=path, handler=answer, subresources=("healthz", *PROXY), read_only=True, always_answered=True)
+    for path, answer in {"/healthz": healthz.handler, "/healthz/{check}": healthz.one}.items()
+)
+_SHOWN: Final = (
+    Route(path="/pods", handler=pods.handler, subresources=("pods", *PROXY), read_only=True),
+    Route(path="/runningpods", handler=running_pods.handler, subresources=("pods", *PROXY), switch=debugging),
+    Route(path="/configz", handler=configz.handler, subresources=("configz", *PROXY), switch=with_debugging),
+    Route(
+        path="/statusz",
+        handler=statusz.handler,
+        subresources=("statusz",),
+        switch=with_debugging,
+        gate="ComponentStatusz",
+    ),
+    Route(
+        path="/flagz", handler=flagz.handler, subresources=("configz",), switch=with_debugging, gate="ComponentFlagz"
+    ),
+)
+_LOGS: Final = tuple(
+    Route(path=path, handler=answer, subresources=("log",), switch=system_logs, long_running=True)
+    for path, answer in {"/logs": node_logs.folder, "/logs/{path:.*}": node_logs.handler}.items()
+)
+_DEBUG: Final = (
+    Route(
+        path="/debug/flags/v",
+        handler=debug.verbosity,
+        methods=("GET", "PUT", "POST", "PATCH", "DELETE"),
+        switch=debug_flags,
+    ),
+    Route(path="/debug/pprof/{path:.*}", handler=debug.profile, switch=profiling),
+    Route(
+        path=f"/checkpoint{_CONTAINER}",
+        handler=checkpoint.handler,
+        methods=("POST",),
+        subresources=("checkpoint",),
+        switch=with_debugging,
+        gate="ContainerCheckpoint",
+        long_running=True,
+    ),
+)
+_METRICS: Final = (
+    Route(path="/metrics", handler=metrics.handler, subresources=("metrics",), read_only=True),
+    Route(path="/metrics/cadvisor", handler=metrics.cadvisor, subresources=("metrics",), read_only=True),
+    Route(path="/metrics/resource", handler=metrics.resource, subresources=("metrics",), read_only=True),
+    Route(path="/metrics/probes", handler=metrics.probes, subresources=("metrics",), read_only=True),
+    Route(path="/metrics/slis", handler=metrics.slis, subresources=("metrics",), read_only=True),
+    Route(path="/stats/summary", handler=stats_summary.handler, subresources=("stats",), read_only=True),
+)
+_CONTAINERS: Final = (
+    Route(path=f"/containerLogs{_CONTAINER}", handler=container_logs.handler, switch=debugging, long_running=True),
+    *(
+        Route(
+            path=f"/{what}{place}",
+            handler=handler,
+            methods=_GET_OR_POST,
+            verb=STREAMING,
+            switch=debugging,
+            long_running=True,
+        )
+        for what, handler, places in (
+            ("exec", exec_in_container.handler, (_CONTAINER, _CONTAINER_BY_UID)),
+            ("attach", attach.handler, (_CONTAINER, _CONTAINER_BY_UID)),
+            ("portForward", port_forward.handler, ("/{podNamespace}/{podID}", "/{podNamespace}/{podID}/{uid}")),
+        )
+        for place in places
+    ),
+    *(
+        Route(
+            path=f"/run{place}",
+            handler=run.handler,
+            methods=("POST",),
+            verb=STREAMING,
+            switch=debugging,
+            long_running=True,
+        )
+        for place in (_CONTAINER, _CONTAINER_BY_UID)
+    ),
+)
+ROUTES: Final[tuple[Route, ...]] = (*_HEALTH, *_SHOWN, *_LOGS, *_DEBUG, *_METRICS, *_CONTAINERS)

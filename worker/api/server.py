@@ -1,0 +1,149 @@
+"""The node's HTTPS server: what every request goes through before its endpoint, and how much is done at a time.
+
+A part of the node process. Each request is authenticated, then authorized for what its row in `routes` says, then given to its
+endpoint's file; a path without a row is authorized as well, so that nobody learns what exists here. HTTP/1.1 only: the API server
+and metrics-server speak it to a node, and upgraded connections need it.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import structlog
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from worker.api.authentication import Authenticator, check_authentication
+from worker.api.authorization import Authorizer
+from worker.api.client_certificates import ClientCertificates
+from worker.api.door import Door, Guard
+from worker.api.listener import Listener
+from worker.api.routes import ROUTES, Route
+from worker.api.serving_certificate import serving_pair
+from worker.api.tls import Renewed, bare_context, check_tls, serving_context
+from worker.node.around import Around
+
+IDLE: Final = timedelta(seconds=90)
+"""Of a connection without a request or with half a header; the kubelet's IdleTimeout."""
+LARGEST_FIELD: Final = 16 * 1024
+"""Bytes of the request line and of a header."""
+MOST_HEADERS: Final = 64
+LINGERING: Final = timedelta(seconds=1)
+"""So long the rest of a refused body is read, for a client that sends on before it listens."""
+CONNECTIONS: Final = 512
+FILES_LOOKED_AT: Final = timedelta(seconds=5)
+"""How soon changed certificates are taken."""
+
+
+log = structlog.get_logger(__name__)
+
+
+async def serve_api(node: Around) -> None:
+    """Serve until cancelled; raises ConfigurationRefused, and OSError where the port is taken."""
+    serving = node.cluster.serving
+    async with contextlib.AsyncExitStack() as stack:
+        if serving.enabled:
+            check_tls(serving)
+            check_authentication(serving.authentication)
+            port = await stack.enter_async_context(open_server(node))
+            log.info("Serving the node's API", address=serving.address, port=port)
+        if serving.enabled and serving.read_only_port:
+            await stack.enter_async_context(open_read_only(node))
+            log.info("Serving what needs no credentials", address=serving.address, port=serving.read_only_port)
+        await asyncio.Event().wait()
+
+
+@contextlib.asynccontextmanager
+async def open_server(node: Around, routes: Sequence[Route] = ROUTES) -> AsyncIterator[int]:
+    """Serve HTTPS while the block runs, and give the port."""
+    serving = node.cluster.serving
+    ca = serving.authentication.client_ca_file
+    certificates = ClientCertificates(ca)
+    pair = partial(serving_pair, node.cluster, node.config.node_name)
+
+    def files() -> tuple[Path, ...]:
+        found = pair()
+        return found.certificate, found.key, *((ca,) if ca is not None else ())
+
+    bare = await asyncio.to_thread(bare_context, serving, ca)
+    renewed = Renewed(lambda: serving_context(serving, pair(), ca), files, bare)
+    guard = Guard(
+        Authenticator(node.api, serving.authentication, certificates),
+        Authorizer(node.api, serving.authorization, node.config.node_name),
+        fine_grained=node.config.feature_gates.enabled("KubeletFineGrainedAuthz"),
+    )
+    await asyncio.to_thread(_look_at_files, certificates, renewed)
+    looking = asyncio.create_task(_keep_looking(certificates, renewed), name="certificates of the node's API")
+    try:
+        async with _served(node, routes, guard, renewed) as port:
+            yield port
+    finally:
+        looking.cancel()
+
+
+@contextlib.asynccontextmanager
+async def open_read_only(node: Around, routes: Sequence[Route] = ROUTES) -> AsyncIterator[int]:
+    """Serve, in clear text and to everybody, the rows that say so, and give the port (the kubelet's readOnlyPort)."""
+    async with _served(node, routes, None, None) as port:
+        yield port
+
+
+@contextlib.asynccontextmanager
+async def _served(
+    node: Around, routes: Sequence[Route], guard: Guard | None, renewed: Renewed | None
+) -> AsyncIterator[int]:
+    serving = node.cluster.serving
+    door = Door(node, guard)
+    app = door.application(routes)
+    runner = web.AppRunner(
+        app,
+        handle_signals=False,
+        access_log=None,
+        keepalive_timeout=IDLE.total_seconds(),
+        lingering_time=LINGERING.total_seconds(),
+        max_line_size=LARGEST_FIELD,
+        max_headers=MOST_HEADERS,
+        max_field_size=LARGEST_FIELD,
+        handler_cancellation=True,
+        shutdown_timeout=1,
+        auto_decompress=False,
+        logger=_protocol_log(),
+    )
+    await runner.setup()
+    assert runner.server is not None
+    listener = Listener(runner.server, renewed.listening if renewed else None, most=CONNECTIONS)
+    door.busy = listener.busy
+    port = serving.port if guard else serving.read_only_port
+    try:
+        async with listener.listening(serving.address, port) as bound:
+            yield bound
+    finally:
+        await runner.cleanup()
+
+
+def _protocol_log() -> logging.Logger:
+    """Give aiohttp a log that leaves out what is no HTTP: anybody may send that, and each would be a page of stack."""
+    found = logging.getLogger("aiohttp.server.node")
+    if not found.filters:
+        found.addFilter(_is_ours)
+    return found
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+def _look_at_files(certificates: ClientCertificates, renewed: Renewed) -> None:
+    certificates.refresh()
+    renewed.refresh()
+
+
+async def _keep_looking(certificates: ClientCertificates, renewed: Renewed) -> None:
+    while True:
+        await asyncio.sleep(FILES_LOOKED_AT.total_seconds())
+        await asyncio.to_thread(_look_at_files, certificates, renewed)

@@ -1,0 +1,58 @@
+"""What a client asks of exec, attach and port-forward, read from the query. Pure.
+
+The names are the kubelet's own (cri-streaming/pkg/streaming remotecommand NewOptions, portforward NewV4Options), not the API's:
+input, output, error, tty, command, port.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from multidict import MultiMapping
+
+_HIGHEST_PORT: Final = 65535
+
+
+class OptionsRefused(ValueError):
+    """The query asks for what can't be: the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """Which streams a client wants of a process."""
+
+    stdin: bool
+    stdout: bool
+    stderr: bool
+    tty: bool
+
+
+def stream_options(query: MultiMapping[str]) -> StreamOptions:
+    """Read them; a terminal has no stderr of its own. Raises OptionsRefused where no stream is asked for."""
+    stdin, stdout, stderr, tty = (query.get(name) == "1" for name in ("input", "output", "error", "tty"))
+    stderr = stderr and not tty
+    if not (stdin or stdout or stderr):
+        raise OptionsRefused("you must specify at least 1 of stdin, stdout, stderr")
+    return StreamOptions(stdin, stdout, stderr, tty)
+
+
+def ports(query: MultiMapping[str]) -> list[int]:
+    """Read which ports a WebSocket client wants forwarded; raises OptionsRefused."""
+    asked = query.getall("port", [])
+    if not asked:
+        raise OptionsRefused('query parameter "port" is required')
+    found = []
+    for text in asked:
+        if not text:
+            raise OptionsRefused('query parameter "port" cannot be empty')
+        for one in text.split(","):
+            if not (one.isascii() and one.isdecimal()) or int(one) > _HIGHEST_PORT:
+                raise OptionsRefused(f'unable to parse "{text}" as a port')
+            if int(one) < 1:
+                raise OptionsRefused(f'port "{text}" must be > 0')
+            found.append(int(one))
+    return found
+
+
+def subprotocols(header: str) -> list[str]:
+    """Read what a WebSocket client offers to speak."""
+    return [one.strip() for one in header.split(",") if one.strip()]

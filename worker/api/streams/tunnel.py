@@ -1,0 +1,104 @@
+"""SPDY in a WebSocket: how a direct client forwards ports where it may not speak SPDY itself.
+
+Asked by `port_forward`. The runtime is asked for SPDY, and each binary message holds a piece of that connection, in either
+direction (apiserver/pkg/util/proxy streamtunnel.go; kubectl uses it towards the API server).
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any, Final
+
+from aiohttp import WSMsgType, hdrs, web
+
+from worker.api.answers import Refused
+from worker.api.streams.backend import SWITCHING_PROTOCOLS, Backend
+from worker.api.streams.options import subprotocols
+from worker.api.streams.passing import opened, refused_by, require_upgrade
+
+_PREFIX: Final = "SPDY/3.1+"
+_SUFFIX: Final = "portforward.k8s.io"
+_PIECE: Final = 32 * 1024
+SPDY: Final = "SPDY/3.1"
+PROTOCOL_VERSION: Final = "X-Stream-Protocol-Version"
+
+
+def is_tunnel(request: web.Request) -> bool:
+    """Say whether a client wants SPDY in a WebSocket."""
+    return request.headers.get(hdrs.UPGRADE, "").lower() == "websocket" and bool(_offered(request))
+
+
+async def tunnelled(request: web.Request, url: str, idle: timedelta) -> web.StreamResponse:
+    """Lead SPDY through a WebSocket until one of the two ends; raises Refused."""
+    require_upgrade(request)
+    headers = [(hdrs.UPGRADE, SPDY), *((PROTOCOL_VERSION, one) for one in _offered(request))]
+    with await opened(url, "POST", headers) as backend:
+        if backend.answer.status != SWITCHING_PROTOCOLS:
+            return await refused_by(backend)
+        socket = web.WebSocketResponse(
+            protocols=[_PREFIX + backend.answer.header(PROTOCOL_VERSION)], compress=False, max_msg_size=1 << 20
+        )
+        if not socket.can_prepare(request):
+            raise Refused(HTTPStatus.BAD_REQUEST, "unable to upgrade: no WebSocket request")
+        await socket.prepare(request)
+        await _both_ways(socket, backend, idle)
+        await socket.close()
+    return socket
+
+
+def _offered(request: web.Request) -> list[str]:
+    """Give what SPDY inside a WebSocket may carry, of what a client offers."""
+    offered = subprotocols(request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, ""))
+    return [one.removeprefix(_PREFIX) for one in offered if one.startswith(_PREFIX) and one.endswith(_SUFFIX)]
+
+
+async def _both_ways(socket: web.WebSocketResponse, backend: Backend, idle: timedelta) -> None:
+    reader, writer = backend.streams()
+
+    async def up(passed: Callable[[], None]) -> None:
+        async for message in socket:
+            if message.type is not WSMsgType.BINARY:
+                return
+            passed()
+            writer.write(message.data)
+            await writer.drain()
+
+    async def down(passed: Callable[[], None]) -> None:
+        while piece := await reader.read(_PIECE):
+            passed()
+            await socket.send_bytes(piece)
+
+    await until_one_ends(idle, up, down)
+
+
+Pump = Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
+
+
+async def until_one_ends(idle: timedelta, *pumps: Pump) -> None:
+    """Run pumps until the first of them ends, or nothing has passed for so long (0: no bounds)."""
+    loop, seconds = asyncio.get_running_loop(), idle.total_seconds()
+    try:
+        async with asyncio.timeout(seconds or None) as limit:
+
+            def passed() -> None:
+                if seconds:
+                    limit.reschedule(loop.time() + seconds)
+
+            tasks = [asyncio.create_task(pump(passed)) for pump in pumps]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in tasks:
+                    one.cancel()
+                ended = await asyncio.gather(*tasks, return_exceptions=True)
+            _raise_defects(ended)
+    except TimeoutError:
+        return
+
+
+def _raise_defects(ended: list[BaseException | None]) -> None:
+    """Raise what is no end of a connection."""
+    for one in ended:
+        if isinstance(one, Exception) and not isinstance(one, OSError):
+            raise one
