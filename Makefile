@@ -7,7 +7,7 @@ SETUP = $(OURS) -m deploy.setup
 BIN := .venv/bin
 
 help:  ## this list
-	@grep -E '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## /  make \1\t/' | expand -t 18
+	@grep -E '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## /  make \1\t/' | expand -t 20
 
 up:  ## start a node with Temporal, containerd and examples/hello.yaml (root); ARGS="…" goes to tempolet up
 	@$(SETUP) --root-for "make up"
@@ -28,6 +28,19 @@ lint:  ## style, types and import contracts
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+cluster:  ## a real control plane on loopback with a node of ours joined (root, Go or TEMPOLET_KUBE_BIN); prints its kubeconfig
+	@$(SETUP) --dev --root-for "make cluster"
+	@$(BIN)/python -m tests.cluster up $(ARGS)
+
+cluster-down:  ## end that cluster, leave nothing of it (root)
+	@$(SETUP) --dev --root-for "make cluster-down"
+	@$(BIN)/python -m tests.cluster down $(ARGS)
+
+conformance:  ## the official node and storage tests (root, Go or TEMPOLET_KUBE_BIN); FOCUS, PROCS=8, PEER=kubelet, ARGS="…"
+	@$(SETUP) --dev --root-for "make conformance"
+	@$(BIN)/python -m tests.cluster conformance $(if $(PEER),--peer $(PEER)) $(if $(PROCS),--procs $(PROCS)) \
+		$(if $(FOCUS),--focus '$(FOCUS)') $(ARGS)
 
 bench:  ## how fast, beside the raw CRI calls and the real kubelet (root); ARGS="…" goes to the benchmark
 	@$(SETUP) --dev --root-for "make bench"
@@ -57,4 +70,4 @@ lock:  ## pin the newest packages that pyproject.toml allows, with hashes and wi
 	@$(LOCK) --extra build --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
 	@$(LOCK) --output-file requirements-temporal.txt requirements-temporal.in
 
-.PHONY: help up down test lint bench record screenshot parts stubs lock
+.PHONY: help up down test lint cluster cluster-down conformance bench record screenshot parts stubs lock

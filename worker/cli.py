@@ -1,6 +1,6 @@
 """`tempolet`: the console script.
 
-Two ways in: the services (`worker`, `poller`) start without any command-line library, everything else goes to the typer
+Two ways in: the services (`worker`, `poller`, `node`) start without any command-line library, everything else goes to the typer
 application in `commands/app.py`. Whatever goes wrong ends here, as one line and an exit code (`commands/exits.py`).
 """
 
@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in ours
     words = [one for one in ours if one != "--debug"] + list(arguments[len(ours) :])
     try:
-        if words and words[0] in {"worker", "poller"}:
+        if words and words[0] in {"worker", "poller", "node"}:
             from worker.commands.serve import serve
 
             serve(words[0], words[1:])

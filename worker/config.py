@@ -17,10 +17,18 @@ from typing import Any, Final
 from activities.image_access.verification import Verification
 from proto.kubernetes.user_ids import UNIT
 from proto.temporal.node import ImagePolicy
+from worker.settings.cluster import ClusterFlags, ClusterSettings, cluster_settings
 from worker.settings.credential_providers import CredentialProviders, load_credential_providers
+from worker.settings.eviction import Eviction, eviction, eviction_warnings
 from worker.settings.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
 from worker.settings.image_verification import verification
-from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration, load_kubelet_configuration
+from worker.settings.kubelet_configuration import (
+    API_VERSION,
+    KIND,
+    ConfigurationRefused,
+    KubeletConfiguration,
+    load_kubelet_configuration,
+)
 from worker.settings.kubelet_validation import validate
 from worker.settings.log_rotation import DEFAULT_CONTAINER_LOGS, ContainerLogs, container_logs
 from worker.settings.memory import DEFAULT_MEMORY, MemorySettings, memory_settings, refuse_what_this_node_has_not
@@ -50,8 +58,15 @@ class Flags:
     feature_gates: str | None = None
     image_credential_provider_config: Path | None = None
     image_credential_provider_bin_dir: Path | None = None
+    kubeconfig: Path | None = None
+    bootstrap_kubeconfig: Path | None = None
+    cert_dir: Path | None = None
+    node_labels: str | None = None
+    cloud_provider: str | None = None
     keys: Mapping[str, Any] = field(default_factory=dict)
     """Flags that stand for a key of KubeletConfiguration: dotted path -> value."""
+    said: Mapping[str, str] = field(default_factory=dict)
+    """All flags that were given, as text: for /flagz."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +102,17 @@ class Logging:
 
 
 @dataclass(frozen=True, slots=True)
+class ManifestUrlSettings:
+    """Where static pods come from besides files: staticPodURL."""
+
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """They may carry credentials."""
+    every: timedelta = timedelta(seconds=20)
+    """httpCheckFrequency."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tracing:
     """Where spans go; only there when KubeletConfiguration has a tracing block."""
 
@@ -107,6 +133,7 @@ class NodeConfig:
     container_runtime_endpoint: str = "unix:///run/containerd/containerd.sock"
     static_pod_path: Path | None = None
     file_check_frequency: timedelta = timedelta(seconds=20)
+    manifest_url: ManifestUrlSettings = ManifestUrlSettings()
     sync_frequency: timedelta = timedelta(minutes=1)
     pod_logs_dir: Path = Path("/var/log/pods")
     container_logs: ContainerLogs = DEFAULT_CONTAINER_LOGS
@@ -116,6 +143,8 @@ class NodeConfig:
     pod_pids_limit: int = -1
     reserved: Reserved = NOTHING_RESERVED
     """What of cpu and memory is kept back from pods."""
+    eviction: Eviction = field(default_factory=Eviction)
+    """Under which thresholds the node is under pressure; the hard ones are kept back, too."""
     cpu_cfs_quota: bool = True
     cpu_cfs_quota_period: timedelta = timedelta(milliseconds=100)
     memory: MemorySettings = DEFAULT_MEMORY
@@ -135,6 +164,12 @@ class NodeConfig:
     tracing: Tracing | None = None
     feature_gates: FeatureGates = field(default_factory=FeatureGates)
     tempolet: TempoletConfiguration = field(default_factory=TempoletConfiguration)
+    cluster: ClusterSettings | None = None
+    """None: a standalone node."""
+    kubelet: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The KubeletConfiguration in force, defaults included: for /configz, which decides nothing."""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """The flags that were given: for /flagz."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -171,7 +206,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
     keys = dict(flags.keys)
     if flags.feature_gates and (gates_flag := _parsed_gates(flags.feature_gates)):
         keys["featureGates"] = gates_flag  # merged over the file's, as the kubelet does
-    kubelet = load_kubelet_configuration(flags.config, flags.config_dir, keys)
+    kubelet = load_kubelet_configuration(flags.config, flags.config_dir, keys, cluster=flags.kubeconfig is not None)
     try:
         gates = set_gates(kubelet["featureGates"] or {})
     except GateRefused as error:
@@ -187,6 +222,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         container_runtime_endpoint=kubelet["containerRuntimeEndpoint"],
         static_pod_path=Path(kubelet["staticPodPath"]) if kubelet["staticPodPath"] else None,
         file_check_frequency=kubelet["fileCheckFrequency"],
+        manifest_url=_manifest_url(kubelet),
         sync_frequency=kubelet["syncFrequency"],
         pod_logs_dir=Path(kubelet["podLogsDir"]),
         container_logs=container_logs(kubelet),
@@ -194,6 +230,7 @@ def load_node_config(flags: Flags) -> NodeConfig:
         local_storage_limits=kubelet["localStorageCapacityIsolation"],
         pod_pids_limit=kubelet["podPidsLimit"],
         reserved=reserved(kubelet),
+        eviction=eviction(kubelet),
         cpu_cfs_quota=kubelet["cpuCFSQuota"],
         cpu_cfs_quota_period=kubelet["cpuCFSQuotaPeriod"],
         memory=memory_settings(kubelet),
@@ -214,7 +251,15 @@ def load_node_config(flags: Flags) -> NodeConfig:
         tracing=_tracing(kubelet),
         feature_gates=gates,
         tempolet=own,
-        warnings=(*kubelet.warnings, *reserved_warnings(kubelet), *gate_warnings(gates)),
+        cluster=_cluster(flags, kubelet),
+        kubelet={"kind": KIND, "apiVersion": API_VERSION, **kubelet.values},
+        flags=flags.said,
+        warnings=(
+            *kubelet.warnings,
+            *reserved_warnings(kubelet),
+            *eviction_warnings(kubelet),
+            *gate_warnings(gates),
+        ),
     )
 
 
@@ -243,6 +288,13 @@ def node_ips(text: str | None) -> tuple[str, ...]:
     return tuple(str(one) for one in found)
 
 
+def _cluster(flags: Flags, kubelet: KubeletConfiguration) -> ClusterSettings | None:
+    given = ClusterFlags(
+        flags.kubeconfig, flags.bootstrap_kubeconfig, flags.cert_dir, flags.node_labels, flags.cloud_provider
+    )
+    return cluster_settings(given, kubelet, (flags.root_dir or DEFAULT_ROOT_DIR).absolute())
+
+
 def _parsed_gates(text: str) -> dict[str, bool]:
     try:
         return parse_gate_flag(text)
@@ -254,6 +306,12 @@ def _refuse_cgroup_v1(kubelet: KubeletConfiguration) -> None:
     """Obey failCgroupV1 where a file says it; unlike the kubelet's, our default runs on both."""
     if "failCgroupV1" in kubelet.said and kubelet["failCgroupV1"] and not _CGROUP_V2.exists():
         raise ConfigurationRefused("failCgroupV1: true, and this node has cgroup v1; set it to false to run here")
+
+
+def _manifest_url(kubelet: KubeletConfiguration) -> ManifestUrlSettings:
+    said: Mapping[str, list[str]] = kubelet["staticPodURLHeader"] or {}
+    headers = tuple((name, value) for name, values in said.items() for value in values)
+    return ManifestUrlSettings(kubelet["staticPodURL"] or "", headers, kubelet["httpCheckFrequency"])
 
 
 def _pulls(kubelet: KubeletConfiguration, gates: FeatureGates) -> ImagePulls:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from activities.errors import UNEXPECTED
 from proto.kubernetes.go_duration import say_duration
+from proto.temporal.failure_types import UNEXPECTED
 from worker.config import Logging
 
 if TYPE_CHECKING:
@@ -34,18 +34,16 @@ _SDK_KIND: Final = "__temporal_error_identifier"
 _OURS: Final = ("event", "level", "v", "caller", "_record", "_from_structlog", "exc_info", "stack_info", "logger")
 
 
-def set_up_logs(settings: Logging, stream: TextIO | None = None) -> None:
-    """Send all logs of this process to `stream` (stderr), as text or JSON."""
+def set_up_logs(settings: Logging, stream: TextIO | None = None, *, changeable: bool = False) -> None:
+    """Send all logs of this process to `stream` (stderr), as text or JSON; `changeable`: `set_verbosity` will be called."""
     render = _json_line if settings.format == "json" else _text_line
-    level = logging.DEBUG if settings.verbosity >= DEBUG_FROM_VERBOSITY else logging.INFO
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=True,
+        cache_logger_on_first_use=not changeable,  # a logger that is kept keeps its level, and is faster
     )
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=[render], foreign_pre_chain=[]))
@@ -53,7 +51,14 @@ def set_up_logs(settings: Logging, stream: TextIO | None = None) -> None:
     for old in root.handlers[:]:
         root.removeHandler(old)
     root.addHandler(handler)
-    root.setLevel(level)
+    set_verbosity(settings.verbosity)
+
+
+def set_verbosity(verbosity: int) -> None:
+    """Say from now on what this verbosity says; of loggers in use, only where the logs were set up as changeable."""
+    level = logging.DEBUG if verbosity >= DEBUG_FROM_VERBOSITY else logging.INFO
+    structlog.configure(**{**structlog.get_config(), "wrapper_class": structlog.make_filtering_bound_logger(level)})
+    logging.getLogger().setLevel(level)
     for name in _QUIETER:
         logging.getLogger(name).setLevel(logging.DEBUG if level == logging.DEBUG else logging.WARNING)
 

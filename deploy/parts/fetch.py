@@ -25,7 +25,10 @@ OLDEST_PYTHON: Final = (3, 11)
 CONTAINERD_SUITE: Final = "forky"  # containerd 2.1; trixie's 1.7 has no event stream of a reader's own
 BUSYBOX_SUITE: Final = "trixie"  # 1.37, which is the image's tag; static, so the machine's release does not matter
 REGISTRY: Final = "root/usr/bin/docker-registry"
-"""Where it lies among the parts."""
+ETCD: Final = "root/usr/bin/etcd"
+BASH: Final = "root/bin/bash-static"
+CURL: Final = "root/usr/bin/curl"
+"""Where they lie among the parts."""
 NFT_WRAPPER: Final = """\
 #!/bin/sh
 # nft with the libraries that were unpacked beside it
@@ -79,6 +82,18 @@ FOR_TESTS: Final = (
         "docker-registry",
         present=lambda parts: (parts / REGISTRY).exists(),
         optional="test against Debian's own registry",
+    ),
+    Part(
+        "etcd-server",
+        present=lambda parts: (parts / ETCD).exists() or shutil.which("etcd") is not None,
+        optional="test against a real kube-apiserver",
+    ),
+    Part("bash-static", present=lambda parts: (parts / BASH).exists(), optional="official Kubernetes test"),
+    Part(
+        "curl",
+        present=lambda parts: (parts / CURL).exists() or shutil.which("curl") is not None,
+        with_dependencies=True,
+        optional="official Kubernetes test of networking",
     ),
 )
 """What no node needs: fetched with `--for-tests`, as `make test` does."""

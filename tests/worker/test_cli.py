@@ -13,6 +13,7 @@ import pytest
 from worker.cli import run
 from worker.commands.exits import CommandFailed, Exit, tell
 from worker.node_lock import hold_node_lock
+from worker.settings.kubelet_configuration import ConfigurationRefused
 
 pytestmark = pytest.mark.usefixtures("logs_restored")  # a service that starts sets up its own
 
@@ -175,6 +176,12 @@ def test_temporals_sdk_comes_without_what_it_holds_ready_for_others() -> None:
         pytest.param(lambda: CommandFailed("no", Exit.NOT_FOUND), Exit.NOT_FOUND, "tempolet: no\n", id="ours"),
         pytest.param(lambda: PermissionError(13, "Permission denied", "/x"), 1, "/x: Permission denied", id="a-file"),
         pytest.param(lambda: RuntimeError("odd"), 1, "RuntimeError: odd; run it again with --debug", id="a-surprise"),
+        pytest.param(
+            lambda: ExceptionGroup("parts", [ExceptionGroup("more", [ConfigurationRefused("port: no")])]),
+            Exit.USAGE,
+            "tempolet: port: no\n",
+            id="a-part-of-a-process",
+        ),
         pytest.param(KeyboardInterrupt, Exit.INTERRUPTED, "", id="control-c-says-nothing"),
     ],
 )

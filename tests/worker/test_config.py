@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from worker.config import DEFAULT_PARALLEL_PULLS, Flags, NodeConfig, load_node_config, node_ips, node_name
+from worker.config import (
+    DEFAULT_PARALLEL_PULLS,
+    Flags,
+    ManifestUrlSettings,
+    NodeConfig,
+    load_node_config,
+    node_ips,
+    node_name,
+)
 from worker.settings.kubelet_configuration import ConfigurationRefused
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -35,6 +43,12 @@ def load(tmp_path: Path, text: str, flags: Flags | None = None, **keys: Any) -> 
         pytest.param("fileCheckFrequency: 1m30s", "file_check_frequency", timedelta(seconds=90), id="a-duration"),
         pytest.param("staticPodPath: m", "static_pod_path", Path("{tmp}/m"), id="a-path-counts-from-the-file"),
         pytest.param("staticPodPath: /m", "static_pod_path", Path("/m"), id="an-absolute-path-stays"),
+        pytest.param(
+            "staticPodURL: http://h/p\nstaticPodURLHeader: {A: [b, c]}\nhttpCheckFrequency: 5s",
+            "manifest_url",
+            ManifestUrlSettings("http://h/p", (("A", "b"), ("A", "c")), timedelta(seconds=5)),
+            id="a-url-with-its-headers",
+        ),
         pytest.param("podPidsLimit: -7", "pod_pids_limit", -1, id="a-negative-pid-limit-is-none"),
         pytest.param(
             "crashLoopBackOff: {maxContainerRestartPeriod: 20s}",
@@ -87,8 +101,8 @@ def test_parallel_image_pulls(tmp_path: Path, text: str, parallel: int | None) -
             "podPidsLimit: 3\npodPidsLimit: 4", "podPidsLimit: said twice, the last one counts", id="a-duplicate-key"
         ),
         pytest.param(
-            "evictionHard: {memory.available: 1Gi}",
-            "evictionHard: set, but tempolet does not act on it yet",
+            "maxOpenFiles: 5",
+            "maxOpenFiles: set, but tempolet does not act on it yet",
             id="a-key-without-effect",
         ),
         pytest.param(

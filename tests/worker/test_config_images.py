@@ -138,7 +138,7 @@ def changed(old: str, new: str) -> str:
         pytest.param(changed("args: [get]", "more: 1"), r"providers\[0\]\.more: no such field", id="an-unknown-field"),
         pytest.param(
             changed("args: [get]", "tokenAttributes: {serviceAccountTokenAudience: x}"),
-            "a standalone node has no API server that gives out service account tokens",
+            "no service account token is given to a credential provider",
             id="service-account-tokens",
         ),
         pytest.param(PROVIDERS + "  []", "at least one is required", id="none"),

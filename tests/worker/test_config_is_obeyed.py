@@ -13,7 +13,7 @@ from worker.config import Dns, ImagePulls, Logging, NodeConfig, Tracing
 from worker.settings import tempolet_configuration as own
 from worker.settings.feature_gates import ACTED_ON as GATES_ACTED_ON
 from worker.settings.flags import KEY_FLAGS
-from worker.settings.kubelet_configuration import ACTED_ON
+from worker.settings.kubelet_configuration import ACTED_ON, CLUSTER_KEYS
 from worker.settings.kubelet_schema import default_values, leaves, load_schema
 
 ROOM = Path(worker.__file__).parent
@@ -59,8 +59,8 @@ def test_what_is_said_to_be_acted_on_are_keys_of_the_kubelet() -> None:
     """A mistyped name there would silence a warning that is due."""
     known = {path for path, _ in leaves(default_values())} | set(load_schema().fields)
     known |= {"tracing.endpoint", "tracing.samplingRatePerMillion", "userNamespaces.idsPerPod"}  # without a default
-    known |= {"memorySwap.swapBehavior"}
-    assert known >= ACTED_ON
+    known |= {"memorySwap.swapBehavior", "authentication.x509.clientCAFile"}
+    assert known >= ACTED_ON | CLUSTER_KEYS
     assert set(load_schema().feature_gates) >= set(GATES_ACTED_ON)
 
 

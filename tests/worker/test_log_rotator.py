@@ -11,8 +11,8 @@ import structlog
 
 from activities.cgroup_hierarchies import Hierarchies
 from activities.cgroups import Cgroups
+from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.errors import CriError
 from activities.image_pulls import ImagePulls
 from activities.node_services import ActivitySettings, NodeServices
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot

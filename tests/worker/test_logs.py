@@ -14,7 +14,7 @@ import pytest
 import structlog
 from temporalio.exceptions import ApplicationError
 
-from activities.errors import UNEXPECTED
+from proto.temporal.failure_types import UNEXPECTED
 from worker.config import Logging
 from worker.logs import core_logs, set_up_logs
 

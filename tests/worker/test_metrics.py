@@ -11,7 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from worker.endpoints.server import Address, Answer, Endpoint, healthz
-from worker.telemetry.metrics import Metrics, operation_type
+from worker.telemetry.call_metrics import operation_type
+from worker.telemetry.metrics import Metrics
 from worker.temporal_client import TemporalSettings, connect
 
 ANYWHERE = Address("127.0.0.1", 0)
@@ -26,7 +27,7 @@ def metrics() -> Metrics:
 @pytest.fixture
 def endpoint(metrics: Metrics) -> Iterator[Endpoint]:
     """Serve the metrics while the test runs."""
-    served = Endpoint(ANYWHERE, {"/metrics": metrics.route}).start()
+    served = Endpoint(ANYWHERE, {"/metrics": metrics.route, "/metrics/probes": metrics.probes_route}).start()
     yield served
     served.close()
 
@@ -100,6 +101,13 @@ def test_what_was_counted_is_read(metrics: Metrics, endpoint: Endpoint) -> None:
     assert {name: read.get(name) for name in expected} == expected
     assert read["kubelet_pleg_last_seen_seconds"] == pytest.approx(time.time(), abs=60)
     assert read["process_resident_memory_bytes"] > 0
+
+
+def test_probes_stand_beside_the_rest(metrics: Metrics, endpoint: Endpoint) -> None:
+    """As on a kubelet, whose scrapers expect them there; a process that probes nothing has none."""
+    assert get(endpoint, "/metrics/probes") == (200, "")
+    metrics.on_probes_read(lambda: b"prober_probe_total 1\n")
+    assert get(endpoint, "/metrics/probes") == (200, "prober_probe_total 1\n")
 
 
 async def test_the_sdks_numbers_stand_beside_ours(

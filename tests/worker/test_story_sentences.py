@@ -11,7 +11,15 @@ from proto.temporal import names, requests, volumes
 from proto.temporal.pod import Hook, PodJson
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
-from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StorageExceeded
+from proto.temporal.signals import (
+    DeletionRequested,
+    ObjectsChanged,
+    PodListed,
+    RuntimeChanged,
+    StatusGiven,
+    StorageExceeded,
+)
+from proto.temporal.wishes import Ended, GivenCondition
 from tests.worker.story_recorder import LISTED, POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
 from worker.commands.sentences import ACTIVITIES, SIGNALS
 from workflows.calls import CALLS
@@ -241,6 +249,13 @@ def recorded() -> Recorder:
             names.REMOVE_POD_SANDBOX, requests.RemovePodSandbox(POD, "s"), None, ["sandbox removed (1.00 s)"], id="r"
         ),
         pytest.param(
+            names.DELETE_POD_OBJECT,
+            requests.DeletePodObject(POD, {"phase": "Failed"}),
+            None,
+            ["gone from the API, Failed (1.00 s)"],
+            id="object-deleted",
+        ),
+        pytest.param(
             names.REMOVE_POD_DIRECTORIES,
             requests.RemovePodDirectories(POD, "BestEffort"),
             None,
@@ -267,6 +282,7 @@ def test_every_activity_and_signal_has_a_row() -> None:
         names.PROBE_VERDICT,
         names.OBJECTS_CHANGED,
         names.STORAGE_EXCEEDED,
+        names.STATUS_GIVEN,
     }
 
 
@@ -336,6 +352,18 @@ def test_every_activity_and_signal_has_a_row() -> None:
         pytest.param("FromTomorrow", {}, ["signal FromTomorrow, which this release does not know"], id="unknown"),
         pytest.param(
             names.DELETION_REQUESTED, {"odd": 1}, ["signal DeletionRequested from , which cannot be read"], id="odd"
+        ),
+        pytest.param(
+            names.STATUS_GIVEN,
+            StatusGiven("api", ended=Ended("Failed", "Evicted", "by somebody")),
+            ["the API shows the pod as Failed (Evicted: by somebody)"],
+            id="ended-in-the-api",
+        ),
+        pytest.param(
+            names.STATUS_GIVEN,
+            StatusGiven("api", conditions={"gate": GivenCondition("True", START)}),
+            ["others' conditions in the API: gate True"],
+            id="conditions-of-others",
         ),
     ],
 )

@@ -40,7 +40,7 @@ def our_unit(role: str, command: str, log: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.fixture(params=["worker", "poller"])
+@pytest.fixture(params=["worker", "poller", "node"])
 def stand_in(request: pytest.FixtureRequest, machine: Machine, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """Start the stand-in as our unit of each kind, with a watchdog of a second; gives the unit and its folder."""
     unit = f"stand-in-{request.param}.service"
@@ -127,12 +127,36 @@ def test_what_the_worker_started_outlives_it(machine: Machine, tmp_path: Path) -
     assert alive.strip() == "alive"
 
 
-@pytest.mark.parametrize("role", ["worker", "poller"])
+@pytest.mark.parametrize("role", ["worker", "poller", "node"])
 def test_systemd_understands_every_line(machine: Machine, role: str) -> None:
     """No unknown key, no value that this systemd ignores."""
     machine.write(f"tempolet-{role}.service", our_unit(role, "/bin/true", Path("/dev/null")))
     said = machine.inside("systemd-analyze", "verify", f"tempolet-{role}.service")
     assert said == ""
+
+
+def test_the_node_says_that_it_waits_for_its_api_server(machine: Machine, tmp_path: Path) -> None:
+    """It runs and feeds its watchdog without one, and a stop is heard meanwhile."""
+    unit, server = "tempolet-node.service", f"https://127.0.0.1:{free_port()}"
+    written = {
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c"}}],
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(written))
+    configuration = {**json.loads(kubelet_configuration(tmp_path)), "enableServer": False}
+    (tmp_path / "kubelet.yaml").write_text(json.dumps(configuration))
+    flags = f"--kubeconfig {tmp_path}/kubeconfig --config {tmp_path}/kubelet.yaml --root-dir {tmp_path}/root"
+    command = f"{sys.executable} -m worker.cli node {flags} --hostname-override waits"
+    machine.write(unit, our_unit("node", command, tmp_path / "log"))
+    machine.write(f"{unit}.d/test.conf", f"[Service]\n{BESIDE_TMP}")
+    machine.systemctl("daemon-reload")
+    machine.systemctl("start", "--no-block", unit)
+    wait_until(lambda: "waits is not registered" in machine.show(unit).get("StatusText", ""), "the status", 40)
+    assert machine.show(unit)["SubState"] == "running"
+    machine.systemctl("stop", unit)
+    assert machine.show(unit)["Result"] == "success"
 
 
 OWN_MOUNTS = [
@@ -207,8 +231,9 @@ def test_the_real_unit_lives_and_is_started_again(
     unit = real(str(settings.address))
     wait_until(lambda: machine.show(unit)["SubState"] == "running", "READY", 40)
     assert machine.show(unit)["StatusText"]
+    before = int(machine.show(unit)["NRestarts"])  # an earlier test's unit of this name counts on
     os.kill(machine.pid(unit), signal.SIGKILL)
-    wait_until(lambda: machine.show(unit)["NRestarts"] == "1", "the restart")
+    wait_until(lambda: int(machine.show(unit)["NRestarts"]) == before + 1, "the restart")
     wait_until(lambda: machine.show(unit)["SubState"] == "running", "READY again", 40)
     machine.systemctl("stop", unit)
     assert machine.show(unit)["Result"] == "success"

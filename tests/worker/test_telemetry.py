@@ -14,8 +14,8 @@ import pytest
 
 from tests.conftest import free_port
 from worker.config import NodeConfig
+from worker.endpoints import listen
 from worker.settings.tempolet_configuration import tempolet_configuration
-from worker.telemetry import process
 from worker.telemetry.process import Telemetry, open_telemetry
 
 
@@ -102,7 +102,7 @@ async def test_a_decode_endpoint_for_others_stops_the_start(tmp_path: Path) -> N
 
 async def test_a_port_that_is_taken_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process before may not have ended yet."""
-    monkeypatch.setattr(process, "TRY_AGAIN", timedelta(milliseconds=20))
+    monkeypatch.setattr(listen, "TRY_AGAIN", timedelta(milliseconds=20))
     with socket.socket() as before:
         before.bind(("127.0.0.1", 0))
         before.listen(1)

@@ -280,6 +280,14 @@ def poller(context: typer.Context) -> None:
     _serve("poller", context)
 
 
+@app.command(
+    "node", context_settings=PASSED_ON, short_help="Be a node of a cluster: object, lease, HTTPS API (a service)."
+)
+def node_service(context: typer.Context) -> None:
+    """Be a node of a cluster: its object, its lease, its HTTPS API (a service)."""
+    _serve("node", context)
+
+
 def _serve(name: str, context: typer.Context) -> None:
     """Only reached when an option stands before the command's name; `cli` knows the services itself."""
     from worker.commands.serve import serve

@@ -6,6 +6,7 @@ from typing import Final
 from proto.temporal.signals import PodListed
 from worker.commands.container_sentences import redefined
 from worker.commands.told import Told
+from workflows.decide.first_sight import API
 from workflows.decide.resources import INFEASIBLE, granted
 from workflows.decide.updates import Change, changes, needs_another_pod
 
@@ -17,14 +18,15 @@ def listed(told: Told, signal: PodListed) -> Iterator[str]:
     if told.deletion:
         yield f"listed again by {signal.source}"
     elif signal.pod is not None and told.pod and (found := changes(told.pod, signal.pod)):
-        yield f"manifest changed: {', '.join(one.words for one in found)}{what_becomes(told, signal, found)}"
+        what = "pod" if signal.source == API else "manifest"
+        yield f"{what} changed: {', '.join(one.words for one in found)}{what_becomes(told, signal, found)}"
 
 
 def what_becomes(told: Told, signal: PodListed, found: Sequence[Change]) -> str:
     """Say what an edit does that is not simply taken over."""
     if not signal.in_place:
         return "; the pod is replaced"
-    if why := needs_another_pod(found):
+    if signal.source != API and (why := needs_another_pod(found)):
         return f"; the pod is replaced, for {why} can't be changed in place"
     if told.phase in _FINISHED:
         return "; a pod that has finished takes nothing over"

@@ -55,6 +55,8 @@ def tell(error: BaseException, *, debug: bool) -> int:
     """Say an error in one line (with --debug, the traceback before it) and give the exit code."""
     if debug and not isinstance(error, KeyboardInterrupt):
         traceback.print_exception(error)
+    while isinstance(error, BaseExceptionGroup):  # parts of a process that ran side by side: the first that failed
+        error = error.exceptions[0]
     match error:
         case KeyboardInterrupt():
             return Exit.INTERRUPTED

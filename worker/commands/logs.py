@@ -1,8 +1,7 @@
 """`tempolet logs NAMESPACE/POD`: what a pod's containers have written, also while Temporal or the runtime is away.
 
 Which containers there are and what stands where is read from the node's cache of the pod, the text from the log files by the
-reader that every server of logs uses (`activities/container_logs`). Which run of a container is meant follows the kubelet
-(kubelet_pods.go validateContainerLogStatus).
+reader that every server of logs uses (`activities/container_logs`), which also says which run of a container is meant.
 """
 
 import sys
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from activities.container_logs.log_files import ContainerLog
 from activities.container_logs.reader import LogOptions, read_log
+from activities.container_logs.runs import log_of_run, run_of, statuses_of
 from activities.pod_paths import PodPaths
 from proto.kubernetes.go_duration import parse_duration
 from proto.pod_snapshot import PodSnapshot, read_snapshots, snapshot_path
@@ -27,7 +27,6 @@ from worker.config import NodeConfig
 
 BETWEEN_LOOKS: Final = timedelta(milliseconds=100)
 ENDED: Final = ("Failed", "Succeeded")
-KINDS: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 A_TIME: Final = "2026-11-21T12:00:00Z"
 _WAITS: Final = {
     "ErrImagePull": "its image can't be pulled",
@@ -106,12 +105,12 @@ def find_pod(config: NodeConfig, wanted: Wanted) -> PodSnapshot:
 
 def containers_of(pod: PodSnapshot) -> list[str]:
     """Name a pod's containers, init containers first."""
-    return [one["name"] for kind in KINDS for one in pod.status.get(kind, ())]
+    return list(statuses_of(pod.status))
 
 
 def log_of(config: NodeConfig, pod: PodSnapshot, name: str, *, previous: bool) -> ContainerLog:
     """Say which log a container's run has; raises CommandFailed where it has none."""
-    statuses = {one["name"]: one for kind in KINDS for one in pod.status.get(kind, ())}
+    statuses = statuses_of(pod.status)
     if name not in statuses:
         known = ", ".join(statuses) or "none that is known yet"
         raise CommandFailed(
@@ -124,28 +123,14 @@ def log_of(config: NodeConfig, pod: PodSnapshot, name: str, *, previous: bool) -
         raise CommandFailed(printable(f"{what} has written nothing: {why_none(pod, statuses[name])}"))
     paths = PodPaths(config.root_dir, config.pod_logs_dir, PodKey(pod.namespace, pod.name, pod.uid))
     newest = pod.containers[name]
-    log = ContainerLog(paths, name, newest.attempt)
-    if run == newest.container_id:
-        return log
     try:
-        before = [one for one in log.attempts() if one < newest.attempt]
+        log = log_of_run(paths, name, newest, run)
     except OSError as error:
-        raise _unreadable(log, error) from error
-    if not before:
-        raise CommandFailed(f"the log of the run before is gone with its container ({log.path.parent})", Exit.NOT_FOUND)
-    return ContainerLog(paths, name, before[-1])
-
-
-def run_of(status: Mapping[str, Any], *, previous: bool) -> str:
-    """Say which run of a container is meant, by its id; empty where there is none to read of."""
-    state, last = status.get("state") or {}, (status.get("lastState") or {}).get("terminated") or {}
-    if previous:
-        found = last.get("containerID")
-    elif "running" in state:
-        found = status.get("containerID")
-    else:
-        found = (state.get("terminated") or {}).get("containerID") or last.get("containerID")
-    return str(found or "").rpartition("/")[2]
+        raise _unreadable(ContainerLog(paths, name, newest.attempt), error) from error
+    if log is None:
+        folder = paths.container_logs(name)
+        raise CommandFailed(f"the log of the run before is gone with its container ({folder})", Exit.NOT_FOUND)
+    return log
 
 
 def why_none(pod: PodSnapshot, status: Mapping[str, Any] | None = None) -> str:

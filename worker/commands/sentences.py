@@ -118,6 +118,15 @@ def _verdict(_: Told, signal: signals.ProbeVerdict) -> Iterator[str]:
     yield said_verdict(signal)
 
 
+def _status_given(_: Told, signal: signals.StatusGiven) -> Iterator[str]:
+    if signal.ended:
+        why = ": ".join(filter(None, (signal.ended.reason, signal.ended.message)))
+        yield f"the API shows the pod as {signal.ended.phase}" + (f" ({why})" if why else "")
+    else:
+        said = ", ".join(f"{name} {one.status}" for name, one in sorted(signal.conditions.items()))
+        yield f"others' conditions in the API: {said or 'none'}"
+
+
 SIGNALS: Final[Mapping[str, SignalRow]] = {
     names.POD_LISTED: SignalRow(signals.PodListed, edit_sentences.listed),
     names.DELETION_REQUESTED: SignalRow(signals.DeletionRequested, _deletion),
@@ -125,6 +134,7 @@ SIGNALS: Final[Mapping[str, SignalRow]] = {
     names.PROBE_VERDICT: SignalRow(signals.ProbeVerdict, _verdict),
     names.OBJECTS_CHANGED: SignalRow(signals.ObjectsChanged, volume_sentences.changed),
     names.STORAGE_EXCEEDED: SignalRow(signals.StorageExceeded, volume_sentences.exceeded),
+    names.STATUS_GIVEN: SignalRow(signals.StatusGiven, _status_given),
 }
 
 
@@ -192,6 +202,12 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
         None,
         lambda _: "removing directories",
         _plain(lambda _: "directories, logs and cgroup removed"),
+    ),
+    names.DELETE_POD_OBJECT: ActivityRow(
+        requests.DeletePodObject,
+        None,
+        lambda _: "deleting its object in the API",
+        _plain(lambda asked: f"gone from the API, {asked.status.get('phase', '')}"),
     ),
     names.AWAIT_PREDECESSOR: ActivityRow(
         requests.AwaitPredecessor, None, lambda _: "waiting for the predecessor", _predecessor_gone

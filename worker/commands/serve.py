@@ -1,25 +1,29 @@
-"""`tempolet worker` and `tempolet poller`: what systemd runs, in the foreground until SIGTERM.
+"""`tempolet worker`, `poller` and `node`: what systemd runs, in the foreground until SIGTERM.
 
 Called by `cli.main` before any command-line library is imported, for these processes live for months and every megabyte
-counts (design: 230 MB for both). The order is the same for both: flags, configuration, logs, whose import names these are,
+counts (design: 230 MB for the first two, 330 MB with the node). The order is the same for all: flags, configuration, logs, whose import names these are,
 then the service itself.
 """
 
 import asyncio
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from worker.config import NodeConfig, load_node_config
-from worker.lean_imports import bare_kubernetes, bare_temporalio, without
+from worker.config import Flags, NodeConfig, load_node_config
+from worker.lean_imports import bare_aiohttp, bare_kubernetes, bare_temporalio, without
 from worker.node_lock import hold_lock_file
 from worker.ownership import refuse_second_owners
 from worker.settings.flags import node_parser, parse_node_flags
+from worker.settings.kubelet_configuration import ConfigurationRefused
 
+HEALTHZ_PORT: Final = "healthzPort"
 SERVICES: Final = {
     "worker": "Run the pods of this node: hosts the workflows and activities. Needs root.",
     "poller": "Watch the manifests and the container runtime, and tell the workflows. Needs root.",
+    "node": "Be a node of a cluster: its object, its lease, its HTTPS API. Needs root and --kubeconfig.",
 }
 
 
@@ -29,11 +33,24 @@ def serve(name: str, arguments: Sequence[str]) -> None:
     if {"-h", "--help"} & set(arguments):
         parser.print_help(sys.stdout)
         return
-    config = load_node_config(parse_node_flags(parser, arguments))
+    flags = parse_node_flags(parser, arguments)
+    config = own_healthz(name, flags, load_node_config(flags))
+    if name == "node" and config.cluster is None:
+        raise ConfigurationRefused("tempolet node: give --kubeconfig: a standalone node has no object in an API server")
     bare_kubernetes()
-    bare_temporalio()
+    if config.cluster is not None:
+        bare_aiohttp()
+    if name != "node":  # which needs neither Temporal nor its client
+        bare_temporalio()
     with without("rich"):  # structlog takes it wherever it is, to colour tracebacks that we never print: 5 MB
         _start(name, config)
+
+
+def own_healthz(name: str, flags: Flags, config: NodeConfig) -> NodeConfig:
+    """Leave healthzPort to the node process, which answers for all three; worker and poller answer where their own flag says."""
+    if config.cluster is None or name == "node" or HEALTHZ_PORT in flags.keys:
+        return config
+    return replace(config, healthz_port=0)
 
 
 def _start(name: str, config: NodeConfig) -> None:
@@ -41,7 +58,7 @@ def _start(name: str, config: NodeConfig) -> None:
 
     from worker.logs import set_up_logs
 
-    set_up_logs(config.logging)
+    set_up_logs(config.logging, changeable=name == "node")  # whose API has /debug/flags/v
     refuse_second_owners()
     log = structlog.get_logger(__name__)
     for warning in config.warnings:
@@ -50,7 +67,7 @@ def _start(name: str, config: NodeConfig) -> None:
     with contextlib.ExitStack() as stack:
         if name == "worker" and config.lock_file is not None:
             stack.enter_context(hold_lock_file(config.lock_file, name))
-        asyncio.run(_worker(config) if name == "worker" else _poller(config))
+        asyncio.run(_RUN[name](config))
 
 
 async def _worker(config: NodeConfig) -> None:
@@ -60,13 +77,28 @@ async def _worker(config: NodeConfig) -> None:
 
 
 async def _poller(config: NodeConfig) -> None:
+    from worker.api_access import kubeconfig_awaited
+    from worker.health import LoopHealth
     from worker.node_client import node_client
-    from worker.poller.run import PollerHealth, Watching, run_poller
+    from worker.poller.run import Watching, run_poller
     from worker.service import Service
     from worker.telemetry.process import open_telemetry
 
-    health = PollerHealth()
+    health = LoopHealth()
     async with Service(health) as service, open_telemetry(config, "poller", health) as telemetry:
         client = await node_client(config, service, role="poller", runtime=telemetry.runtime, plugins=telemetry.plugins)
-        if client is not None:
+        if client is not None and await kubeconfig_awaited(config, service):
             await run_poller(config, client, service, Watching(health, telemetry))
+
+
+async def _node(config: NodeConfig) -> None:
+    from worker.node.run import run_node
+
+    await run_node(config)
+
+
+_RUN: Final[Mapping[str, Callable[[NodeConfig], Coroutine[object, object, None]]]] = {
+    "worker": _worker,
+    "poller": _poller,
+    "node": _node,
+}

@@ -52,6 +52,10 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
         str, typer.Option("--container-runtime-endpoint", help="A containerd that runs [a private one is started].")
     ] = "",
     name: Annotated[str, typer.Option("--hostname-override", help="The node's name [the hostname].")] = "",
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", help="Join the cluster of this API server [none: standalone].")
+    ] = None,
+    node_ip: Annotated[str, typer.Option("--node-ip", help="The address by which the cluster reaches this node.")] = "",
     bridge: Annotated[str, typer.Option(help="Bridge of the private containerd's pods.")] = "tempolet0",
     pod_cidr: Annotated[str, typer.Option("--pod-cidr", help="Their subnet.")] = "10.213.0.0/22",
     cgroup_root: Annotated[str, typer.Option("--cgroup-root", help="Cgroup below which pods live.")] = "/tempolet",
@@ -60,7 +64,7 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     codec_port: Annotated[int, typer.Option(help="Where the UI has payloads decoded.")] = 8234,
     healthz_port: Annotated[int, typer.Option(help="The worker's healthz; the poller's is the next one.")] = 10248,
 ) -> None:
-    """Start a node: Temporal, containerd where none is given, worker and poller; then wait for its pods."""
+    """Start a node: Temporal, containerd where none is given, worker and poller, with a kubeconfig the node's own process; then wait for its pods."""
     from worker.commands import pods
     from worker.config import Flags, load_node_config
     from worker.standalone.containerd_config import PodNetwork
@@ -79,6 +83,8 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
             config=config,
             tempolet_config=own_config,
             hostname_override=name or None,
+            kubeconfig=kubeconfig,
+            node_ip=node_ip or None,
             image_credential_provider_config=provider_config,
             image_credential_provider_bin_dir=provider_bin_dir,
         )
@@ -87,6 +93,8 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     settings = Settings(
         container_runtime_endpoint=runtime,
         hostname_override=name,
+        kubeconfig=str(kubeconfig.absolute()) if kubeconfig else "",
+        node_ip=node_ip,
         network=network,
         cgroup=cgroup_root,
         ports=Ports(temporal_port, temporal_ui_port, codec_port, healthz_port, poller_healthz),

@@ -14,7 +14,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.enums.v1 import EventType, TimeoutType
 from temporalio.api.history.v1 import HistoryEvent
 
-from activities.errors import PREDECESSOR_PRESENT
+from proto.temporal.failure_types import PREDECESSOR_PRESENT
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.commands import container_sentences, sentences, update_sentences
 from worker.commands.admission_sentences import rejected

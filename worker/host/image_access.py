@@ -18,7 +18,11 @@ from worker.telemetry.image_metrics import ImageMetrics
 def image_logins(config: NodeConfig) -> ImageLogins:
     """Make what the node itself knows; reads nothing yet."""
     files = search_paths(config.root_dir, Path(os.environ.get("HOME") or "/"))
-    return ImageLogins(NodeLogins(files), tuple(_provider(one) for one in config.credential_providers.providers))
+    return ImageLogins(
+        NodeLogins(files),
+        tuple(_provider(one) for one in config.credential_providers.providers),
+        admits=config.cluster is None,
+    )
 
 
 def pull_rights(config: NodeConfig) -> PullRights | None:

@@ -19,8 +19,8 @@ import structlog
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.clients.cri_error import CriError
 from activities.disk_use import NotCounted, used_bytes
-from activities.errors import CriError
 from activities.node_services import NodeServices
 from proto.kubernetes.storage_limits import StorageLimits
 from proto.pod_snapshot import PodSnapshot

@@ -1,17 +1,19 @@
-"""The node's cache of its pods, written after each decision: `<root-dir>/pods/<uid>/observed.json`.
+"""The node's cache of its pods, written after each decision: `<root-dir>/pods/<uid>/observed.json`, and `pod.json` when that changes.
 
 A workflow hands over a snapshot from its own thread; one thread of ours writes the newest of each pod, so that neither a
 workflow task nor the event loop ever waits for a disk. It is a cache: losing one costs a reader a few milliseconds of truth.
 """
 
 import contextlib
+import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from temporalio.worker import Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
 
-from proto.pod_snapshot import PodSnapshot, read_snapshots, snapshot_path
+from proto.pod_snapshot import PodSnapshot, pod_path, read_snapshots, snapshot_path
 from proto.temporal.pod import Lifecycle
 from workflows.publish import EXTERN
 
@@ -19,10 +21,14 @@ from workflows.publish import EXTERN
 class PodCache:
     """Writes snapshots, newest wins; also keeps them in memory for metrics."""
 
-    def __init__(self, root_dir: Path) -> None:
+    def __init__(self, root_dir: Path, *, whole_pods: bool = False) -> None:
+        """Take where pods lie; `whole_pods`: other processes want the pods themselves, too."""
         self._root_dir = root_dir
+        self._whole_pods = whole_pods
         self._waiting: dict[str, PodSnapshot] = {}
-        self._known = {one.uid: one for one in read_snapshots(root_dir)}
+        self._known = {one.uid: one for one in read_snapshots(root_dir, whole_pods=whole_pods)}
+        self._written: dict[str, Mapping[str, Any]] = {}
+        """By UID: the pod that `pod.json` holds, which is another object where the pod is another."""
         self._changed = threading.Condition()
         self._closing = False
         self._writer = threading.Thread(target=self._write_all, name="pod-cache", daemon=True)
@@ -41,7 +47,7 @@ class PodCache:
         """Take a snapshot; returns at once."""
         with self._changed:
             self._waiting[snapshot.uid] = snapshot
-            if snapshot.deleting and snapshot.lifecycle == Lifecycle.TERMINATED:
+            if is_over(snapshot):
                 self._known.pop(snapshot.uid, None)  # its last words; nobody tells us when its directory is gone
             else:
                 self._known[snapshot.uid] = snapshot
@@ -67,16 +73,35 @@ class PodCache:
         if not snapshot.deleting:  # one that the node has rejected has none, and is shown all the same
             path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         # a pod that is deleted has its directory removed meanwhile: then there is nothing to write to, and nothing is made anew
-        new = path.with_name(f".{path.name}.{threading.get_ident()}")
         try:
-            new.write_bytes(snapshot.to_json())
-            new.replace(path)
+            self._replace(path, snapshot.to_json())
+            if self._whole_pods and self._written.get(snapshot.uid) is not snapshot.pod:
+                self._replace(pod_path(self._root_dir, snapshot.uid), json.dumps(snapshot.pod).encode())
+                self._written[snapshot.uid] = snapshot.pod
+            if is_over(snapshot):
+                self._written.pop(snapshot.uid, None)
         except FileNotFoundError:
+            self._written.pop(snapshot.uid, None)
             with self._changed:
                 self._known.pop(snapshot.uid, None)
+
+    @staticmethod
+    def _replace(path: Path, content: bytes) -> None:
+        """Write a file as a whole; raises FileNotFoundError where its folder is gone."""
+        new = path.with_name(f".{path.name}.{threading.get_ident()}")
+        try:
+            new.write_bytes(content)
+            new.replace(path)
+        except FileNotFoundError:
+            raise
         except OSError:
             with contextlib.suppress(OSError):
                 new.unlink()
+
+
+def is_over(snapshot: PodSnapshot) -> bool:
+    """Say whether these are a pod's last words."""
+    return snapshot.deleting and snapshot.lifecycle == Lifecycle.TERMINATED
 
 
 def publishing(write: Callable[[PodSnapshot], None]) -> Interceptor:

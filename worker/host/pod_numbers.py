@@ -5,10 +5,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from activities.probes.tallies import ProbeTallies
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import Lifecycle
 from worker.host.pod_cache import PodCache
 from worker.telemetry.metrics import Metrics
+from worker.telemetry.probe_metrics import probe_text
 
 STATES: Final = ("created", "running", "exited", "unknown")  # kubelet_running_containers' values of container_state
 RUNNING: Final = "Running"
@@ -22,6 +24,7 @@ class PodNumbers:
         self._pending_since: dict[str, float] = {}
         """By UID; a pod that was pending before this process began is not counted, for its first moment is not known."""
         self._met = {one.uid for one in cache.snapshots()}
+        self._going_since: dict[str, float] = {}
         metrics.on_read(self._count)
 
     def publish(self, snapshot: PodSnapshot) -> None:
@@ -30,12 +33,20 @@ class PodNumbers:
         if snapshot.lifecycle == Lifecycle.TERMINATED:
             self._met.discard(uid)
             self._pending_since.pop(uid, None)
+            if since := self._going_since.pop(uid, None):
+                self._metrics.pod_ended(time.monotonic() - since)
+        elif snapshot.lifecycle == Lifecycle.TERMINATING:
+            self._going_since.setdefault(uid, time.monotonic())
         elif uid not in self._met:
             self._met.add(uid)
             self._pending_since[uid] = time.monotonic()
         if snapshot.phase == RUNNING and uid in self._pending_since:
             self._metrics.pod_started(time.monotonic() - self._pending_since.pop(uid))
         self._cache.publish(snapshot)
+
+    def show_probes(self, tallies: ProbeTallies) -> None:
+        """Have the probes of the pods that are here shown with the metrics."""
+        self._metrics.on_probes_read(lambda: probe_text(tallies, {one.uid for one in self._cache.snapshots()}))
 
     def _count(self) -> None:
         snapshots = self._cache.snapshots()

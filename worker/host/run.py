@@ -5,20 +5,26 @@ stop no new task is taken, running activities get a moment to end, containers li
 """
 
 import asyncio
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
 import structlog
 from temporalio.client import Client
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.clients.api_server.api_server import ApiServer
 from activities.hosted import activities
 from activities.node_services import NodeServices
 from activities.unexpected import UnexpectedErrors
+from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import node_task_queue, node_workflow_id
+from worker.api_access import kubeconfig_awaited, open_api
+from worker.api_objects.telling import telling
 from worker.config import NodeConfig
 from worker.freed_memory import giving_back_freed_memory
+from worker.host.api_side import ApiSide, api_side_at_work
 from worker.host.csi_upkeep import keeping_csi_volumes
 from worker.host.departures import Departures
 from worker.host.forsaken_mounts import undoing_forsaken_mounts
@@ -65,9 +71,10 @@ async def run_worker(config: NodeConfig) -> None:
             client = await node_client(
                 config, service, role="worker", runtime=telemetry.runtime, plugins=telemetry.plugins
             )
-            if client is not None:
+            if client is not None and await kubeconfig_awaited(config, service):
                 with hold_node_name("worker", config.node_name, place_of(client)):
-                    await work(config, client, service, telemetry)
+                    async with open_api(config, "worker", telemetry.metrics.api_request) as api:
+                        await work(config, client, service, telemetry, api=api)
 
 
 def well() -> str:
@@ -75,22 +82,29 @@ def well() -> str:
     return ""
 
 
-async def work(config: NodeConfig, client: Client, service: Service, telemetry: Telemetry) -> None:
+async def work(
+    config: NodeConfig, client: Client, service: Service, telemetry: Telemetry, *, api: ApiServer | None = None
+) -> None:
     """Take over what an earlier worker had begun, then host workflows and activities until asked to stop."""
     make_room_for_hung_files()
-    services = node_services(config, telemetry.calls)
+    side, timings = ApiSide(api, config) if api else None, telemetry.metrics.timings()
+    services = node_services(config, telemetry.calls, api=api, side=side, timings=timings)
     count_pulls(services, config, telemetry.metrics.images)
     await asyncio.to_thread(services.cgroups.make_tiers)
-    with PodCache(config.root_dir) as cache:
-        snapshots = Departures(services.going, cache, PodNumbers(cache, telemetry.metrics))
-        worker = pod_worker(config, client, services, snapshots)
+    with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
+        numbers = PodNumbers(cache, telemetry.metrics)
+        numbers.show_probes(services.probes.tallies)
+        snapshots = Departures(services.going, cache, numbers)
+        publish = side.hearing(snapshots.publish) if side else snapshots.publish
+        worker = pod_worker(config, client, services, publish, more=side.interceptors if side else ())
         drivers = watching_plugins(config.root_dir, services.csi)
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency
         volumes, forsaken = keeping_csi_volumes(services, every), undoing_forsaken_mounts(services, every)
         storage = StorageWatch(services, cache.snapshots, hinting(client)) if config.local_storage_limits else None
         loops = keeping_logs_small(rotator), watching_storage(storage), giving_back_freed_memory(every)
-        async with drivers, volumes, forsaken, worker, loops[0], loops[1], loops[2]:
+        at_work = api_side_at_work(side, cache.snapshots, telling(client), services.csi)
+        async with drivers, volumes, forsaken, at_work, worker, loops[0], loops[1], loops[2]:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)
@@ -101,8 +115,15 @@ async def work(config: NodeConfig, client: Client, service: Service, telemetry: 
     await services.runtime.close()
 
 
-def pod_worker(config: NodeConfig, client: Client, services: NodeServices, snapshots: Departures) -> Worker:
-    """Make the Temporal worker of this node."""
+def pod_worker(
+    config: NodeConfig,
+    client: Client,
+    services: NodeServices,
+    publish: Callable[[PodSnapshot], None],
+    *,
+    more: Sequence[Interceptor] = (),
+) -> Worker:
+    """Make the Temporal worker of this node; `publish` is given every snapshot, from any thread."""
     return Worker(
         client,
         task_queue=node_task_queue(config.node_name),
@@ -110,7 +131,7 @@ def pod_worker(config: NodeConfig, client: Client, services: NodeServices, snaps
         workflows=[NodeWorkflow, PodWorkflow],
         activities=activities(services),
         workflow_runner=UnsandboxedWorkflowRunner(),  # with our rooms passed through, the sandbox guards nothing here
-        interceptors=[publishing(snapshots.publish), UnexpectedErrors()],
+        interceptors=[publishing(publish), *more, UnexpectedErrors()],
         max_concurrent_workflow_tasks=WORKFLOW_TASKS,
         max_concurrent_activities=ACTIVITIES,
         sticky_queue_schedule_to_start_timeout=STICKY,

@@ -24,6 +24,7 @@ _TYPES: Final[Mapping[ObjectKind, tuple[str, str]]] = {
     ObjectKind.RUNTIME_CLASSES: ("node.k8s.io/v1", "RuntimeClass"),
     ObjectKind.CSI_DRIVERS: ("storage.k8s.io/v1", "CSIDriver"),
     ObjectKind.SERVICE_ACCOUNTS: ("v1", "ServiceAccount"),
+    ObjectKind.VOLUME_ATTACHMENTS: ("storage.k8s.io/v1", "VolumeAttachment"),
 }
 _HEAD: Final = frozenset({"apiVersion", "kind", "metadata"})
 _CONFIG_MAP: Final = _HEAD | {"data", "binaryData", "immutable"}

@@ -145,7 +145,7 @@ def _faults(providers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"{path}.defaultCacheDuration: {one['defaultCacheDuration']}, but it must not be negative"
         if "tokenAttributes" in one:
             yield (
-                f"{path}.tokenAttributes: a standalone node has no API server that gives out service account tokens; "
+                f"{path}.tokenAttributes: not supported: no service account token is given to a credential provider; "
                 "remove it, or use a provider that needs none"
             )
 

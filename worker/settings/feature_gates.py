@@ -21,6 +21,9 @@ MEMORY_QOS_GATE: Final = "MemoryQoS"
 HOSTNAME_OVERRIDE_GATE: Final = "HostnameOverride"
 ENV_FILES_GATE: Final = "EnvFiles"
 IMAGE_DIGEST_GATE: Final = "ImageVolumeWithDigest"
+WEBSOCKETS_GATE: Final = "ExtendWebSocketsToKubelet"
+TRUST_BUNDLES_GATE: Final = "ClusterTrustBundleProjection"
+SPLIT_LOGS_GATE: Final = "PodLogsQuerySplitStreams"
 
 ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "KubeletCrashLoopBackOffMax": frozenset({True, False}),
@@ -30,6 +33,13 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     HOSTNAME_OVERRIDE_GATE: frozenset({False}),
     ENV_FILES_GATE: frozenset({False}),
     IMAGE_DIGEST_GATE: frozenset({True}),
+    WEBSOCKETS_GATE: frozenset({False}),
+    SPLIT_LOGS_GATE: frozenset({True}),
+    TRUST_BUNDLES_GATE: frozenset({True}),
+    "ClusterTrustBundle": frozenset({True}),  # the API server's part of it
+    "ComponentFlagz": frozenset({False}),
+    "ComponentStatusz": frozenset({False}),
+    "ContainerCheckpoint": frozenset({False}),
     "EventedPLEG": frozenset({True}),  # the runtime's event stream is always read
     "PLEGOnDemandRelist": frozenset({True}),  # each step acts on its own result
 }

@@ -1,6 +1,6 @@
-"""The flags of `tempolet worker` and `tempolet poller`, with the kubelet's names.
+"""The flags of `tempolet worker`, `poller` and `node`, with the kubelet's names.
 
-Read with argparse, for these two run for months and a command-line library would stay in their memory; `cli` hands its
+Read with argparse, for these run for months and a command-line library would stay in their memory; `cli` hands its
 own commands' node flags through the same table. Most of the kubelet's flags are deprecated in favour of its file, so only
 those that people still write are here; each stands for a key and wins over the files.
 """
@@ -32,6 +32,19 @@ def _list(text: str) -> list[str]:
     return [one.strip() for one in text.split(",") if one.strip()]
 
 
+def _headers(text: str) -> dict[str, list[str]]:
+    """Read `Name:value,Other:value`; a name may come twice."""
+    found: dict[str, list[str]] = {}
+    for one in _list(text):
+        name, colon, value = one.partition(":")
+        if not colon or not name:
+            raise argparse.ArgumentTypeError(
+                "write Name:value,Other:value"
+            )  # and never what was there: it may be a credential
+        found.setdefault(name, []).append(value.strip())
+    return found
+
+
 def _number(text: str) -> int:
     try:
         return int(text)
@@ -45,11 +58,16 @@ def _truth(text: str) -> bool:
     return text.lower() == "true"
 
 
+_URL_HEADERS: Final = "staticPodURLHeader"
+
 KEY_FLAGS: Final = (
     KeyFlag("container-runtime-endpoint", "containerRuntimeEndpoint", "the CRI socket, unix:///path"),
     KeyFlag("image-service-endpoint", "imageServiceEndpoint", "the CRI image socket, if it is another one"),
     KeyFlag("pod-manifest-path", "staticPodPath", "folder (or file) of static pod manifests"),
     KeyFlag("file-check-frequency", "fileCheckFrequency", "between two looks at the manifests, e.g. 20s"),
+    KeyFlag("manifest-url", "staticPodURL", "a URL that gives a Pod or PodList, too"),
+    KeyFlag("manifest-url-header", _URL_HEADERS, "headers sent there, Name:value,Other:value", _headers),
+    KeyFlag("http-check-frequency", "httpCheckFrequency", "between two looks at that URL, e.g. 20s"),
     KeyFlag("runtime-request-timeout", "runtimeRequestTimeout", "limit of a CRI call, e.g. 2m"),
     KeyFlag("cgroup-driver", "cgroupDriver", "cgroupfs"),
     KeyFlag("cgroup-root", "cgroupRoot", "cgroup under which pods live"),
@@ -77,6 +95,11 @@ _OTHER_FLAGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "lock-file": ("a lock file to hold beside the node's own", Path),
     "image-credential-provider-config": ("CredentialProviderConfig, a file or a folder of them", Path),
     "image-credential-provider-bin-dir": ("folder of the credential providers' programs", Path),
+    "kubeconfig": ("the way to the API server; without it the node is standalone", Path),
+    "bootstrap-kubeconfig": ("the way to the API server until the node has a certificate of its own", Path),
+    "cert-dir": ("folder of the node's certificates, <root-dir>/pki", Path),
+    "node-labels": ("labels that the node registers with, key=value,…", str),
+    "cloud-provider": ("external, where a cloud controller initializes nodes", str),
     "feature-gates": ("Name=true,Other=false", str),
 }
 
@@ -106,4 +129,22 @@ def parse_node_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) 
         raise WrongUsage(f"unknown argument {unknown[0]!r}; `{parser.prog} --help` lists them")
     given = vars(found)
     keys = {flag.key: given[flag.key] for flag in KEY_FLAGS if given[flag.key] is not None}
-    return Flags(keys=keys, **{name.replace("-", "_"): given[name.replace("-", "_")] for name in _OTHER_FLAGS})
+    others = {name: given[name.replace("-", "_")] for name in _OTHER_FLAGS}
+    said = {flag.name: given[flag.key] for flag in KEY_FLAGS} | others
+    if given[_URL_HEADERS] is not None:
+        said["manifest-url-header"] = "CLASSIFIED"  # as component-base's flagz writes what may be a password
+    return Flags(
+        keys=keys,
+        said={name: _text(value) for name, value in said.items() if value is not None},
+        **{name.replace("-", "_"): value for name, value in others.items()},
+    )
+
+
+def _text(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case list():
+            return ",".join(value)
+        case _:
+            return str(value)

@@ -25,6 +25,9 @@ ACTED_ON: Final = frozenset(
         "featureGates",  # feature_gates.py warns gate by gate
         "staticPodPath",
         "fileCheckFrequency",
+        "staticPodURL",
+        "staticPodURLHeader",
+        "httpCheckFrequency",
         "syncFrequency",
         "containerRuntimeEndpoint",
         "podLogsDir",
@@ -42,6 +45,8 @@ ACTED_ON: Final = frozenset(
         "podPidsLimit",
         "kubeReserved",
         "systemReserved",
+        "evictionHard",
+        "mergeDefaultEvictionSettings",
         "cpuCFSQuota",
         "cpuCFSQuotaPeriod",
         "memorySwap.swapBehavior",
@@ -72,6 +77,47 @@ ACTED_ON: Final = frozenset(
     }
 )
 """The keys that change what tempolet does; every other one is accepted with a warning when it is not the default."""
+CLUSTER_KEYS: Final = frozenset(
+    {
+        "registerNode",
+        "registerWithTaints",
+        "providerID",
+        "nodeStatusUpdateFrequency",
+        "nodeStatusReportFrequency",
+        "nodeLeaseDurationSeconds",
+        "nodeStatusMaxImages",
+        "evictionSoft",
+        "evictionSoftGracePeriod",
+        "evictionMinimumReclaim",
+        "evictionPressureTransitionPeriod",
+        "eventRecordQPS",
+        "eventBurst",
+        "rotateCertificates",
+        "serverTLSBootstrap",
+        "tlsCertFile",
+        "tlsPrivateKeyFile",
+        "tlsMinVersion",
+        "tlsCipherSuites",
+        "enableServer",
+        "address",
+        "port",
+        "readOnlyPort",
+        "enableDebuggingHandlers",
+        "enableSystemLogHandler",
+        "enableSystemLogQuery",
+        "enableProfilingHandler",
+        "enableDebugFlagsHandler",
+        "streamingConnectionIdleTimeout",
+        "authentication.anonymous.enabled",
+        "authentication.webhook.enabled",
+        "authentication.webhook.cacheTTL",
+        "authentication.x509.clientCAFile",
+        "authorization.mode",
+        "authorization.webhook.cacheAuthorizedTTL",
+        "authorization.webhook.cacheUnauthorizedTTL",
+    }
+)
+"""The keys that a node of a cluster acts on besides (`settings/cluster.py`); one that is standalone has no use for them."""
 
 _RELATIVE_TO_FILE: Final = (
     "staticPodPath",
@@ -115,9 +161,12 @@ class _Layers:
 
 
 def load_kubelet_configuration(
-    file: Path | None, drop_ins: Path | None, flags: Mapping[str, Any] | None = None
+    file: Path | None, drop_ins: Path | None, flags: Mapping[str, Any] | None = None, *, cluster: bool = False
 ) -> KubeletConfiguration:
-    """Lay file, drop-ins and flags (dotted path -> value) over the defaults; raises ConfigurationRefused."""
+    """Lay file, drop-ins and flags (dotted path -> value) over the defaults; raises ConfigurationRefused.
+
+    `cluster`: this machine is a node of one, and acts on more keys.
+    """
     layers = _Layers(default_values())
     if file is not None:
         content = _read(file.absolute(), layers)
@@ -128,7 +177,7 @@ def load_kubelet_configuration(
     for key, value in (flags or {}).items():
         _lay(layers, _flag(key, value))
     _derive(layers)
-    layers.warnings.extend(_not_acted_on(layers))
+    layers.warnings.extend(_not_acted_on(layers, ACTED_ON | CLUSTER_KEYS if cluster else ACTED_ON))
     return KubeletConfiguration(layers.values, frozenset(layers.said), tuple(layers.warnings))
 
 
@@ -217,6 +266,7 @@ _ZERO_MEANS_DEFAULT: Final = frozenset(
     {
         "syncFrequency",
         "fileCheckFrequency",
+        "httpCheckFrequency",
         "runtimeRequestTimeout",
         "maxPods",
         "registryBurst",
@@ -231,10 +281,10 @@ _ZERO_MEANS_DEFAULT: Final = frozenset(
 """Keys without a pointer in the kubelet's type: zero cannot be told from absent."""
 
 
-def _not_acted_on(layers: _Layers) -> Iterator[str]:
+def _not_acted_on(layers: _Layers, acted_on: frozenset[str]) -> Iterator[str]:
     defaults = dict(leaves(default_values()))
     for path, value in leaves(layers.values):
-        if path in layers.said and path not in ACTED_ON and not _same(path, value, defaults.get(path)):
+        if path in layers.said and path not in acted_on and not _same(path, value, defaults.get(path)):
             yield f"{path}: set, but tempolet does not act on it yet"
 
 

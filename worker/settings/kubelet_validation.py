@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from proto.kubernetes.go_duration import say_duration
+from worker.settings.eviction import eviction_breaches
 from worker.settings.feature_gates import FeatureGates
 from worker.settings.image_verification import verification_breaches
 from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
@@ -24,7 +25,7 @@ from worker.settings.security import security_breaches
 Breaches = Iterator[str]
 
 _NOT_NEGATIVE: Final = ("maxPods", "registryPullQPS", "registryBurst", "eventRecordQPS", "eventBurst", "kubeAPIQPS")
-_ABOVE_ZERO: Final = ("syncFrequency", "fileCheckFrequency", "runtimeRequestTimeout")
+_ABOVE_ZERO: Final = ("syncFrequency", "fileCheckFrequency", "httpCheckFrequency", "runtimeRequestTimeout")
 _BACKOFF_GATE: Final = "KubeletCrashLoopBackOffMax"
 _BACKOFF_KEY: Final = "crashLoopBackOff.maxContainerRestartPeriod"
 _TRACING_SCHEMES: Final = frozenset({"dns", "unix", "unix-abstract"})
@@ -142,6 +143,7 @@ def _is_address(text: str) -> bool:
 
 RULES: Final[tuple[Callable[[KubeletConfiguration], Breaches], ...]] = (
     reserved_breaches,
+    eviction_breaches,
     container_logs_breaches,
     security_breaches,
     _numbers,

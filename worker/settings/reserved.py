@@ -1,8 +1,8 @@
-"""What KubeletConfiguration keeps back from pods: kubeReserved and systemReserved, of cpu, memory and ephemeral storage.
+"""What KubeletConfiguration keeps back from pods: kubeReserved, systemReserved and the hard thresholds of eviction.
 
-Asked by `config` and `kubelet_validation`. What is left of the machine is what a resize may ask for, and what a container
-without a limit is told that it may use (pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableReservation);
-evictionHard is not acted on yet, so it keeps nothing back, and no cgroup enforces the sum.
+Asked by `config` and `kubelet_validation`. Less the two reservations, the machine is what a resize may ask for; less the thresholds,
+too, it is what the node tells the scheduler and what a container without a limit is told that it may use
+(pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableAbsolute, GetNodeAllocatableReservation). No cgroup enforces the sum.
 """
 
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from typing import Final
 from activities.node_capacity import cpu_capacity, memory_capacity, storage_capacity
 from proto.kubernetes.quantity import ZERO, Quantity, QuantityError, parse_quantity
 from proto.temporal.resources import Allocatable
+from worker.settings.eviction import Eviction
 from worker.settings.kubelet_configuration import KubeletConfiguration
 
 KEYS: Final = ("kubeReserved", "systemReserved")
@@ -27,6 +28,15 @@ class Reserved:
     memory_bytes: int = 0
     ephemeral_storage_bytes: int = 0
 
+    def by_name(self) -> dict[str, Quantity]:
+        """Say it by the names of resources."""
+        amounts = {
+            "cpu": f"{self.cpu_milli}m",
+            "memory": str(self.memory_bytes),
+            "ephemeral-storage": str(self.ephemeral_storage_bytes),
+        }
+        return {name: parse_quantity(amount) for name, amount in amounts.items()}
+
 
 NOTHING_RESERVED: Final = Reserved()
 
@@ -40,14 +50,21 @@ def reserved(kubelet: KubeletConfiguration) -> Reserved:
 
 
 def allocatable(kept: Reserved) -> Allocatable:
-    """Say what of this machine is left for pods."""
+    """Say what of this machine a resize may ask for."""
     return Allocatable(max(0, cpu_capacity() - kept.cpu_milli), max(0, memory_capacity() - kept.memory_bytes))
 
 
-def allocatable_resources(kept: Reserved, root_dir: Path) -> dict[str, Quantity]:
-    """Say the same by the names of resources, with the storage that `root_dir` lies on; raises OSError."""
-    left = allocatable(kept)
-    storage = max(0, storage_capacity(root_dir) - kept.ephemeral_storage_bytes)
+def with_thresholds(kept: Reserved, eviction: Eviction, memory: int, storage: int) -> Reserved:
+    """Keep back what the hard thresholds do, too, of so many bytes of memory and storage."""
+    more_memory, more_storage = eviction.kept(memory, storage)
+    return Reserved(kept.cpu_milli, kept.memory_bytes + more_memory, kept.ephemeral_storage_bytes + more_storage)
+
+
+def allocatable_resources(kept: Reserved, eviction: Eviction, root_dir: Path) -> dict[str, Quantity]:
+    """Say by the names of resources what the node has for pods, with the storage that `root_dir` lies on; raises OSError."""
+    disk = storage_capacity(root_dir)
+    held = with_thresholds(kept, eviction, memory_capacity(), disk)
+    left, storage = allocatable(held), max(0, disk - held.ephemeral_storage_bytes)
     amounts = {"cpu": f"{left.cpu_milli}m", "memory": str(left.memory_bytes), "ephemeral-storage": str(storage)}
     return {name: parse_quantity(amount) for name, amount in amounts.items()}
 

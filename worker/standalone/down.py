@@ -42,7 +42,9 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
     show.say(f"node at {here.run_dir}, state in {here.state_dir}" if known else _nobody_here(settings))
     had_state = here.state_dir.is_dir()
     forced = _end_pods(here, show)
-    for name, process in (("poller", here.poller), ("worker", here.worker), ("Temporal", here.temporal.process)):
+    ending = [("node", here.node)] if here.kubeconfig else []
+    ending += [("poller", here.poller), ("worker", here.worker), ("Temporal", here.temporal.process)]
+    for name, process in ending:
         with show.step(name) as step:
             was_running = process.running()
             willing = process.stop(STOP_WITHIN)

@@ -1,8 +1,8 @@
-"""The configuration files of a standalone node's worker and poller, and the commands that run them.
+"""The configuration files of the processes of a node that `up` starts, and the commands that run them.
 
 Written by `up` into the run folder before each start. What the kubelet has a key for is a KubeletConfiguration, the rest
-a TempoletConfiguration; both are JSON, which is YAML. What the operator gave lies below what `up` sets. Worker and poller
-get a file of ours each, for only the worker serves the codec endpoint.
+a TempoletConfiguration; both are JSON, which is YAML. What the operator gave lies below what `up` sets. Each
+process gets a file of ours, for only the worker serves the codec endpoint.
 """
 
 import json
@@ -20,16 +20,20 @@ from worker.standalone.temporal_server import LOOPBACK
 
 KUBELET: Final = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 TEMPOLET: Final = {"apiVersion": "tempolet.dev/v1alpha1", "kind": "TempoletConfiguration"}
-ROLES: Final = ("worker", "poller")
 LEAN_HEAPS: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "131072"}
 """As the systemd units have it: after a 110-pod start glibc gives 10 MB of worker and poller back."""
 
 
+def roles(settings: Settings) -> tuple[str, ...]:
+    """Name the processes of a node; only one of a cluster has the third."""
+    return ("worker", "poller", "node") if settings.kubeconfig else ("worker", "poller")
+
+
 def write_configuration(settings: Settings) -> None:
-    """Write kubelet.yaml, worker.yaml and poller.yaml."""
+    """Write kubelet.yaml, and one file of ours for each process."""
     files = {
         "kubelet": kubelet_configuration(settings),
-        **{role: tempolet_configuration(settings, role) for role in ROLES},
+        **{role: tempolet_configuration(settings, role) for role in roles(settings)},
     }
     settings.configuration.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
@@ -51,7 +55,7 @@ def kubelet_configuration(settings: Settings) -> dict[str, Any]:
 
 
 def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
-    """Give our own keys for the worker or the poller."""
+    """Give our own keys for one of the processes."""
     temporal = {
         "address": settings.temporal.address,
         "namespace": NAMESPACE,
@@ -71,23 +75,27 @@ def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
 
 
 def node_process(settings: Settings, role: str) -> Supervised:
-    """Give the worker or the poller, whether it runs or not."""
-    return settings.worker if role == "worker" else settings.poller
+    """Give one of the processes, whether it runs or not."""
+    return {"worker": settings.worker, "poller": settings.poller, "node": settings.node}[role]
 
 
 def healthz_port(settings: Settings, role: str) -> int:
-    """Give the port on which the worker or the poller says that it is healthy; 0: none."""
-    return settings.ports.worker_healthz if role == "worker" else settings.ports.poller_healthz
+    """Give the port on which a process says that it is healthy; 0: none."""
+    return {"worker": settings.ports.worker_healthz, "poller": settings.ports.poller_healthz}.get(role, 0)
 
 
 def node_command(settings: Settings, role: str) -> Command:
-    """Give the command that runs the worker or the poller of this node."""
+    """Give the command that runs one of the processes of this node."""
     argv: list[str | Path] = [sys.executable, "-m", "worker.cli", role]
     argv += ["--config", settings.configuration / "kubelet.yaml"]
     argv += ["--tempolet-config", settings.configuration / f"{role}.yaml"]
     argv += ["--root-dir", settings.root_dir, "--healthz-port", str(healthz_port(settings, role))]
     if settings.hostname_override:
         argv += ["--hostname-override", settings.hostname_override]
+    if settings.kubeconfig:
+        argv += ["--kubeconfig", settings.kubeconfig]
+    if settings.node_ip:
+        argv += ["--node-ip", settings.node_ip]
     given = settings.given_configuration
     if given.image_credential_provider_config:
         argv += ["--image-credential-provider-config", given.image_credential_provider_config]

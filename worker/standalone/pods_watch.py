@@ -86,14 +86,16 @@ def shows_failure(snapshot: PodSnapshot) -> bool:
 def pods_left(root_dir: Path, runtime: CriSweep, *, shared: bool) -> list[str]:
     """Name the pods that are not gone yet: those of the cache, and their sandboxes.
 
-    In a `shared` runtime only the sandboxes of pods that this node knows count.
+    In a `shared` runtime only the sandboxes of pods that this node knows count. Pods of an API server are not this node's to
+    take down: they count nowhere, and end with the runtime.
     """
-    snapshots = {snapshot.uid: f"{snapshot.namespace}/{snapshot.name}" for snapshot in read_snapshots(root_dir)}
+    snapshots = read_snapshots(root_dir)
+    of_api = {snapshot.uid for snapshot in snapshots if snapshot.source == "api"}
     known = uids_of_node(root_dir)
-    left = dict(snapshots)
+    left = {one.uid: f"{one.namespace}/{one.name}" for one in snapshots if one.uid not in of_api}
     for sandbox in runtime.sandboxes():
         uid = sandbox.labels.get(POD_UID, sandbox.id)
-        if not shared or uid in known:
+        if uid not in of_api and (not shared or uid in known):
             left.setdefault(uid, f"{sandbox.metadata.namespace}/{sandbox.metadata.name}")
     return sorted(left.values())
 

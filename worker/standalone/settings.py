@@ -55,6 +55,10 @@ class Settings:
     container_runtime_endpoint: str = ""
     """unix:// of a containerd that runs already; empty: a private one is started."""
     hostname_override: str = ""
+    kubeconfig: str = ""
+    """The way to an API server, whose node this is then; empty: standalone."""
+    node_ip: str = ""
+    """The address by which the cluster reaches this node; empty: that of the default route."""
     network: PodNetwork = field(default_factory=PodNetwork)
     cgroup: str = "/tempolet"
     ports: Ports = Ports()
@@ -108,6 +112,11 @@ class Settings:
         return self.run_dir / "settings.json"
 
     @property
+    def kubeconfig_file(self) -> Path:
+        """The kubeconfig as a path."""
+        return Path(self.kubeconfig)
+
+    @property
     def endpoint(self) -> str:
         """The CRI endpoint that the node uses."""
         return self.container_runtime_endpoint or self.containerd.endpoint
@@ -133,6 +142,11 @@ class Settings:
         """The poller process."""
         return Supervised(self.run_dir / "poller.pid")
 
+    @property
+    def node(self) -> Supervised:
+        """The node process, which only a node of a cluster has."""
+        return Supervised(self.run_dir / "node.pid")
+
     def keep(self) -> None:
         """Write the settings for `down` and the next `up`; raises OtherSettings when a node runs with others."""
         before = recorded(self.run_dir)
@@ -153,7 +167,7 @@ class Settings:
 
     def is_running(self) -> bool:
         """Tell whether any process of the node runs."""
-        supervised = (self.worker, self.poller, self.temporal.process, self.containerd.process)
+        supervised = (self.worker, self.poller, self.node, self.temporal.process, self.containerd.process)
         return any(process.running() for process in supervised)
 
 

@@ -4,6 +4,7 @@ Called by the command line and by tests. Everything is looked for before it is s
 that is right already. What was started stays when a later step fails: `tempolet down` ends it.
 """
 
+import asyncio
 import os
 import shutil
 import time
@@ -24,9 +25,10 @@ from worker.standalone import pods_watch
 from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
 from worker.standalone.cri_sweep import CriSweep, RuntimeNotReady
+from worker.standalone.joining import NotJoined, until_joined
 from worker.standalone.machine.process import Identity, last_lines
 from worker.standalone.machine.programs import MissingProgram
-from worker.standalone.node_config import ROLES, healthz_port, node_command, node_process, write_configuration
+from worker.standalone.node_config import healthz_port, node_command, node_process, roles, write_configuration
 from worker.standalone.progress import Progress
 from worker.standalone.settings import OtherSettings, Settings, codec_url
 from worker.standalone.temporal_server import LOOPBACK, TemporalFailed, is_free
@@ -36,6 +38,15 @@ HEALTHY_WITHIN: Final = timedelta(seconds=60)
 GIVEN_RUNTIME_WITHIN: Final = timedelta(seconds=10)
 TOLD_AFTER: Final = timedelta(seconds=3)  # a sandbox's or a pull's first try may fail and the next not
 BETWEEN_LOOKS: Final = 0.05
+_NOT_UP: Final = (
+    OtherSettings,
+    MissingProgram,
+    ContainerdFailed,
+    RuntimeNotReady,
+    TemporalFailed,
+    KeyFileRefused,
+    NotJoined,
+)
 
 
 class UpFailed(Exception):
@@ -56,7 +67,7 @@ def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | 
         _start_temporal(settings, show)
         _start_node(settings, show)
         missing = _run_pods(settings, manifests, show)
-    except (OtherSettings, MissingProgram, ContainerdFailed, RuntimeNotReady, TemporalFailed, KeyFileRefused) as error:
+    except _NOT_UP as error:
         raise UpFailed(str(error)) from error
     show.say(f"up in {show.total():.1f} s")
     show.say(f"Temporal UI  {_pods_page(settings)}")
@@ -103,20 +114,23 @@ def _start_temporal(settings: Settings, show: Progress) -> None:
 
 
 def _start_node(settings: Settings, show: Progress) -> None:
-    """Start worker and poller together, then wait until each says that it is healthy."""
+    """Start the node's processes together, then wait until each says that it is healthy, and the cluster that it has the node."""
     for directory in (settings.root_dir, settings.manifests, settings.logs / "pods"):
         directory.mkdir(parents=True, exist_ok=True, mode=0o755)
     settings.objects.mkdir(exist_ok=True, mode=0o700)
     write_configuration(settings)
-    ran = {role: node_process(settings, role).running() for role in ROLES}
-    for role in ROLES:
+    ran = {role: node_process(settings, role).running() for role in roles(settings)}
+    for role in roles(settings):
         if not ran[role]:
             _refuse_taken_ports(settings, role)
             node_process(settings, role).start(node_command(settings, role))
-    for role in ROLES:
+    for role in roles(settings):
         with show.step(role) as step:
             identity = _healthy(settings, role)
             step.detail = f"pid {identity.pid}{', runs already' if ran[role] else ''}"
+    if settings.kubeconfig:
+        with show.step("cluster") as step:
+            step.detail = asyncio.run(until_joined(settings, HEALTHY_WITHIN))
 
 
 def _refuse_taken_ports(settings: Settings, role: str) -> None:
@@ -217,7 +231,7 @@ def _looks(settings: Settings, wanted: list[pods_watch.Manifest], runtime: CriSw
         told = all(now - first >= TOLD_AFTER.total_seconds() for first in since.values())
         if (told and not pods.waiting) or now > until:
             return
-        for role in ROLES:
+        for role in roles(settings):
             if not node_process(settings, role).running():
                 log = settings.logs / f"{role}.log"
                 raise UpFailed(f"the {role} has ended; {log} ends:\n{last_lines(log)}")

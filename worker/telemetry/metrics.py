@@ -24,14 +24,16 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
 
+from activities.timings import Timings
 from worker.endpoints.server import Address, Answer, Request
+from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics
 from worker.telemetry.image_metrics import ImageMetrics
 
 _LOOPBACK: Final = "127.0.0.1"
 _SDK_LIMIT: Final = 3.0  # seconds
 # the kubelet's buckets, pkg/kubelet/metrics/metrics.go
-_RUNTIME_BUCKETS: Final = tuple(0.005 * 2.5**step for step in range(14))
 _POD_START_BUCKETS: Final = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)  # fmt: skip
+_VOLUME_BUCKETS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600)
 _EVENT_STREAM: Final = "kubelet_evented_pleg_connection"
 """Gauges: the library adds _total to a counter's name, and the kubelet's has none."""
 
@@ -45,24 +47,17 @@ class Metrics:
         self._sdk: Address | None = None
         self._last_relist: float | None = None
         self._refresh: Callable[[], None] | None = None
+        self._probes: Callable[[], bytes] | None = None
         ProcessCollector(registry=self._registry)
         self._gauge("kubelet_node_name", "The node's name; always 1.", "node").labels(node).set(1)
-        self._make_runtime()
+        self.runtime_operation = RuntimeCallMetrics(self._registry)
+        self.api_request = ApiCallMetrics(self._registry)
         self._make_pods()
+        self._make_steps()
         self._make_logs()
         self._make_pleg()
         self._make_hints()
         self.images = ImageMetrics(self._registry)
-
-    def _make_runtime(self) -> None:
-        kind = "operation_type"
-        self._operations = self._counter("kubelet_runtime_operations_total", "CRI calls.", kind)
-        self._operation_errors = self._counter(
-            "kubelet_runtime_operations_errors_total", "CRI calls that failed.", kind
-        )
-        self._operation_seconds = self._histogram(
-            "kubelet_runtime_operations_duration_seconds", "How long CRI calls took.", _RUNTIME_BUCKETS, kind
-        )
 
     def _make_pods(self) -> None:
         self._running_pods = self._gauge("kubelet_running_pods", "Pods with a ready sandbox.")
@@ -74,6 +69,29 @@ class Metrics:
             "kubelet_pod_start_duration_seconds", "From the pod first seen to its first running.", _POD_START_BUCKETS
         )
         self._refused_manifests = self._gauge("tempolet_refused_manifests", "Manifest files that are refused now.")
+
+    def _make_steps(self) -> None:
+        self._pod_work_seconds = self._histogram(
+            "kubelet_pod_worker_duration_seconds",
+            "How long pods took to be up (create) and down (kill).",
+            Histogram.DEFAULT_BUCKETS,
+            "operation_type",
+        )
+        self._cgroup_seconds = self._histogram(
+            "kubelet_cgroup_manager_duration_seconds",
+            "How long the pods' cgroups took.",
+            Histogram.DEFAULT_BUCKETS,
+            "operation_type",
+        )
+        self._volume_seconds = self._histogram(
+            "storage_operation_duration_seconds",
+            "How long volumes took.",
+            _VOLUME_BUCKETS,
+            *("volume_plugin", "operation_name", "status", "migrated"),
+        )
+        self._volume_errors = self._counter(
+            "storage_operation_errors_total", "What failed with volumes.", "volume_plugin", "operation_name"
+        )
 
     def _make_logs(self) -> None:
         self._log_rotations = self._counter(
@@ -94,17 +112,27 @@ class Metrics:
     def _make_hints(self) -> None:
         self._hints = self._counter("tempolet_hints_total", "Hints to workflows, by what became of them.", "outcome")
 
-    def runtime_operation(self, call: str, seconds: float, *, failed: bool) -> None:
-        """Count one CRI call by its CRI name."""
-        kind = operation_type(call)
-        self._operations.labels(kind).inc()
-        self._operation_seconds.labels(kind).observe(seconds)
-        if failed:
-            self._operation_errors.labels(kind).inc()
-
     def pod_started(self, seconds: float) -> None:
         """Count one pod that runs for the first time, and how long that took since it was first seen."""
         self._pod_start_seconds.observe(seconds)
+        self._pod_work_seconds.labels("create").observe(seconds)
+
+    def pod_ended(self, seconds: float) -> None:
+        """Count one pod that is down, and how long that took since it began to go."""
+        self._pod_work_seconds.labels("kill").observe(seconds)
+
+    def timings(self) -> Timings:
+        """Give what activities tell how long volumes and cgroups took."""
+        return Timings(
+            self._volume_took, lambda operation, seconds: self._cgroup_seconds.labels(operation).observe(seconds)
+        )
+
+    def _volume_took(self, plugin: str, operation: str, seconds: float, failed: bool) -> None:  # noqa: FBT001 - Timings' signature
+        self._volume_seconds.labels(plugin, operation, "fail-unknown" if failed else "success", "false").observe(
+            seconds
+        )
+        if failed:
+            self._volume_errors.labels(plugin, operation).inc()
 
     def running(self, pods: int, containers: Mapping[str, int], ephemeral: int = 0) -> None:
         """Set how many pods run, containers by the kubelet's states, and how many of the pods' are ephemeral."""
@@ -166,11 +194,21 @@ class Metrics:
             self._refresh()
         return generate_latest(self._registry) + self._sdk_text()
 
+    def on_probes_read(self, text: Callable[[], bytes]) -> None:
+        """Have somebody who knows the probes write them whenever they are read; called in any thread."""
+        self._probes = text
+
+    def render_probes(self) -> bytes:
+        """Write the probes in Prometheus's text format; nothing in a process that probes nothing."""
+        return self._probes() if self._probes is not None else b""
+
     def route(self, request: Request) -> Answer:
         """Answer GET /metrics."""
-        if request.method not in {"GET", "HEAD"}:
-            return Answer(405, b"GET", headers={"Allow": "GET"})
-        return Answer(body=self.render(), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+        return _answer(request, self.render)
+
+    def probes_route(self, request: Request) -> Answer:
+        """Answer GET /metrics/probes."""
+        return _answer(request, self.render_probes)
 
     def _sdk_text(self) -> bytes:
         if self._sdk is None:
@@ -197,10 +235,10 @@ class Metrics:
         return Histogram(name, text, labels, registry=self._registry, buckets=buckets)
 
 
-def operation_type(call: str) -> str:
-    """Name a CRI call as the kubelet's metrics do: RunPodSandbox -> run_podsandbox."""
-    joined = call.replace("PodSandbox", "Podsandbox")
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in joined).lstrip("_")
+def _answer(request: Request, text: Callable[[], bytes]) -> Answer:
+    if request.method not in {"GET", "HEAD"}:
+        return Answer(405, b"GET", headers={"Allow": "GET"})
+    return Answer(body=text(), content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _free_port() -> int:

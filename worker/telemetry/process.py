@@ -1,36 +1,30 @@
 """What one process shows of itself: /healthz, /metrics, spans, and the worker's decode endpoint, as configured.
 
 Opened by worker and poller around everything else, before they connect to Temporal, so that a process that waits can be
-asked why. A port that is taken is tried again every five seconds, as the kubelet does with its healthz: a restart may be
-faster than the end of the process before.
+asked why.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Final
 
-import structlog
 from temporalio.client import Plugin
 from temporalio.runtime import Runtime
 
 from activities.clients.observe import CallObserver
 from worker.config import NodeConfig
 from worker.endpoints.decode import CodecEndpointSettings, serve_codec
-from worker.endpoints.server import Address, Endpoint, Route, healthz
+from worker.endpoints.listen import Opening, listen, opening
+from worker.endpoints.server import Address, Route, healthz
 from worker.keys import create_key_file, create_token_file
 from worker.logs import core_logs
 from worker.node_client import temporal_settings
+from worker.telemetry.local_socket import METRICS, PROBES, keep_telling, socket_path
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.tracing import open_tracing
 from worker.telemetry.tracing_settings import TracingSettings
 from worker.temporal_client import connect_options
-
-TRY_AGAIN: Final = timedelta(seconds=5)
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +53,12 @@ async def open_telemetry(config: NodeConfig, role: str, health: Callable[[], str
         return health()
 
     listening = [
-        asyncio.create_task(_listen(open_endpoint))
+        asyncio.create_task(listen(open_endpoint))
         for open_endpoint in _endpoints(config, metrics, healthz(check, asyncio.get_running_loop()))
     ]
+    if config.cluster is not None:  # the node process tells the numbers of all
+        texts = {METRICS: metrics.render, PROBES: metrics.render_probes}
+        listening.append(asyncio.create_task(keep_telling(socket_path(config.state_dir, role), texts)))
     try:
         runtime = metrics.sdk_runtime(served=bool(listening), logging=core_logs())
         yield Telemetry(metrics, runtime, tracing.plugins, CallObserver(metrics.runtime_operation))
@@ -72,27 +69,21 @@ async def open_telemetry(config: NodeConfig, role: str, health: Callable[[], str
         await tracing.close()
 
 
-Opening = Callable[[], Endpoint]
-
-
 def _endpoints(config: NodeConfig, metrics: Metrics, health: Route) -> list[Opening]:
     """List what is to be opened; metrics without an address of their own stand beside healthz."""
     own = config.tempolet.metrics.bind_address
+    numbers: dict[str, Route] = {"/metrics": metrics.route, "/metrics/probes": metrics.probes_route}
     at: dict[Address, dict[str, Route]] = {}
     if config.healthz_port:
-        shown = {"/healthz": health} if own else {"/healthz": health, "/metrics": metrics.route}
+        shown = {"/healthz": health} if own else {"/healthz": health, **numbers}
         at[Address(config.healthz_bind_address, config.healthz_port)] = shown
     if own:
-        at.setdefault(Address.parse(own), {})["/metrics"] = metrics.route
-    openings = [_opening(address, routes) for address, routes in at.items()]
+        at.setdefault(Address.parse(own), {}).update(numbers)
+    openings = [opening(address, routes) for address, routes in at.items()]
     if config.tempolet.codec.address:
         codec = _codec(config)
         openings.append(lambda: serve_codec(codec))
     return openings
-
-
-def _opening(address: Address, routes: Mapping[str, Route]) -> Opening:
-    return lambda: Endpoint(address, routes).start()
 
 
 def _codec(config: NodeConfig) -> CodecEndpointSettings:
@@ -111,21 +102,3 @@ def _tracing(config: NodeConfig, role: str) -> TracingSettings:
     if block is None:
         return TracingSettings(service, node)
     return TracingSettings(service, node, block.endpoint, block.sampling_rate_per_million)
-
-
-async def _listen(open_endpoint: Opening) -> None:
-    """Hold an endpoint open until cancelled."""
-    said = ""
-    while True:
-        try:
-            endpoint = open_endpoint()
-            break
-        except OSError as error:
-            if str(error) != said:
-                said = str(error)
-                log.warning("cannot listen, trying again", error=said, seconds=TRY_AGAIN.total_seconds())
-            await asyncio.sleep(TRY_AGAIN.total_seconds())
-    try:
-        await asyncio.Event().wait()
-    finally:
-        await asyncio.to_thread(endpoint.close)

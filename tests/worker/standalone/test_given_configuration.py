@@ -17,9 +17,9 @@ from worker.standalone.given_configuration import (
     read_given,
 )
 from worker.standalone.node_config import (
-    ROLES,
     kubelet_configuration,
     node_command,
+    roles,
     tempolet_configuration,
     write_configuration,
 )
@@ -49,7 +49,7 @@ def test_both_processes_get_what_was_given(settings: Settings, tmp_path: Path) -
     flags = Flags(config=written(tmp_path, KUBELET + keys + more), tempolet_config=written(tmp_path, own, "own.yaml"))
     settings = replace(settings, given_configuration=read_given(flags)[0])
     write_configuration(settings)
-    for role in ROLES:
+    for role in roles(settings):
         words = [str(word) for word in node_command(settings, role).argv][4:]
         config = load_node_config(parse_node_flags(node_parser(role, ""), words))
         assert config.container_logs.max_size == 1024 * 1024
@@ -66,7 +66,7 @@ def test_both_processes_get_what_was_given(settings: Settings, tmp_path: Path) -
 def test_credential_providers_are_handed_on(settings: Settings, tmp_path: Path) -> None:
     """As absolute paths, for the processes run in another folder."""
     given = GivenConfiguration({}, {}, "/etc/providers.yaml", "/opt/providers")
-    for role in ROLES:
+    for role in roles(settings):
         words = list(node_command(replace(settings, given_configuration=given), role).argv)
         assert words[words.index("--image-credential-provider-config") + 1] == "/etc/providers.yaml"
         assert words[words.index("--image-credential-provider-bin-dir") + 1] == "/opt/providers"
@@ -136,3 +136,18 @@ def test_what_was_given_is_remembered(settings: Settings, tmp_path: Path, monkey
     del content["given_configuration"]
     settings.record.write_text(json.dumps(content))
     assert recorded(settings.run_dir) == settings
+
+
+def test_a_node_of_a_cluster_has_a_third_process_and_all_know_the_way(settings: Settings, tmp_path: Path) -> None:
+    """The same kubeconfig and address for each; a standalone node has neither process nor flag."""
+    assert roles(settings) == ("worker", "poller")
+    assert "--kubeconfig" not in node_command(settings, "worker").argv
+    joined = replace(settings, kubeconfig=str(tmp_path / "node.kubeconfig"), node_ip="10.0.0.7")
+    write_configuration(joined)
+    assert roles(joined) == ("worker", "poller", "node")
+    for role in roles(joined):
+        words = [str(word) for word in node_command(joined, role).argv][4:]
+        config = load_node_config(parse_node_flags(node_parser(role, ""), words))
+        assert config.cluster is not None
+        assert config.cluster.kubeconfig == tmp_path / "node.kubeconfig"
+        assert words[words.index("--node-ip") + 1] == "10.0.0.7"

@@ -1,0 +1,43 @@
+"""Holds an endpoint open for as long as a process lives.
+
+Used by all three. A port that is taken is tried again every five seconds, as the kubelet does with its healthz: a restart may be faster
+than the end of the process before.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from worker.endpoints.server import Address, Endpoint, Route
+
+TRY_AGAIN: Final = timedelta(seconds=5)
+
+log = structlog.get_logger(__name__)
+
+Opening = Callable[[], Endpoint]
+
+
+def opening(address: Address, routes: Mapping[str, Route]) -> Opening:
+    """Give what begins to answer at an address; raises OSError when it is taken."""
+    return lambda: Endpoint(address, routes).start()
+
+
+async def listen(open_endpoint: Opening) -> None:
+    """Hold an endpoint open until cancelled."""
+    said = ""
+    while True:
+        try:
+            endpoint = open_endpoint()
+            break
+        except OSError as error:
+            if str(error) != said:
+                said = str(error)
+                log.warning("cannot listen, trying again", error=said, seconds=TRY_AGAIN.total_seconds())
+            await asyncio.sleep(TRY_AGAIN.total_seconds())
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.to_thread(endpoint.close)

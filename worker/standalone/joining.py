@@ -1,0 +1,56 @@
+"""Wait until the cluster says that a node is one of its: what `tempolet up` does with a kubeconfig.
+
+Asked with the node's own rights, so a kubeconfig of somebody else is found here, with the API server's words.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import Any, Final
+
+from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
+from activities.clients.api_server.kubeconfig import KubeconfigRefused, load_kubeconfig
+from activities.clients.api_server.resources import NODES
+from worker.config import node_name
+from worker.standalone.machine.process import last_lines
+from worker.standalone.settings import Settings
+
+BETWEEN_LOOKS: Final = 0.1
+
+
+class NotJoined(Exception):
+    """The cluster has no such node, or does not find it ready; says why and where to look."""
+
+
+async def until_joined(settings: Settings, within: timedelta) -> str:
+    """Wait until the Node object is Ready; answers a line for the operator. Raises NotJoined."""
+    log = settings.logs / "node.log"
+    name = node_name(settings.hostname_override or None)
+    try:
+        async with ApiServer(load_kubeconfig(settings.kubeconfig_file), user_agent="tempolet-up") as api:
+            deadline = asyncio.get_running_loop().time() + within.total_seconds()
+            while why := await _why_not(api, name):
+                if not settings.node.running():
+                    raise NotJoined(f"the node process has ended; {log} ends:\n{last_lines(log)}")
+                if asyncio.get_running_loop().time() > deadline:
+                    raise NotJoined(f"{api.server} after {within.seconds} s: {why}; see {log}")
+                await asyncio.sleep(BETWEEN_LOOKS)
+            return f"node {name} of {api.server} is Ready"
+    except KubeconfigRefused as error:
+        raise NotJoined(str(error)) from error
+
+
+async def _why_not(api: ApiServer, name: str) -> str:
+    """Say why the node is not ready yet; empty when it is."""
+    try:
+        return _not_ready(await api.get(NODES.path(name)))
+    except (ApiAway, ApiRefused) as error:
+        return str(error)
+
+
+def _not_ready(node: dict[str, Any]) -> str:
+    name = node["metadata"]["name"]
+    for condition in node.get("status", {}).get("conditions") or ():
+        if condition["type"] == "Ready":
+            words = f"{condition.get('reason')}: {condition.get('message')}"
+            return "" if condition["status"] == "True" else f"node {name} is not Ready ({words})"
+    return f"node {name} has not said yet whether it is Ready"

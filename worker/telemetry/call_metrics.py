@@ -1,0 +1,69 @@
+"""What each of the three processes counts of its calls to the runtime and to the API server, by the kubelet's names.
+
+A part of `Metrics` (worker, poller) and of `NodeMetrics`, which hand out their registries; it knows nothing of Temporal.
+"""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+# the kubelet's buckets, pkg/kubelet/metrics/metrics.go
+_RUNTIME_BUCKETS: Final = tuple(0.005 * 2.5**step for step in range(14))
+# client-go's, component-base/metrics/prometheus/restclient/metrics.go
+_API_BUCKETS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
+
+
+class RuntimeCallMetrics:
+    """CRI calls; called from any thread."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        kind = ["operation_type"]
+        self._calls = Counter("kubelet_runtime_operations_total", "CRI calls.", kind, registry=registry)
+        self._errors = Counter(
+            "kubelet_runtime_operations_errors_total", "CRI calls that failed.", kind, registry=registry
+        )
+        self._seconds = Histogram(
+            "kubelet_runtime_operations_duration_seconds",
+            "How long CRI calls took.",
+            kind,
+            registry=registry,
+            buckets=_RUNTIME_BUCKETS,
+        )
+
+    def __call__(self, call: str, seconds: float, *, failed: bool) -> None:
+        """Count one CRI call by its CRI name."""
+        kind = operation_type(call)
+        self._calls.labels(kind).inc()
+        self._seconds.labels(kind).observe(seconds)
+        if failed:
+            self._errors.labels(kind).inc()
+
+
+class ApiCallMetrics:
+    """Calls to the API server; a watch counts when it begins to be answered."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._calls = Counter(
+            "rest_client_requests_total",
+            "Requests to the API server, by answer.",
+            ["code", "method", "host"],
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "rest_client_request_duration_seconds",
+            "How long the API server took to begin its answer.",
+            ["verb", "host"],
+            registry=registry,
+            buckets=_API_BUCKETS,
+        )
+
+    def __call__(self, method: str, host: str, code: int | None, seconds: float) -> None:
+        """Count one request; `code` None: there was no answer."""
+        self._calls.labels("<error>" if code is None else str(code), method, host).inc()
+        self._seconds.labels(method, host).observe(seconds)
+
+
+def operation_type(call: str) -> str:
+    """Name a CRI call as the kubelet's metrics do: RunPodSandbox -> run_podsandbox."""
+    joined = call.replace("PodSandbox", "Podsandbox")
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in joined).lstrip("_")

@@ -1,0 +1,136 @@
+"""How the node process gets the numbers of worker and poller: one socket a process below `<root-dir>/tempolet`, read by root only.
+
+Not their HTTP addresses, which an operator may choose, close or share with nobody. Who connects sends one line, the name of a
+text, and gets the text, which ends with `# EOF`: without that line it is torn and counts as not answered. There is nothing to
+authenticate: who can connect is root on this machine.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import stat
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+END: Final = b"# EOF\n"
+METRICS: Final = "metrics"
+PROBES: Final = "probes"
+_LONGEST_NAME: Final = 64
+_PATIENCE: Final = timedelta(seconds=10)
+"""For a reader that takes nothing."""
+_MODE: Final = 0o600
+
+
+log = structlog.get_logger(__name__)
+
+
+class NotTold(Exception):
+    """A process did not tell its numbers; the message says why."""
+
+
+def socket_path(state_dir: Path, role: str) -> Path:
+    """Say where a process (`worker`, `poller`) listens."""
+    return state_dir / "metrics" / f"{role}.sock"
+
+
+@contextlib.asynccontextmanager
+async def telling(path: Path, texts: Mapping[str, Callable[[], bytes]]) -> AsyncIterator[None]:
+    """Answer whoever asks while the block runs; each text is made in a thread. Raises OSError."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, TimeoutError, ValueError):
+            async with asyncio.timeout(_PATIENCE.total_seconds()):
+                name = (await reader.readuntil(b"\n")).decode().strip()
+                if text := texts.get(name):
+                    writer.write(await asyncio.to_thread(text) + END)
+                    await writer.drain()
+        writer.close()
+
+    listening = _bound(path)
+    try:
+        server = await asyncio.start_unix_server(answer, sock=listening, limit=_LONGEST_NAME)
+    except BaseException:
+        listening.close()
+        raise
+    try:
+        yield
+    finally:
+        server.close()
+        _remove(path)
+
+
+async def keep_telling(path: Path, texts: Mapping[str, Callable[[], bytes]]) -> None:
+    """Answer until cancelled; without a socket the process goes on, for the pods' lives are worth more than their numbers."""
+    try:
+        async with telling(path, texts):
+            await asyncio.Event().wait()
+    except OSError as error:
+        log.warning("the node process will not get this process's numbers", socket=str(path), err=str(error))
+
+
+async def told(path: Path, name: str, within: timedelta) -> str:
+    """Ask a process for a text; raises NotTold when it does not answer in time."""
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            return await _asked(path, name)
+    except TimeoutError as error:
+        raise NotTold(f"{path}: no answer in {within.total_seconds():.0f} s") from error
+    except OSError as error:
+        raise NotTold(f"{path}: {error.strerror or error}") from error
+
+
+async def _asked(path: Path, name: str) -> str:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.setblocking(False)  # noqa: FBT003 - the standard library's own
+    try:
+        with _short(path) as short:
+            await asyncio.get_running_loop().sock_connect(connection, short)
+        reader, writer = await asyncio.open_unix_connection(sock=connection)
+    except BaseException:
+        connection.close()
+        raise
+    try:
+        writer.write(f"{name}\n".encode())
+        await writer.drain()
+        text = await reader.read()
+    finally:
+        writer.close()
+    if not text.endswith(END):
+        raise NotTold(f"{path}: the answer is torn")
+    return text.removesuffix(END).decode()
+
+
+def _bound(path: Path) -> socket.socket:
+    """Take a socket's place; one of an earlier process gives way, for the node's lock says that it is gone."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _remove(path)
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        with _short(path) as short:
+            listening.bind(short)
+        path.chmod(_MODE)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            path.unlink()
+
+
+@contextlib.contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """Name a socket by its folder's descriptor: a socket's own path has 107 characters at most, a root-dir may have more."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
