@@ -1,17 +1,29 @@
-"""What more than one room's tests share: a real Temporal development server for the session, and a key file."""
+"""What more than one room's tests share, one of each a session and gone afterwards: Temporal, containerd, a key file.
 
+Every session takes a slot of its own (a lock file), and from its number bridge, subnet and cgroup, so that sessions and
+a node started by `tempolet up` live beside each other.
+"""
+
+import fcntl
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from worker.keys import create_key_file
+from worker.standalone.containerd import Containerd
+from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
+from worker.standalone.temporal_server import TemporalPorts, TemporalServer, free_ports
 from worker.temporal_client import TemporalSettings
+
+SLOTS: Final = 200
 
 
 def temporal_program() -> str:
@@ -67,3 +79,57 @@ def key_file(tmp_path: Path) -> Path:
 def settings(temporal_address: str, key_file: Path) -> TemporalSettings:
     """Reach the development server and nothing that this machine's environment names."""
     return TemporalSettings(key_file=key_file, address=temporal_address, environment={})
+
+
+@pytest.fixture(scope="session")
+def slot() -> Iterator[int]:
+    """Take a number that no other session on this machine has."""
+    for number in range(SLOTS):
+        lock = Path(f"/run/lock/tempolet-test-{number}")
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with lock.open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            yield number
+            lock.unlink(missing_ok=True)
+            return
+    raise RuntimeError(f"all {SLOTS} slots for node tests are taken: look at /run/lock/tempolet-test-*")
+
+
+@pytest.fixture(scope="session")
+def node_dir() -> Iterator[Path]:
+    """Give a short folder: a socket's path has 107 characters."""
+    directory = Path(tempfile.mkdtemp(prefix="tpl.", dir="/tmp"))
+    directory.chmod(0o711)  # a pod with users of its own must come to its root file system
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def containerd(slot: int, node_dir: Path) -> Iterator[Containerd]:
+    """Start a private containerd with pause and busybox imported; `.socket`, `.endpoint`, `.cgroup` say where."""
+    places = ContainerdPlaces(root=node_dir / "lib", run=node_dir / "run")
+    network = PodNetwork(bridge=f"tpltest{slot}", subnet=f"10.214.{slot}.0/24")
+    daemon = Containerd(places, network, cgroup=f"/tempolet-test-{slot}")
+    daemon.clean()  # what a killed session of this slot left
+    try:
+        daemon.start()
+        for archive in sorted((daemon.parts_dir / "images").glob("*.tar")):
+            daemon.import_image(archive)
+        yield daemon
+    finally:
+        daemon.stop()
+
+
+@pytest.fixture(scope="session")
+def temporal(node_dir: Path) -> Iterator[TemporalServer]:
+    """Start an embedded Temporal; `.address` and `.ui` say where."""
+    grpc_port, ui_port = free_ports(2)
+    server = TemporalServer(node_dir / "temporal", node_dir / "run", TemporalPorts(grpc_port, ui_port))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

@@ -14,8 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tests.bench.cluster.membership import control_plane, membership
+from tests.bench.cluster.observer import ApiObserver
+from tests.bench.cluster.peers import ApiPeer, ClusterKubelet, ClusterTempolet
+from tests.bench.cluster.race import ClusterPlan, Race
+from tests.bench.cluster.race import report as report_cluster
 from tests.bench.peers.kubelet import Kubelet, NoKubelet, find_kubelet
 from tests.bench.peers.peer import Peer
+from tests.bench.peers.place import Place
 from tests.bench.peers.raw import RawCri
 from tests.bench.peers.tempolet import Tempolet
 from tests.bench.report import report
@@ -26,6 +32,8 @@ from worker.standalone.up import UpFailed
 
 LOCK: Final = Path("/run/lock/tempolet-bench")
 PEERS: Final = ("raw", "kubelet", "tempolet")
+PLACES: Final = {one.name: Place(one.name, one.number) for one in (ClusterKubelet, ClusterTempolet)}
+"""Of those that can be nodes of a cluster."""
 
 
 class CannotRun(Exception):
@@ -37,7 +45,7 @@ def main() -> int:
     options = _options()
     try:
         with _alone():
-            text = _measure(options)
+            text = _measure_cluster(options) if options.cluster else _measure(options)
     except (CannotRun, MissingProgram, ContainerdFailed, UpFailed, NoKubelet) as error:
         _progress(str(error))
         return 1
@@ -60,6 +68,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--idle", type=float, default=plan.idle_seconds, help="seconds of idle; 0 leaves it out")
     parser.add_argument("--rows", default=",".join(ROWS), help="which rows are measured, comma-separated")
     parser.add_argument("--peers", default=",".join(PEERS), help="who is measured, comma-separated")
+    parser.add_argument(
+        "--cluster", action="store_true", help="the agents as nodes of one real cluster, beside each other, instead"
+    )
     parser.add_argument("--no-build", action="store_true", help="do not build a kubelet that is not there")
     parser.add_argument("--out", type=Path, help="write the table into this file, too")
     return parser.parse_args()
@@ -80,6 +91,31 @@ def _measure(options: argparse.Namespace) -> str:
         asyncio.run(session.run())
         _progress("cleaning up")
     return report(session, missing)
+
+
+def _measure_cluster(options: argparse.Namespace) -> str:
+    plan = ClusterPlan(options.pairs, options.rounds, options.pods, options.settle, options.idle)
+    with contextlib.ExitStack() as stack:
+        plane = stack.enter_context(control_plane())
+        peers: list[ApiPeer] = []
+        for name in options.peers.split(","):
+            member = stack.enter_context(membership(plane, PLACES[name])) if name in PLACES else None
+            if member is not None:
+                kubelet = name == ClusterKubelet.name
+                made = (
+                    ClusterKubelet(find_kubelet(build=not options.no_build), member)
+                    if kubelet
+                    else ClusterTempolet(member)
+                )
+                _progress(f"starting {name}")
+                peers.append(stack.enter_context(made))  # type: ignore[arg-type]  # itself
+        observer = ApiObserver(plane)
+        stack.callback(observer.close)
+        stack.callback(_finish_undisturbed)
+        race = Race(plan, peers, observer, say=_progress)
+        asyncio.run(race.run())
+        _progress("cleaning up")
+    return report_cluster(race)
 
 
 def _peers(names: list[str], *, build: bool) -> tuple[list[Peer], str]:

@@ -1,13 +1,6 @@
-"""A real containerd and a real Temporal for the tests of this folder, one of each a session, gone afterwards.
+"""What the tests of this folder share beside the session's containerd and Temporal: a node a file, activities without one."""
 
-Every session takes a slot of its own (a lock file), and from its number bridge, subnet and cgroup, so that sessions and
-a node started by `tempolet up` live beside each other.
-"""
-
-import fcntl
 import os
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final
@@ -17,12 +10,10 @@ import pytest
 from tests.node import acting as on_containerd
 from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
-from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
 from worker.standalone.machine import programs
-from worker.standalone.temporal_server import TemporalPorts, TemporalServer, free_ports
+from worker.standalone.temporal_server import TemporalServer
 
 BUSYBOX: Final = on_containerd.BUSYBOX
-SLOTS: Final = 200
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,60 +24,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker("node")
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
-
-
-@pytest.fixture(scope="session")
-def slot() -> Iterator[int]:
-    """Take a number that no other session on this machine has."""
-    for number in range(SLOTS):
-        lock = Path(f"/run/lock/tempolet-test-{number}")
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        with lock.open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue
-            yield number
-            lock.unlink(missing_ok=True)
-            return
-    raise RuntimeError(f"all {SLOTS} slots for node tests are taken: look at /run/lock/tempolet-test-*")
-
-
-@pytest.fixture(scope="session")
-def node_dir() -> Iterator[Path]:
-    """Give a short folder: a socket's path has 107 characters."""
-    directory = Path(tempfile.mkdtemp(prefix="tpl.", dir="/tmp"))
-    directory.chmod(0o711)  # a pod with users of its own must come to its root file system
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def containerd(slot: int, node_dir: Path) -> Iterator[Containerd]:
-    """Start a private containerd with pause and busybox imported; `.socket`, `.endpoint`, `.cgroup` say where."""
-    places = ContainerdPlaces(root=node_dir / "lib", run=node_dir / "run")
-    network = PodNetwork(bridge=f"tpltest{slot}", subnet=f"10.214.{slot}.0/24")
-    daemon = Containerd(places, network, cgroup=f"/tempolet-test-{slot}")
-    daemon.clean()  # what a killed session of this slot left
-    try:
-        daemon.start()
-        for archive in sorted((daemon.parts_dir / "images").glob("*.tar")):
-            daemon.import_image(archive)
-        yield daemon
-    finally:
-        daemon.stop()
-
-
-@pytest.fixture(scope="session")
-def temporal(node_dir: Path) -> Iterator[TemporalServer]:
-    """Start an embedded Temporal; `.address` and `.ui` say where."""
-    grpc_port, ui_port = free_ports(2)
-    server = TemporalServer(node_dir / "temporal", node_dir / "run", TemporalPorts(grpc_port, ui_port))
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from temporalio.client import Client, WorkflowHandle
 
@@ -48,6 +48,7 @@ def pod_manifest(name: str, command: str = "sleep 3600", **spec: Any) -> dict[st
 class TempoletNode:
     """Worker and poller of one node; a context manager that starts both and leaves nothing behind."""
 
+    roles: ClassVar[tuple[str, ...]] = ("worker", "poller")
     directory: Path
     containerd: Containerd
     temporal: TemporalServer
@@ -78,16 +79,16 @@ class TempoletNode:
     def __enter__(self) -> Self:
         self.manifests.mkdir(parents=True)
         self.write_configuration()
-        self.start("worker")
-        self.start("poller")
+        for role in self.roles:
+            self.start(role)
         return self
 
     def __exit__(self, *_: object) -> None:
         with contextlib.ExitStack() as at_last:
             # what a failed test has left mounted: whoever deletes its folders would delete through it
             at_last.callback(remains.unmount_below, self.directory)
-            at_last.callback(self.stop, "worker")
-            at_last.callback(self.stop, "poller")
+            for role in self.roles:
+                at_last.callback(self.stop, role)
             with contextlib.suppress(TimeoutError):
                 self.remove_all()
 
@@ -116,7 +117,7 @@ class TempoletNode:
         (self.directory / "tempolet.json").write_text(json.dumps(own))
 
     def start(self, role: str) -> "subprocess.Popen[bytes]":
-        """Start worker or poller; its log is `<role>.log`."""
+        """Start one of the processes; its log is `<role>.log`."""
         arguments = ["--config", self.directory / "kubelet.json", "--tempolet-config", self.directory / "tempolet.json"]
         arguments += ["--root-dir", self.root_dir, "--hostname-override", self.name, *self.flags]
         command = [sys.executable, "-m", "worker.cli", role, *map(str, arguments)]
@@ -174,13 +175,13 @@ class TempoletNode:
         return max(found, key=lambda one: one.started_at, default=None)
 
     def until(self, holds: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-        """Wait until something holds; raises TimeoutError naming it, with the ends of both logs."""
+        """Wait until something holds; raises TimeoutError naming it, with the ends of the logs."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             if answer := holds():
                 return answer
             time.sleep(LOOK_AGAIN)
-        logs = "\n".join(f"--- {role}\n{self.log(role)[-3000:]}" for role in ("worker", "poller"))
+        logs = "\n".join(f"--- {role}\n{self.log(role)[-3000:]}" for role in self.roles)
         shown = "\n".join(
             f"{one.name} {one.lifecycle} {one.phase} {one.reason} {one.message}" for one in self.snapshots()
         )

@@ -86,15 +86,19 @@ class Kubelet(ManifestPeer):
         if (DEVICE_PLUGINS / "kubelet.sock").exists():
             raise NoKubelet(f"{DEVICE_PLUGINS}/kubelet.sock is there: another kubelet lives on this machine")
         self._tunables = {name: Path("/proc/sys", name).read_text() for name in TUNABLES}
-        _make_cgroup(self.place.cgroup)
+        make_cgroup(self.place.cgroup)
         api_port, healthz_port, self._read_only_port = free_ports(3)
         config = self.place.home / "kubelet.json"
         config.write_text(json.dumps(self._configuration(api_port, healthz_port), indent=1))
         argv = [self._program, "--config", config, "--root-dir", self.place.root_dir]
-        argv += ["--cert-dir", self.place.home / "pki", "--hostname-override", NODE]
+        argv += ["--cert-dir", self.place.home / "pki", *self.flags()]
         log = self.place.logs / "kubelet.log"
         self.place.process("kubelet").start(Command([str(word) for word in argv], log, {}))
         _wait_for_healthz(healthz_port, log)
+
+    def flags(self) -> list[str]:
+        """Say who it is."""
+        return ["--hostname-override", NODE]
 
     async def pod_status(self, pod: Pod) -> Mapping[str, Any]:
         """Ask the kubelet's own listing of pods."""
@@ -145,7 +149,7 @@ class Kubelet(ManifestPeer):
         }
 
 
-def _make_cgroup(cgroup: str) -> None:
+def make_cgroup(cgroup: str) -> None:
     """Make the cgroup root, which the kubelet wants to find, in every hierarchy."""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, mount, kind, *_ = line.split(" ")

@@ -109,7 +109,9 @@ class Tempolet(ManifestPeer):
 
     async def _workflow_of(self, pod: Pod) -> Handle:
         (sandbox,) = await self.cri.sandboxes(self.pod_name(pod), ready=True)
-        workflow_id = str(PodWorkflowId(NODE, NAMESPACE, sandbox.labels[POD_NAME], sandbox.labels[POD_UID]))
+        workflow_id = str(
+            PodWorkflowId(self.settings.hostname_override, NAMESPACE, sandbox.labels[POD_NAME], sandbox.labels[POD_UID])
+        )
         assert self._client is not None, "connect first"
         return self._client.get_workflow_handle(workflow_id)
 

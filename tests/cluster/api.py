@@ -1,0 +1,101 @@
+"""The API server as a test speaks to it: synchronous, plain JSON, beside the code that is tested and not through it."""
+
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.cluster.certificates import Signed
+
+PATIENCE: Final = 30.0
+LOOK_AGAIN: Final = 0.02
+MERGE_PATCH: Final = "application/merge-patch+json"
+
+
+class Refused(Exception):
+    """The API server said no."""
+
+    def __init__(self, status: int, body: Any) -> None:
+        super().__init__(f"{status} {body.get('message') if isinstance(body, dict) else body}")
+        self.status = status
+        self.body = body
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """Calls with one identity; a new connection each, so that nothing is left open."""
+
+    port: int
+    authority: Path
+    identity: Signed | None = None
+
+    def call(
+        self, method: str, path: str, body: Any = None, *, kind: str = "application/json", patience: float = 10
+    ) -> Any:
+        """Make a call and give its JSON, or its text where it is none; raises Refused and OSError."""
+        context = ssl.create_default_context(cafile=str(self.authority))
+        if self.identity is not None:
+            context.load_cert_chain(self.identity.certificate, self.identity.key)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=patience)
+        try:
+            data = None if body is None else json.dumps(body).encode()
+            connection.request(method, path, data, {"Content-Type": kind, "Accept": "application/json"})
+            response = connection.getresponse()
+            answer = response.read()
+        finally:
+            connection.close()
+        try:
+            said = json.loads(answer)
+        except ValueError:
+            said = answer.decode(errors="replace")
+        if response.status >= http.HTTPStatus.BAD_REQUEST:
+            raise Refused(response.status, said)
+        return said
+
+    def get(self, path: str) -> Any:
+        """Read an object or a list."""
+        return self.call("GET", path)
+
+    def find(self, path: str) -> Any:
+        """Read an object; None where there is none."""
+        try:
+            return self.call("GET", path)
+        except Refused as refused:
+            if refused.status != http.HTTPStatus.NOT_FOUND:
+                raise
+            return None
+
+    def create(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Create an object in a collection."""
+        return self.call("POST", path, body)
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Change an object by a merge patch."""
+        return self.call("PATCH", path, body, kind=MERGE_PATCH)
+
+    def delete(self, path: str, **options: Any) -> Any:
+        """Delete an object with DeleteOptions; one that is gone is a success."""
+        try:
+            return self.call("DELETE", path, options or None)
+        except Refused as refused:
+            if refused.status != http.HTTPStatus.NOT_FOUND:
+                raise
+            return None
+
+    def until(
+        self, path: str, holds: Callable[[Any], Any], what: str = "", patience: float = PATIENCE, *, gone: bool = False
+    ) -> Any:
+        """Look at an object until it is as asked (or, with `gone`, absent); raises TimeoutError with what it was last."""
+        deadline = time.monotonic() + patience
+        while True:
+            found = self.find(path)
+            if found is None if gone else found is not None and holds(found):
+                return found
+            if time.monotonic() > deadline:
+                last = json.dumps(found, indent=1)[-4000:]
+                raise TimeoutError(f"not within {patience:g} s: {what or path}; it is:\n{last}")
+            time.sleep(LOOK_AGAIN)

@@ -1,0 +1,186 @@
+"""A whole node of a real cluster under test: worker, poller and node as processes of their own, joined to a control plane.
+
+What `tests/node/tempolet_node.py` has is used as it is (folders, logs, waits, snapshots); here is what a cluster adds: the kubeconfig of
+system:node:<name>, an address that is not loopback, the third process, and pods that are made and looked at through the API server.
+"""
+
+import contextlib
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Final, Self
+
+from tests.cluster.api import Api, Refused
+from tests.cluster.control_plane import ControlPlane
+from tests.node.tempolet_node import PATIENCE, TempoletNode, pod_manifest
+from worker.standalone.containerd import Containerd
+from worker.standalone.machine import remains
+from worker.standalone.temporal_server import TemporalServer, free_ports
+
+NAMESPACE: Final = "default"
+
+
+def pods_path(namespace: str = NAMESPACE, name: str = "") -> str:
+    """Give the path of a namespace's pods, or of one."""
+    return f"/api/v1/namespaces/{namespace}/pods" + (f"/{name}" if name else "")
+
+
+@contextlib.contextmanager
+def node_address(device: str, address: str) -> Iterator[str]:
+    """Hold a node's address on a device of its own: the API refuses a loopback address as a node's."""
+    add_address(device, address)
+    try:
+        yield address
+    finally:
+        remains.delete_link(device)
+
+
+def add_address(device: str, address: str) -> None:
+    """Make the device, anew where a killed session has left it."""
+    remains.delete_link(device)
+    for words in (
+        ("link", "add", device, "type", "bridge"),
+        ("addr", "add", f"{address}/32", "dev", device),
+        ("link", "set", device, "up"),
+    ):
+        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+@dataclass
+class ClusterNode(TempoletNode):
+    """The three processes of one node; a context manager that starts them and leaves neither pods nor a Node object."""
+
+    roles: ClassVar[tuple[str, ...]] = ("worker", "poller", "node")
+    plane: ControlPlane = field(kw_only=True)
+    node_ip: str = field(kw_only=True)
+    """See `node_address`."""
+    kubeconfig: Path | None = field(default=None, kw_only=True)
+    """Another one than that of system:node:<name>."""
+
+    def __enter__(self) -> Self:
+        self.keys = self._cluster_keys() | self.keys
+        kubeconfig = self.kubeconfig or self.plane.node_kubeconfig(self.name)
+        self.flags = ["--kubeconfig", str(kubeconfig), "--node-ip", self.node_ip, *self.flags]
+        super().__enter__()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        with contextlib.ExitStack() as at_last:
+            at_last.callback(self._remove_from_api)
+            at_last.callback(super().__exit__, *failure)
+            with contextlib.suppress(TimeoutError, Refused, OSError):
+                self.delete_all_pods()
+
+    @property
+    def api(self) -> Api:
+        """The API server with the administrator's rights."""
+        return self.plane.api
+
+    @cached_property
+    def api_port(self) -> int:
+        """The port of the node's HTTPS API."""
+        return free_ports(1)[0]
+
+    @property
+    def path(self) -> str:
+        """The path of its Node object."""
+        return f"/api/v1/nodes/{self.name}"
+
+    def until_ready(self, patience: float = PATIENCE) -> Any:
+        """Wait until the Node object says Ready; answers it."""
+        return self._until(
+            self.path, lambda node: condition(node, "Ready") == "True", f"node {self.name} Ready", patience
+        )
+
+    def create_pod(self, manifest: Mapping[str, Any], namespace: str = NAMESPACE) -> Any:
+        """Create a pod bound to this node, past the scheduler; answers it as the API server took it."""
+        bound = {**manifest, "spec": {"nodeName": self.name, **manifest["spec"]}}
+        return self.api.create(pods_path(namespace), bound)
+
+    def run_pod(self, name: str, command: str = "sleep 3600", namespace: str = NAMESPACE, **spec: Any) -> Any:
+        """Create a pod of one busybox container, and wait until the API has it running and ready; answers it."""
+        self.create_pod(pod_manifest(name, command, **spec), namespace)
+        return self.until_pod_ready(name, namespace)
+
+    def until_api_pod(
+        self,
+        name: str,
+        holds: Callable[[Any], Any],
+        what: str = "",
+        namespace: str = NAMESPACE,
+        patience: float = PATIENCE,
+    ) -> Any:
+        """Wait until a pod is as asked in the API; answers it."""
+        return self._until(pods_path(namespace, name), holds, what or f"{namespace}/{name} as asked", patience)
+
+    def until_pod_ready(self, name: str, namespace: str = NAMESPACE) -> Any:
+        """Wait until a pod is Ready in the API; answers it."""
+        return self.until_api_pod(
+            name, lambda pod: condition(pod, "Ready") == "True", f"{namespace}/{name} Ready", namespace
+        )
+
+    def until_pod_gone(self, name: str, namespace: str = NAMESPACE, patience: float = PATIENCE) -> None:
+        """Wait until there is no such pod in the API."""
+        with self._logs_told():
+            self.api.until(pods_path(namespace, name), bool, f"{namespace}/{name} gone", patience, gone=True)
+
+    def delete_all_pods(self) -> None:
+        """Delete every pod of this node through the API, and wait until they are gone; raises TimeoutError."""
+        ours = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{self.name}"
+
+        def none_left() -> bool:
+            pods = self.api.get(ours)["items"]
+            for pod in pods:
+                meta = pod["metadata"]
+                if "deletionTimestamp" not in meta and "kubernetes.io/config.mirror" not in meta.get("annotations", {}):
+                    self.api.delete(pods_path(meta["namespace"], meta["name"]), gracePeriodSeconds=1)
+            return not pods
+
+        if all(process.poll() is None for process in self.processes.values()) and self.processes:
+            for path in self.manifests.iterdir():  # whose mirror pods are in the API
+                if path.is_file():
+                    path.unlink()
+            self.until(none_left, "every pod of the API gone")
+
+    def _until(self, path: str, holds: Callable[[Any], Any], what: str, patience: float) -> Any:
+        with self._logs_told():
+            return self.api.until(path, holds, what, patience)
+
+    @contextlib.contextmanager
+    def _logs_told(self) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            logs = "\n".join(f"--- {role}\n{self.log(role)[-3000:]}" for role in self.roles)
+            raise TimeoutError(f"{error}\n{logs}") from None
+
+    def _cluster_keys(self) -> dict[str, Any]:
+        return {
+            "address": self.node_ip,
+            "port": self.api_port,
+            "authentication": {"x509": {"clientCAFile": str(self.plane.pki / "ca.crt")}},
+        }
+
+    def _remove_from_api(self) -> None:
+        """Take away what the node's end leaves in the API: pods of a failed test, the Node and its Lease."""
+        for pod in self.api.get(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{self.name}")["items"]:
+            self.api.delete(pods_path(pod["metadata"]["namespace"], pod["metadata"]["name"]), gracePeriodSeconds=0)
+        self.api.delete(self.path)
+        self.api.delete(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{self.name}")
+
+
+def condition(thing: Mapping[str, Any], kind: str) -> str:
+    """Give the status of a condition of a pod or node: True, False, Unknown, or empty where it has none."""
+    conditions = thing.get("status", {}).get("conditions") or ()
+    return next((str(one["status"]) for one in conditions if one["type"] == kind), "")
+
+
+@contextlib.contextmanager
+def cluster_node(
+    directory: Path, containerd: Containerd, temporal: TemporalServer, **more: Any
+) -> Iterator[ClusterNode]:
+    """Run a node for one test; `plane` and `node_ip` must be given, `keys` and the like may."""
+    with ClusterNode(directory, containerd, temporal, **more) as node:
+        yield node

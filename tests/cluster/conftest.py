@@ -1,0 +1,117 @@
+"""A real control plane for the session, and an address that a node may have; both gone afterwards."""
+
+import contextlib
+import io
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from rich.console import Console
+
+from activities.clients.api_server.kubeconfig import load_kubeconfig
+from tests.cluster.binaries import CONTROL_PLANE, OFFICIAL_TESTS, NoBinaries, can_be_had, find_binaries, find_etcd
+from tests.cluster.cluster_node import ClusterNode, node_address
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.kept_statuses import NODE, Watched, create
+from tests.cluster.one_node import OneNode, own_number
+from worker.standalone.containerd import Containerd
+from worker.standalone.machine import programs
+from worker.standalone.progress import Progress
+from worker.standalone.temporal_server import TemporalServer
+
+_FOLDER = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this folder, and leave it out with a reason where it cannot run."""
+    ours = [item for item in items if _FOLDER in item.path.parents]
+    reason = _cannot_run() if ours else ""
+    for item in ours:
+        item.add_marker("cluster")
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kube_binaries(pytestconfig: pytest.Config) -> Path:
+    """Give the folder of the programs, which are built first where they are not there yet."""
+    every = (*CONTROL_PLANE, *OFFICIAL_TESTS)
+    wanted = CONTROL_PLANE if can_be_had(every) else every
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    try:
+        return find_binaries(wanted, build=False)
+    except NoBinaries:
+        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+            print("\nbuilding Kubernetes' control plane and official tests with Go, once: about 7 minutes", flush=True)
+        return find_binaries(wanted)
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Run etcd and kube-apiserver; pods are bound by the tests themselves."""
+    with ControlPlane(tmp_path_factory.mktemp("plane")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def node_ip(slot: int) -> Iterator[str]:
+    """Give an address of this session's own that a node may have."""
+    with node_address(f"tplnode{slot}", f"10.88.{slot}.1") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def cluster_node(
+    tmp_path_factory: pytest.TempPathFactory,
+    containerd: Containerd,
+    temporal: TemporalServer,
+    plane: ControlPlane,
+    node_ip: str,
+) -> Iterator[ClusterNode]:
+    """Run one node of the session's cluster for all tests of a file."""
+    directory = tmp_path_factory.mktemp("cluster-node")
+    with ClusterNode(directory, containerd, temporal, plane=plane, node_ip=node_ip) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def one_node() -> Iterator[OneNode]:
+    """Run a whole cluster of one node as `make cluster` does, with controllers and a scheduler, for all who ask."""
+    with own_number() as number:
+        made = OneNode(Path(tempfile.mkdtemp(prefix="tplo.", dir="/tmp")), number)
+        try:
+            made.start(Progress(Console(file=io.StringIO())))
+            yield made
+        finally:
+            made.stop(Progress(Console(file=io.StringIO())))
+
+
+@pytest.fixture
+async def node_api(plane: ControlPlane) -> AsyncIterator[Watched]:
+    """Speak to the API server as the node of `kept_statuses`."""
+    async with Watched(load_kubeconfig(plane.node_kubeconfig(NODE))) as api:
+        api.asked = []
+        yield api
+
+
+@pytest.fixture
+def bound_pod(plane: ControlPlane) -> Any:
+    """Make a pod that is bound to that node, where nobody runs it."""
+    return create(plane.api, f"kept-{uuid4().hex[:8]}")
+
+
+def _cannot_run() -> str:
+    if os.geteuid() != 0:
+        return "needs root: containerd, mounts and network namespaces"
+    try:
+        for program in (programs.CONTAINERD, programs.RUNC, programs.CTR, programs.TEMPORAL):
+            programs.find_program(program)
+        programs.find_cni_plugins()
+        find_etcd()
+    except (programs.MissingProgram, NoBinaries) as error:
+        return str(error)
+    return can_be_had()

@@ -1,0 +1,149 @@
+"""The real kubectl as a user of the cluster calls it, and a terminal for it."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests.cluster.binaries import find_binaries
+
+PATIENCE: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a call ended."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        """What it printed."""
+        return self.out.decode()
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """Calls kubectl with one kubeconfig; its own cache of the API's resources lies in `home`."""
+
+    kubeconfig: Path
+    home: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, *words: str, stdin: bytes = b"", patience: float = PATIENCE) -> Ended:
+        """Call it to its end; raises subprocess.TimeoutExpired."""
+        done = subprocess.run(
+            self._command(words),
+            input=stdin,
+            capture_output=True,
+            timeout=patience,
+            check=False,
+            env=self._environment(),
+        )
+        return Ended(done.returncode, done.stdout, done.stderr.decode())
+
+    def ok(self, *words: str, stdin: bytes = b"", patience: float = PATIENCE) -> str:
+        """Call it, and give what it printed; raises AssertionError with its words when it fails."""
+        ended = self(*words, stdin=stdin, patience=patience)
+        assert ended.code == 0, f"kubectl {' '.join(words)}: {ended.code}: {ended.err}\n{ended.text}"
+        return ended.text
+
+    @contextlib.contextmanager
+    def started(self, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
+        """Call it in the background while the block runs; what it says on stderr comes with stdout."""
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        with subprocess.Popen(self._command(words), env=self._environment(), **pipes) as process:  # type: ignore[call-overload]
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    @contextlib.contextmanager
+    def in_terminal(self, *words: str, rows: int = 24, columns: int = 80) -> Iterator["Terminal"]:
+        """Call it in a terminal of that size while the block runs."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            command = self._command(words)
+            os.execve(command[0], command, self._environment())
+        made = Terminal(pid, terminal)
+        made.resize(rows, columns)
+        try:
+            yield made
+        finally:
+            made.end()
+
+    def _command(self, words: tuple[str, ...]) -> list[str]:
+        return [str(find_binaries(("kubectl",)) / "kubectl"), "--kubeconfig", str(self.kubeconfig), *words]
+
+    def _environment(self) -> dict[str, str]:
+        return {"PATH": os.environ.get("PATH", ""), "HOME": str(self.home), "TERM": "xterm", **self.environment}
+
+
+@dataclass
+class Terminal:
+    """A process and the terminal in which it believes to be."""
+
+    pid: int
+    descriptor: int
+    seen: str = ""
+    code: int | None = None
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        os.write(self.descriptor, text.encode())
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Make the window another size."""
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def until(self, pattern: str, patience: float = PATIENCE) -> str:
+        """Read until something has been shown since the last call; raises TimeoutError with what was."""
+        deadline = time.monotonic() + patience
+        while not (found := re.search(pattern, self.seen)):
+            if not self._read(deadline - time.monotonic()):
+                raise TimeoutError(f"never shown: {pattern!r}; shown: {self.seen!r}")
+        self.seen = self.seen[found.end() :]
+        return found[0]
+
+    def ended(self, patience: float = PATIENCE) -> int:
+        """Read to the end; answers the exit code."""
+        deadline = time.monotonic() + patience
+        while self._read(deadline - time.monotonic()):
+            pass
+        if self.code is None:
+            _, status = os.waitpid(self.pid, 0)
+            self.code = os.waitstatus_to_exitcode(status)
+        return self.code
+
+    def end(self) -> None:
+        """End the process, and close the terminal."""
+        if self.code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            _, status = os.waitpid(self.pid, 0)
+            self.code = os.waitstatus_to_exitcode(status)
+        os.close(self.descriptor)
+
+    def _read(self, seconds: float) -> bool:
+        """Read what is shown; False: nothing more in time, or it is over."""
+        if seconds <= 0 or not select.select([self.descriptor], [], [], seconds)[0]:
+            return False
+        try:
+            data = os.read(self.descriptor, 1 << 16)
+        except OSError:  # a terminal whose process has gone
+            return False
+        self.seen += data.decode(errors="replace")
+        return bool(data)

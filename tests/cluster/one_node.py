@@ -1,0 +1,163 @@
+"""A whole cluster of one node on this machine: control plane, containerd and a node agent, ours or the real kubelet.
+
+What `make cluster` and `make conformance` start. Everything lies below one folder and is known by pid files, so another call finds it
+and ends it. The folder is short, for a socket's path has 107 characters.
+"""
+
+import contextlib
+import fcntl
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tests.cluster.cluster_node import add_address, condition
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.real_kubelet import RealKubelet
+from worker.standalone.containerd_config import PodNetwork
+from worker.standalone.down import down, what_is_left
+from worker.standalone.given_configuration import GivenConfiguration
+from worker.standalone.machine import remains
+from worker.standalone.progress import Progress
+from worker.standalone.settings import Ports, Settings, recorded
+from worker.standalone.temporal_server import free_ports
+from worker.standalone.up import up
+
+NODE: Final = "node-1"
+NUMBERS: Final = 64
+"""Of a /22 each in 10.212.0.0/16."""
+PEERS: Final = ("tempolet", "kubelet")
+
+
+class ClusterFailed(Exception):
+    """The cluster did not come up, or something of it is left; says what."""
+
+
+@contextlib.contextmanager
+def own_number() -> Iterator[int]:
+    """Take a number that no other cluster on this machine has while the block runs; 0 is `make cluster`'s."""
+    folder = Path("/run/lock")
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(1, NUMBERS):
+        with (folder / f"tempolet-one-{number}").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            yield number
+            return
+    raise ClusterFailed(f"all {NUMBERS} numbers of clusters are taken: look at {folder}/tempolet-one-*")
+
+
+@dataclass(frozen=True, slots=True)
+class OneNode:
+    """One cluster of one node, whether it runs or not."""
+
+    home: Path
+    number: int = 0
+    """Bridge, subnet, cgroup and address are this one's own; 0 to 63."""
+    peer: str = "tempolet"
+    binaries: Path | None = None
+    plane: ControlPlane = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self,
+            "plane",
+            ControlPlane(
+                self.home / "plane", self.binaries, controllers=True, apiserver_flags=["--enable-aggregator-routing"]
+            ),
+        )
+
+    @property
+    def address(self) -> str:
+        """The node's."""
+        return f"10.89.{self.number}.1"
+
+    @property
+    def settings(self) -> Settings:
+        """The node of `tempolet up`; of the kubelet, its containerd."""
+        known = recorded(self.home / "run")
+        if known:
+            return known
+        temporal, ui, codec, api_port = free_ports(4)
+        return Settings(
+            state_dir=self.home / "state",
+            run_dir=self.home / "run",
+            hostname_override=NODE,
+            kubeconfig=str(self.home / "plane" / f"system-node-{NODE}.kubeconfig"),
+            node_ip=self.address,
+            network=PodNetwork(f"tplone{self.number}", f"10.212.{self.number * 4}.0/22"),
+            cgroup=f"/tempolet-one-{self.number}",
+            ports=Ports(temporal, ui, codec, 0, 0),
+            given_configuration=GivenConfiguration(self._kubelet_keys() | {"port": api_port}),
+        )
+
+    @property
+    def kubelet(self) -> RealKubelet:
+        """The real kubelet, where it is the peer."""
+        return RealKubelet(self.home, self.settings)
+
+    def start(self, show: Progress | None = None) -> None:
+        """Start everything that does not run yet, and wait until the node is Ready; raises what keeps it from that."""
+        said = show or Progress()
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.home.chmod(0o711)  # a pod with users of its own must come to its root file system
+        with said.step("plane") as step:
+            if self.plane.find_running():
+                step.detail = f"{self.plane.server}, runs already"
+            else:
+                self.plane.start()
+                self.plane.node_kubeconfig(NODE)
+                add_address(self._device, self.address)
+                step.detail = self.plane.server
+        if self.peer == "kubelet":
+            with said.step("kubelet") as step:
+                step.detail = f"pid {self.kubelet.start(self.plane.programs / 'kubelet').pid}"
+                self._until_ready()
+        else:
+            up(self.settings, progress=said)
+            self._until_ready()
+
+    def stop(self, show: Progress | None = None) -> None:
+        """End everything and leave nothing of it; raises ClusterFailed naming what is left."""
+        settings = self.settings
+        with contextlib.ExitStack() as every:  # called in reverse
+            every.callback(shutil.rmtree, self.home, ignore_errors=True)
+            every.callback(remains.unmount_below, self.home)
+            every.callback(remains.delete_link, self._device)
+            every.callback(self.plane.stop)
+            if self.kubelet.was_here:
+                every.callback(self.kubelet.stop)
+            else:
+                every.callback(down, settings, show, purge=True)
+        if left := [*what_is_left(settings), *([str(self.home)] if self.home.exists() else [])]:
+            raise ClusterFailed(f"left of the cluster: {'; '.join(left)}")
+
+    @property
+    def _device(self) -> str:
+        return f"tploneip{self.number}"
+
+    def keep_logs(self, into: Path) -> None:
+        """Copy every process's log, for `stop` removes them."""
+        folder = into / "logs"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for log in (*self.plane.directory.glob("*.log"), *(self.home / "state" / "log").glob("*.log")):
+            shutil.copyfile(log, folder / log.name)
+
+    def _until_ready(self) -> None:
+        self.plane.api.until(f"/api/v1/nodes/{NODE}", lambda node: condition(node, "Ready") == "True", "the node Ready")
+
+    def _kubelet_keys(self) -> dict[str, Any]:
+        """Give what a kubelet and ours are both told, so that they are compared alike."""
+        return {
+            "address": self.address,
+            "failSwapOn": False,
+            "failCgroupV1": False,
+            "authentication": {"x509": {"clientCAFile": str(self.plane.pki / "ca.crt")}, "webhook": {"enabled": True}},
+            "authorization": {"mode": "Webhook"},
+            "imageGCHighThresholdPercent": 100,
+            "evictionHard": {"memory.available": "100Mi"},
+        }

@@ -1,0 +1,178 @@
+"""Do a pod's volumes and variables hold what the API has, and follow it? On a real node, with containers that read them."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import OBJECTS_CHANGED
+from proto.temporal.signals import ObjectsChanged
+from tests.cluster.cluster_node import ClusterNode, pods_path
+from tests.node.pod_story import opened
+from tests.node.tempolet_node import BUSYBOX, pod_manifest, wait
+
+MAPS, SECRETS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"
+CONFIG_ERROR = "CreateContainerConfigError"
+AT_ONCE = 2.0
+"""Seconds within which a change is to show: one is what it takes on a machine that is not busy."""
+
+
+def run(node: ClusterNode, name: str, **spec: Any) -> str:
+    """Run a pod of the API; answers its uid."""
+    made = node.create_pod(pod_manifest(name, **spec))
+    node.until(lambda: shown(node, name).ready, f"{name} running")
+    return str(made["metadata"]["uid"])
+
+
+def shown(node: ClusterNode, name: str) -> PodSnapshot:
+    """Say what a pod's workflow last decided; of one that it has not begun, nothing."""
+    found = next((one for one in node.snapshots() if one.name == name), None)
+    return found or PodSnapshot("", node.name, "default", name, "", "api", "", "")
+
+
+def volume(node: ClusterNode, uid: str, kind: str, name: str) -> Path:
+    """Say where a volume's files lie on the node."""
+    return node.root_dir / "pods" / uid / "volumes" / f"kubernetes.io~{kind}" / name
+
+
+def payload(token: str) -> dict[str, Any]:
+    """Read what a token says."""
+    part = token.split(".")[1]
+    said: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    return said
+
+
+def test_a_pod_has_its_token_its_authority_and_its_namespace(cluster_node: ClusterNode) -> None:
+    """The volume that the API server's admission gives to every pod; the token is good, and the pod's."""
+    uid = run(cluster_node, "bearer")
+    made = cluster_node.api.get(pods_path(name="bearer"))
+    [access] = [one["name"] for one in made["spec"]["volumes"] if one["name"].startswith("kube-api-access-")]
+    files = volume(cluster_node, uid, "projected", access)
+    assert (files / "namespace").read_text() == "default"
+    assert (files / "ca.crt").read_text() == (cluster_node.plane.pki / "ca.crt").read_text()
+    token = (files / "token").read_text()
+    review = cluster_node.api.create("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": token}})[
+        "status"
+    ]
+    assert review["user"]["username"] == "system:serviceaccount:default:default"
+    assert payload(token)["kubernetes.io"]["pod"] == {"name": "bearer", "uid": uid}
+    assert (files / "token").stat().st_mode & 0o777 == 0o644
+    for told in (opened(cluster_node, shown(cluster_node, "bearer")), *map(cluster_node.log, cluster_node.roles)):
+        assert token.rpartition(".")[2] not in told  # its signature, without which it is nobody's
+
+
+def test_a_pod_hears_of_nothing_that_has_not_changed(cluster_node: ClusterNode) -> None:
+    """Also when worker and poller were started anew: no folder of objects is looked at where there is an API."""
+    cluster_node.api.create(MAPS, {"metadata": {"name": "still"}, "data": {"key": "one"}})
+    run(cluster_node, "still", volumes=[{"name": "map", "configMap": {"name": "still", "optional": True}}])
+    for role in ("worker", "poller"):
+        cluster_node.stop(role)
+        cluster_node.start(role)
+    run(cluster_node, "after")  # by then both have compared all that they know
+    assert OBJECTS_CHANGED not in opened(cluster_node, shown(cluster_node, "still"))
+
+
+def test_a_token_is_its_users_alone(cluster_node: ClusterNode) -> None:
+    """Where all containers run as one user; with an fsGroup it is the group's, too."""
+    alone = run(cluster_node, "alone", securityContext={"runAsUser": 1234})
+    group = run(cluster_node, "group", securityContext={"runAsUser": 1234, "fsGroup": 4321})
+    found = {}
+    for name, uid in (("alone", alone), ("group", group)):
+        [token] = (cluster_node.root_dir / "pods" / uid / "volumes" / "kubernetes.io~projected").glob("*/token")
+        found[name] = (token.stat().st_uid, token.stat().st_gid, token.stat().st_mode & 0o777)
+    assert found == {"alone": (1234, 0, 0o600), "group": (1234, 4321, 0o640)}
+
+
+def test_a_token_that_was_renewed_is_written_into_the_volume(cluster_node: ClusterNode) -> None:
+    """By the signal of the rotation; a worker that was started anew has to ask for another one."""
+    uid = run(cluster_node, "renewed")
+    [token] = (cluster_node.root_dir / "pods" / uid / "volumes" / "kubernetes.io~projected").glob("*/token")
+    before = token.read_text()
+    cluster_node.stop("worker")
+    cluster_node.start("worker")
+    snapshot = next(one for one in cluster_node.snapshots() if one.uid == uid)
+    [key] = [one for one in snapshot.objects if one.startswith("serviceaccounttokens/")]
+
+    async def hint() -> None:
+        handle = await cluster_node.workflow(snapshot)
+        await handle.signal(OBJECTS_CHANGED, ObjectsChanged("objects", {key: "another"}, 1))
+
+    wait(hint())
+    cluster_node.until(lambda: token.read_text() != before, "another token in the volume")
+    assert payload(token.read_text())["kubernetes.io"]["pod"]["uid"] == uid
+
+
+def test_volumes_show_what_has_changed(cluster_node: ClusterNode) -> None:
+    """A Secret and a ConfigMap, at once; what is immutable stays."""
+    api = cluster_node.api
+    api.create(SECRETS, {"metadata": {"name": "db"}, "stringData": {"password": "one"}})
+    api.create(MAPS, {"metadata": {"name": "app"}, "data": {"key": "one"}})
+    volumes = [
+        {"name": "secret", "secret": {"secretName": "db"}},
+        {"name": "map", "configMap": {"name": "app"}},
+    ]
+    uid = run(cluster_node, "shows", volumes=volumes)
+    password = volume(cluster_node, uid, "secret", "secret") / "password"
+    key = volume(cluster_node, uid, "configmap", "map") / "key"
+    assert (password.read_text(), key.read_text()) == ("one", "one")
+    api.patch(f"{SECRETS}/db", {"stringData": {"password": "two"}})
+    cluster_node.until(lambda: password.read_text() == "two", "the new password", AT_ONCE)
+    api.patch(f"{MAPS}/app", {"data": {"key": "two"}})
+    cluster_node.until(lambda: key.read_text() == "two", "the new key", AT_ONCE)
+
+
+def test_a_pod_starts_when_what_it_misses_appears(cluster_node: ClusterNode) -> None:
+    """A volume's ConfigMap, and a Secret of a variable."""
+    api = cluster_node.api
+    container = {
+        "name": "main",
+        "image": BUSYBOX,
+        "command": ["sleep", "3600"],
+        "env": [{"name": "P", "valueFrom": {"secretKeyRef": {"name": "later", "key": "p"}}}],
+    }
+    cluster_node.create_pod(pod_manifest("waits", volumes=[{"name": "map", "configMap": {"name": "later"}}]))
+    cluster_node.create_pod(pod_manifest("waits-too", containers=[container]))
+    cluster_node.until(lambda: shown(cluster_node, "waits").reason == "FailedMount", "waits for its volume")
+    cluster_node.until(lambda: shown(cluster_node, "waits-too").reason == CONFIG_ERROR, "waits for its variable")
+    api.create(MAPS, {"metadata": {"name": "later"}, "data": {}})
+    api.create(SECRETS, {"metadata": {"name": "later"}, "stringData": {"p": "q"}})
+    both = ("waits", "waits-too")
+    cluster_node.until(lambda: all(shown(cluster_node, one).ready for one in both), "both running", 2 * AT_ONCE)
+
+
+def test_volumes_tell_of_the_pod_as_the_api_has_it_now(cluster_node: ClusterNode) -> None:
+    """A label and an annotation that were changed in the API."""
+    items = [{"path": field, "fieldRef": {"fieldPath": f"metadata.{field}"}} for field in ("labels", "annotations")]
+    uid = run(cluster_node, "told", volumes=[{"name": "me", "downwardAPI": {"items": items}}])
+    files = volume(cluster_node, uid, "downward-api", "me")
+    assert "tier" not in (files / "labels").read_text()
+    metadata = {"labels": {"tier": "front"}, "annotations": {"note": "two"}}
+    cluster_node.api.patch(pods_path(name="told"), {"metadata": metadata})
+    cluster_node.until(lambda: 'tier="front"' in (files / "labels").read_text(), "the new label", 2 * AT_ONCE)
+    cluster_node.until(lambda: 'note="two"' in (files / "annotations").read_text(), "the new annotation", 2 * AT_ONCE)
+
+
+def test_a_container_knows_the_services_of_its_namespace(cluster_node: ClusterNode) -> None:
+    """And the API server's own."""
+    port = {"port": 80, "protocol": "TCP"}
+    web = {"metadata": {"name": "web-shop"}, "spec": {"ports": [port], "selector": {"a": "b"}}}
+    made = cluster_node.api.create("/api/v1/namespaces/default/services", web)
+    run(cluster_node, "before")  # the node has heard of the service when a pod made after it runs
+    uid = run(
+        cluster_node,
+        "links",
+        volumes=[{"name": "out", "emptyDir": {}}],
+        containers=[
+            {
+                "name": "main",
+                "image": BUSYBOX,
+                "command": ["sh", "-c", "env > /out/env; sleep 3600"],
+                "volumeMounts": [{"name": "out", "mountPath": "/out"}],
+            }
+        ],
+    )
+    told = volume(cluster_node, uid, "empty-dir", "out") / "env"
+    cluster_node.until(lambda: "WEB_SHOP_SERVICE_HOST" in told.read_text(), "the variables of the service")
+    assert f"WEB_SHOP_SERVICE_HOST={made['spec']['clusterIP']}\n" in told.read_text()
+    assert "KUBERNETES_SERVICE_HOST=10.96.0.1\n" in told.read_text()

@@ -1,0 +1,64 @@
+"""Do a real API server and the three processes of a node come up and go, and is nothing of either left?"""
+
+import re
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.api import Api, Refused
+from tests.cluster.cluster_node import ClusterNode
+from tests.cluster.control_plane import ControlPlane
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+
+def test_the_api_server_knows_its_administrator_and_no_stranger(plane: ControlPlane) -> None:
+    """What the certificates of `control_plane` are worth."""
+    assert plane.api.get("/version")["gitVersion"] == "v1.36.3"
+    with pytest.raises(Refused, match="403"):
+        Api(plane.port, plane.pki / "ca.crt").get("/api/v1/nodes")
+
+
+def test_a_nodes_kubeconfig_gives_a_nodes_rights_and_no_more(plane: ControlPlane) -> None:
+    """Node,RBAC is on, as clusters have it."""
+    signed = plane.sign("system:node:n7", "system:nodes")
+    node = Api(plane.port, plane.pki / "ca.crt", signed)
+    assert node.find("/api/v1/nodes/n7") is None, "it may ask for itself"
+    with pytest.raises(Refused, match="403"):
+        node.get("/api/v1/namespaces/default/secrets")
+
+
+def test_three_processes_of_a_node_start_with_a_kubeconfig_and_end_when_asked(
+    tmp_path: Path, containerd: Containerd, temporal: TemporalServer, plane: ControlPlane, node_ip: str
+) -> None:
+    """Each handles SIGTERM, and ends with 0."""
+    with ClusterNode(tmp_path / "node", containerd, temporal, plane=plane, node_ip=node_ip) as node:
+        for role in node.roles:
+            node.until(partial(_hears, node.processes[role].pid), f"the {role} can be asked to end")
+        assert [role for role, process in node.processes.items() if process.poll() is not None] == []
+        ended = {role: node.stop(role) for role in node.roles}
+    assert ended == dict.fromkeys(node.roles, 0)
+
+
+def test_a_control_plane_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Neither a process nor what etcd has kept."""
+    with ControlPlane(tmp_path / "plane") as other:
+        processes = [process for process in Path("/proc").glob("[0-9]*") if _is_of(process, str(other.directory))]
+        assert len(processes) == 2, "etcd and the API server"
+    assert [process for process in processes if process.exists()] == []
+    assert not (tmp_path / "plane" / "etcd").exists()
+
+
+def _is_of(process: Path, folder: str) -> bool:
+    try:
+        return folder.encode() in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _hears(pid: int) -> bool:
+    """Tell whether a process handles SIGTERM by now."""
+    caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)

@@ -1,0 +1,124 @@
+"""Does a volume of a CSI driver come to a pod of the API: attached by the cluster, with tokens, and told in CSINode and Node?"""
+
+import hashlib
+import json
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.cluster_node import ClusterNode, pods_path
+from tests.csi.orders import Setup
+from tests.csi.process import DriverProcess
+from tests.node.tempolet_node import pod_manifest
+
+STAGE, PUBLISH = "NodeStageVolume", "NodePublishVolume"
+STORAGE = "/apis/storage.k8s.io/v1"
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+MODE = {"volumeMode": "Filesystem", "accessModes": ["ReadWriteOnce"]}
+
+
+@pytest.fixture
+def driver(cluster_node: ClusterNode) -> Iterator[DriverProcess]:
+    """Run a driver whose volumes are attached, and that wants a token."""
+    name = f"d{uuid.uuid4().hex[:6]}.test"
+    spec = {"attachRequired": True, "tokenRequests": [{"audience": "vault", "expirationSeconds": 3600}]}
+    cluster_node.api.create(f"{STORAGE}/csidrivers", {"metadata": {"name": name}, "spec": spec})
+    with (
+        tempfile.TemporaryDirectory(prefix="csi.", dir="/tmp") as folder,
+        DriverProcess(Path(folder), cluster_node.root_dir / "plugins_registry", Setup(name)) as process,
+    ):
+        yield process
+        cluster_node.delete_all_pods()
+
+
+def bind(node: ClusterNode, driver: DriverProcess, name: str, owner: dict[str, Any] | None = None) -> str:
+    """Make a volume with its claim, bound as the controllers do it; answers the volume's handle."""
+    handle = f"handle-{name}"
+    volume = driver.folder.volume(handle)
+    volume.mkdir(parents=True)
+    (volume / "file").write_text(f"content of {name}\n")
+    metadata = {"name": name} | ({"ownerReferences": [owner]} if owner else {})
+    asked = {**MODE, "resources": {"requests": {"storage": "1Mi"}}, "volumeName": f"pv-{name}", "storageClassName": ""}
+    claim = node.api.create(CLAIMS, {"metadata": metadata, "spec": asked})
+    reference = {"namespace": "default", "name": name, "uid": claim["metadata"]["uid"]}
+    made_of = {"driver": driver.setup.name, "volumeHandle": handle}
+    spec = {"csi": made_of, "claimRef": reference, "capacity": {"storage": "1Mi"}, **MODE}
+    node.api.create("/api/v1/persistentvolumes", {"metadata": {"name": f"pv-{name}"}, "spec": spec})
+    node.api.patch(f"{CLAIMS}/{name}/status", {"status": {"phase": "Bound"}})
+    return handle
+
+
+def attach(node: ClusterNode, driver: DriverProcess, name: str, **metadata: str) -> None:
+    """Attach a volume, as controller and attacher do it."""
+    handle = f"handle-{name}"
+    digest = hashlib.sha256(f"{handle}{driver.setup.name}{node.name}".encode()).hexdigest()
+    spec = {
+        "attacher": driver.setup.name,
+        "nodeName": node.name,
+        "source": {"persistentVolumeName": f"pv-{name}"},
+    }
+    node.api.create(f"{STORAGE}/volumeattachments", {"metadata": {"name": f"csi-{digest}"}, "spec": spec})
+    status = {"attached": True, "attachmentMetadata": metadata}
+    node.api.patch(f"{STORAGE}/volumeattachments/csi-{digest}/status", {"status": status})
+
+
+def running(node: ClusterNode, name: str) -> None:
+    """Wait until a pod runs."""
+    node.until(lambda: any(one.name == name and one.ready for one in node.snapshots()), f"{name} running")
+
+
+def test_a_driver_stands_in_the_nodes_csi_node(cluster_node: ClusterNode, driver: DriverProcess) -> None:
+    """And its id of the node in an annotation; both go with it."""
+    name = driver.setup.name
+    path = f"{STORAGE}/csinodes/{cluster_node.name}"
+    found = cluster_node.api.until(path, lambda one: name in str(one["spec"]["drivers"]), f"{name} in the CSINode")
+    node = cluster_node.api.get(cluster_node.path)
+    [owner] = found["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("Node", node["metadata"]["uid"])
+    [said] = [one for one in found["spec"]["drivers"] if one["name"] == name]
+    assert json.loads(node["metadata"]["annotations"]["csi.volume.kubernetes.io/nodeid"])[name] == said["nodeID"]
+    driver.stop()
+    cluster_node.api.until(path, lambda one: name not in str(one["spec"]["drivers"]), f"{name} out of the CSINode")
+
+
+def test_a_volume_is_staged_when_it_is_attached(cluster_node: ClusterNode, driver: DriverProcess) -> None:
+    """With what attaching answered and a token of the pod's account, which stands nowhere else; it is in use meanwhile."""
+    bind(cluster_node, driver, "disk")
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}]
+    uid = cluster_node.create_pod(pod_manifest("attached", volumes=volumes))["metadata"]["uid"]
+    cluster_node.until(lambda: any(one.name == "attached" for one in cluster_node.snapshots()), "the pod is known")
+    assert driver.folder.calls(STAGE) == []
+    attach(cluster_node, driver, "disk", device="sdb")
+    running(cluster_node, "attached")
+    [stage], [publish] = driver.folder.calls(STAGE), driver.folder.calls(PUBLISH)
+    assert stage["publishContext"] == publish["publishContext"] == {"device": "sdb"}
+    said = publish["volumeContext"]["csi.storage.k8s.io/serviceAccount.tokens"]
+    token = json.loads(said)["vault"]["token"]
+    review = {"spec": {"token": token, "audiences": ["vault"]}}
+    user = cluster_node.api.create("/apis/authentication.k8s.io/v1/tokenreviews", review)["status"]["user"]
+    assert user["extra"]["authentication.kubernetes.io/pod-uid"] == [uid]
+    assert token not in cluster_node.log("worker")
+    unique = f"kubernetes.io/csi/{driver.setup.name}^handle-disk"
+    cluster_node.api.until(
+        cluster_node.path, lambda node: node["status"].get("volumesInUse") == [unique], "the volume is in use"
+    )
+
+
+def test_a_generic_ephemeral_volume_is_its_pods(cluster_node: ClusterNode, driver: DriverProcess) -> None:
+    """Of the claim that the cluster makes for it; a claim of that name that is not the pod's is refused."""
+    template = {"spec": {**MODE, "resources": {"requests": {"storage": "1Mi"}}}}
+    volumes = [{"name": "data", "ephemeral": {"volumeClaimTemplate": template}}]
+    uid = cluster_node.create_pod(pod_manifest("own", volumes=volumes))["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "own", "uid": uid, "controller": True}
+    bind(cluster_node, driver, "own-data", owner)
+    attach(cluster_node, driver, "own-data")
+    running(cluster_node, "own")
+    bind(cluster_node, driver, "theft-data")
+    cluster_node.create_pod(pod_manifest("theft", volumes=volumes))
+    words = "PVC default/theft-data was not created for pod default/theft (pod is not owner)"
+    cluster_node.until(lambda: any(words in one.message for one in cluster_node.snapshots()), words)
+    cluster_node.api.delete(pods_path(name="theft"), gracePeriodSeconds=0)

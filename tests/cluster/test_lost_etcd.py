@@ -1,0 +1,46 @@
+"""Does a node keep its pods when the API server loses everything and comes up empty? With a control plane of its own."""
+
+from pathlib import Path
+
+from tests.cluster.cluster_node import ClusterNode, pods_path
+from tests.cluster.control_plane import ControlPlane
+from tests.node.tempolet_node import pod_manifest
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+TOLD = "the API server speaks for another cluster than before, or has lost its etcd"
+
+
+def test_a_lost_etcd_kills_no_pod(
+    tmp_path: Path, containerd: Containerd, temporal: TemporalServer, node_ip: str
+) -> None:
+    """Neither at once, nor after the node has registered anew, nor after a restart of the poller; new pods run beside."""
+    with (
+        ControlPlane(tmp_path / "plane") as plane,
+        ClusterNode(tmp_path, containerd, temporal, plane=plane, node_ip=node_ip) as node,
+    ):
+        node.apply(pod_manifest("static"))
+        static = node.until_running("static")
+        node.api.until(pods_path(name=static.name), bool, "the mirror pod")
+        uid = node.create_pod(pod_manifest("web", automountServiceAccountToken=False))["metadata"]["uid"]
+        node.until_pod_ready("web")
+        before = {one.uid: (one.sandbox_id, one.containers) for one in node.snapshots()}
+        first_node = node.api.get(node.path)["metadata"]["uid"]
+
+        plane.lose_etcd()
+        node.api.until(node.path, lambda found: found["metadata"]["uid"] != first_node, "the Node registered anew")
+        node.until(lambda: TOLD in node.log("poller"), "the loss told")
+        node.api.until(pods_path(name=static.name), bool, "the mirror pod in the new cluster")
+        node.stop("poller")
+        node.start("poller")
+        node.until(lambda: node.log("poller").count(TOLD) > 1, "the loss told again")
+
+        node.create_pod(pod_manifest("new", automountServiceAccountToken=False))
+        node.until_pod_ready("new")
+        after = {one.uid: (one.sandbox_id, one.containers) for one in node.snapshots() if one.phase == "Running"}
+        assert {one: after.get(one) for one in before} == before
+        assert uid in before
+        node.stop("poller")  # and the node's end must not wait for a pod that no API server knows
+        (node.root_dir / "tempolet" / "cluster.uid").unlink()
+        node.start("poller")
+        node.until(lambda: uid not in {one.uid for one in node.snapshots()}, "the old cluster's pod gone")

@@ -1,0 +1,100 @@
+"""Does our Node read as the real kubelet's does on the same machine, in the same cluster, with the same configuration?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar, Final
+
+import pytest
+
+from tests.bench.peers.kubelet import NoKubelet
+from tests.cluster.binaries import NoBinaries, find_binaries
+from tests.cluster.cluster_node import ClusterNode, condition
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.real_kubelet import RealKubelet
+from worker.standalone.containerd import Containerd
+from worker.standalone.containerd_config import PodNetwork
+from worker.standalone.given_configuration import GivenConfiguration
+from worker.standalone.settings import Settings
+from worker.standalone.temporal_server import free_ports
+
+NAME: Final = "real-kubelet"
+KEYS: Final = {
+    "systemReserved": {"cpu": "100m", "memory": "200Mi"},
+    "mergeDefaultEvictionSettings": True,
+    "evictionHard": {"pid.available": "5%"},
+    "maxPods": 42,
+}
+NOT_DECLARED: Final = {"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling"}
+"""What a kubelet does and we do not, or must not say."""
+
+
+class LoneNode(ClusterNode):
+    """The node process by itself."""
+
+    roles: ClassVar[tuple[str, ...]] = ("node",)
+
+
+@pytest.fixture
+def theirs(plane: ControlPlane, node_ip: str, node_dir: Path, slot: int) -> Iterator[Any]:
+    """Run the real kubelet, and give its Node when it lists its images."""
+    home = node_dir / "kubelet"
+    home.mkdir()
+    port = free_ports(1)[0]
+    settings = Settings(
+        state_dir=home / "state",
+        run_dir=home / "run",
+        hostname_override=NAME,
+        kubeconfig=str(plane.node_kubeconfig(NAME)),
+        node_ip=node_ip,
+        network=PodNetwork(f"tplkube{slot}", f"10.215.{slot}.0/24"),
+        cgroup=f"/tempolet-kubelet-{slot}",
+        given_configuration=GivenConfiguration({**KEYS, "port": port, "failCgroupV1": False, "failSwapOn": False}),
+    )
+    kubelet = RealKubelet(home, settings)
+    try:
+        kubelet.start(find_binaries(("kubelet",), build=False) / "kubelet")
+    except (NoBinaries, NoKubelet) as error:
+        pytest.skip(str(error))
+    try:
+        yield plane.api.until(
+            f"/api/v1/nodes/{NAME}",
+            lambda node: condition(node, "Ready") == "True" and len(node["status"].get("images", ())) > 1,
+            patience=60,
+        )
+    finally:
+        kubelet.stop()
+        plane.api.delete(f"/api/v1/nodes/{NAME}")
+
+
+def test_both_tell_the_same_of_one_machine(
+    theirs: Any, tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
+) -> None:
+    """Sizes to the byte, words to the letter; but for the names, the version, the port and what we do not declare."""
+    nowhere: Any = SimpleNamespace(address="127.0.0.1:1")
+    with LoneNode(tmp_path / "node", containerd, nowhere, plane=plane, node_ip=node_ip, keys=dict(KEYS)) as node:
+        node.until_ready()
+        ours = node.api.until(node.path, lambda one: len(one["status"].get("images", ())) > 1)
+    assert ours["metadata"]["annotations"] == theirs["metadata"]["annotations"]
+    assert _with_name(ours["metadata"]["labels"], ours) == _with_name(theirs["metadata"]["labels"], theirs)
+    our_status, their_status = (_comparable(one) for one in (ours, theirs))
+    for part in sorted({*our_status, *their_status}):
+        assert (part, our_status.get(part)) == (part, their_status.get(part))
+    declared = set(theirs["status"]["declaredFeatures"])
+    assert set(ours["status"]["declaredFeatures"]) == declared - NOT_DECLARED
+
+
+def _comparable(node: Any) -> dict[str, Any]:
+    """Take away what must differ: times, the node's name, its version and its port."""
+    status = {key: value for key, value in node["status"].items() if key not in {"daemonEndpoints", "declaredFeatures"}}
+    status["conditions"] = [
+        {key: value for key, value in one.items() if not key.endswith("Time")} for one in status["conditions"]
+    ]
+    status["addresses"] = [_with_name(one, node) for one in status["addresses"]]
+    status["nodeInfo"] = {**status["nodeInfo"], "kubeletVersion": status["nodeInfo"]["kubeletVersion"].split("+")[0]}
+    return status
+
+
+def _with_name(words: dict[str, str], node: Any) -> dict[str, str]:
+    """Write NAME wherever the node's own name stands."""
+    return {key: NAME if value == node["metadata"]["name"] else value for key, value in words.items()}

@@ -1,0 +1,199 @@
+"""Does a pod that the API binds to this node live and go as the API says? With a real API server, containerd and Temporal."""
+
+import json
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from proto.pod_snapshot import PodSnapshot, pod_path
+from tests.cluster.cluster_node import ClusterNode, pods_path
+from tests.node.tempolet_node import pod_manifest
+
+
+def bare(name: str, command: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
+    """Write a pod that asks the API for nothing."""
+    return pod_manifest(name, command, **{"automountServiceAccountToken": False, **spec})
+
+
+def snapshot(node: ClusterNode, uid: str) -> PodSnapshot | None:
+    """Give what the pod's workflow last decided."""
+    return next((one for one in node.snapshots() if one.uid == uid), None)
+
+
+def until(node: ClusterNode, uid: str, holds: Callable[[PodSnapshot], Any], what: str) -> PodSnapshot:
+    """Wait until a pod's workflow has decided so."""
+
+    def now() -> PodSnapshot | None:
+        found = snapshot(node, uid)
+        return found if found and holds(found) else None
+
+    found: PodSnapshot = node.until(now, what)
+    return found
+
+
+def running(one: PodSnapshot) -> bool:
+    """Say whether it runs."""
+    return one.phase == "Running" and one.ready
+
+
+def uid_of(pod: Any) -> str:
+    """Give a pod's uid."""
+    return str(pod["metadata"]["uid"])
+
+
+def test_a_pod_of_the_api_runs_and_goes_when_it_is_deleted(cluster_node: ClusterNode) -> None:
+    """Created with a nodeName, as a scheduler leaves it; its object goes when nothing of it is left."""
+    uid = uid_of(cluster_node.create_pod(bare("web")))
+    found = until(cluster_node, uid, running, "web running")
+    assert (found.source, found.path) == ("api", "")
+    cluster_node.until_pod_ready("web")
+    cluster_node.api.delete(pods_path(name="web"), gracePeriodSeconds=1)
+    cluster_node.until_pod_gone("web")
+    assert snapshot(cluster_node, uid) is None
+
+
+def test_what_the_api_lets_change_changes_in_place(cluster_node: ClusterNode) -> None:
+    """Labels are told to the pod, another image restarts its container; its sandbox stays."""
+    container = {
+        **bare("edited")["spec"]["containers"][0],
+        "env": [{"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['who']"}}}],
+    }
+    created = cluster_node.create_pod(bare("edited", containers=[container]))
+    before = until(cluster_node, uid_of(created), running, "edited running")
+    path = pods_path(name="edited")
+    cluster_node.api.patch(path, {"metadata": {"labels": {"who": "me"}}})
+    cluster_node.api.patch(path, {"spec": {"activeDeadlineSeconds": 3600}})
+    until(
+        cluster_node,
+        uid_of(created),
+        lambda one: one.pod is not None and labels_of(cluster_node, one.uid) == {"who": "me"},
+        "the label told",
+    )
+    now = snapshot(cluster_node, uid_of(created))
+    assert now is not None
+    assert (now.sandbox_id, now.containers) == (before.sandbox_id, before.containers)
+    delete(cluster_node, "edited")
+
+
+def test_a_pod_is_looked_into_and_resized_through_the_api(cluster_node: ClusterNode) -> None:
+    """As `kubectl debug` and `kubectl patch --subresource resize` do; the container goes on."""
+    container = {**bare("live")["spec"]["containers"][0], "resources": {"requests": {"cpu": "10m"}}}
+    uid = uid_of(cluster_node.create_pod(bare("live", containers=[container])))
+    before = until(cluster_node, uid, running, "live running")
+    path = pods_path(name="live")
+    look = {"name": "look", "image": container["image"], "command": ["sleep", "3600"]}
+    cluster_node.api.patch(f"{path}/ephemeralcontainers", {"spec": {"ephemeralContainers": [look]}})
+    until(
+        cluster_node, uid, lambda one: "look" in one.containers and one.containers["look"].container_id, "looked into"
+    )
+    resized = {"name": container["name"], "resources": {"requests": {"cpu": "20m"}}}
+    cluster_node.api.patch(f"{path}/resize", {"spec": {"containers": [resized]}})
+    cluster_node.until_api_pod("live", lambda pod: requested(pod) == "20m", "the resize in the status")
+    now = snapshot(cluster_node, uid)
+    assert now is not None
+    assert now.containers["main"] == before.containers["main"]
+    delete(cluster_node, "live")
+
+
+def requested(pod: Any) -> Any:
+    """Give the cpu that the API shows for a container that runs."""
+    shown = pod["status"]["containerStatuses"][0].get("resources") or {}
+    return (shown.get("requests") or {}).get("cpu")
+
+
+def labels_of(node: ClusterNode, uid: str) -> Any:
+    """Give the labels that the pod has for this node."""
+    path = pod_path(node.root_dir, uid)
+    return json.loads(path.read_bytes())["metadata"].get("labels") if path.exists() else None
+
+
+def delete(node: ClusterNode, name: str, grace: int = 1) -> None:
+    """Delete a pod and wait until it is gone."""
+    node.api.delete(pods_path(name=name), gracePeriodSeconds=grace)
+    node.until_pod_gone(name)
+
+
+def test_a_readiness_gate_waits_for_its_condition(cluster_node: ClusterNode) -> None:
+    """Which somebody else writes into the status, and takes back."""
+    gates = [{"conditionType": "example.com/gate"}]
+    uid = uid_of(cluster_node.create_pod(bare("gated", readinessGates=gates)))
+    until(cluster_node, uid, lambda one: one.reason == "ReadinessGatesNotReady", "gated not ready")
+    path = pods_path(name="gated")
+    for status in ("True", "False"):
+        condition = {"type": "example.com/gate", "status": status}
+        cluster_node.api.patch(f"{path}/status", {"status": {"conditions": [condition]}})
+        wanted = status == "True"
+        until(cluster_node, uid, lambda one, wanted=wanted: one.ready is wanted, f"gated ready: {wanted}")  # type: ignore[misc]  # bound now
+    delete(cluster_node, "gated")
+
+
+def test_a_pod_that_is_deleted_by_force_stops_all_the_same(cluster_node: ClusterNode) -> None:
+    """Its object is gone at once, and the API confirms that before anything is killed."""
+    uid = uid_of(cluster_node.create_pod(bare("forced")))
+    until(cluster_node, uid, running, "forced running")
+    cluster_node.api.delete(pods_path(name="forced"), gracePeriodSeconds=0)
+    cluster_node.until(lambda: snapshot(cluster_node, uid) is None, "nothing of it left")
+
+
+def test_what_happened_while_the_poller_was_away_is_made_good(cluster_node: ClusterNode) -> None:
+    """A pod that came, one that was deleted, one that went by force, one that ended, and one that stays."""
+    uids = {name: uid_of(cluster_node.create_pod(bare(name))) for name in ("stays", "deleted", "forced")}
+    uids["ended"] = uid_of(cluster_node.create_pod(bare("ended", "true", restartPolicy="Never")))
+    for name in ("stays", "deleted", "forced"):
+        until(cluster_node, uids[name], running, f"{name} running")
+    cluster_node.until_api_pod("ended", lambda pod: pod["status"]["phase"] == "Succeeded")
+    before = snapshot(cluster_node, uids["stays"])
+    cluster_node.stop("poller", signal.SIGKILL)
+    cluster_node.api.delete(pods_path(name="deleted"), gracePeriodSeconds=1)
+    cluster_node.api.delete(pods_path(name="forced"), gracePeriodSeconds=0)
+    uids["came"] = uid_of(cluster_node.create_pod(bare("came")))
+    cluster_node.start("poller")
+    until(cluster_node, uids["came"], running, "came running")
+    cluster_node.until_pod_gone("deleted")
+    cluster_node.until(lambda: snapshot(cluster_node, uids["forced"]) is None, "nothing of forced left")
+    after = snapshot(cluster_node, uids["stays"])
+    assert before
+    assert after
+    assert (after.sandbox_id, after.containers) == (before.sandbox_id, before.containers)
+    assert cluster_node.api.get(pods_path(name="ended"))["status"]["phase"] == "Succeeded"
+    for name in ("stays", "came", "ended"):
+        delete(cluster_node, name)
+
+
+def test_a_static_pod_has_a_mirror_that_comes_back_and_goes_with_it(cluster_node: ClusterNode) -> None:
+    """Deleted in the API it is made anew, and its pod does not notice."""
+    cluster_node.apply(pod_manifest("static"))
+    found = cluster_node.until_running("static")
+    path = pods_path(name=found.name)
+    first = cluster_node.api.until(path, bool, "the mirror pod")
+    assert first["metadata"]["annotations"]["kubernetes.io/config.mirror"] == found.uid
+    assert first["metadata"]["ownerReferences"][0]["name"] == cluster_node.name
+    cluster_node.api.delete(path)
+    again = cluster_node.api.until(path, lambda pod: pod["metadata"]["uid"] != first["metadata"]["uid"], "another one")
+    assert again["metadata"]["annotations"]["kubernetes.io/config.mirror"] == found.uid
+    assert running(cluster_node.until_running("static"))
+    cluster_node.remove("static")
+    cluster_node.until_pod_gone(found.name)
+
+
+def test_a_pod_that_the_node_has_no_room_for_fails_with_the_kubelets_words(cluster_node: ClusterNode) -> None:
+    """Nothing of it is begun."""
+    container = {**bare("big")["spec"]["containers"][0], "resources": {"requests": {"cpu": "1000"}}}
+    uid = uid_of(cluster_node.create_pod(bare("big", containers=[container])))
+    found = until(cluster_node, uid, lambda one: one.phase == "Failed", "big refused")
+    assert found.reason == "OutOfcpu"
+    assert found.message.startswith("Pod was rejected: Node didn't have enough resource: cpu, requested: 1000000")
+    assert found.sandbox_id == ""
+    told = cluster_node.until_api_pod("big", lambda pod: pod["status"]["phase"] == "Failed")["status"]
+    assert (told["reason"], told["message"]) == (found.reason, found.message)
+    delete(cluster_node, "big")
+
+
+def test_a_pod_that_needs_what_this_node_has_not_is_refused_with_the_field(cluster_node: ClusterNode) -> None:
+    """And never half-run."""
+    claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+    uid = uid_of(cluster_node.create_pod(bare("claims", resourceClaims=claims)))
+    found = until(cluster_node, uid, lambda one: one.phase == "Failed", "claims refused")
+    assert found.reason == "PodFeatureUnsupported"
+    assert "spec.resourceClaims: not supported" in found.message
+    delete(cluster_node, "claims")
