@@ -181,10 +181,11 @@ def test_after_the_machine_was_down_volumes_in_memory_are_mounted_anew(node: Tem
         {"name": "fast", "emptyDir": {"medium": "Memory"}},
         {"name": "disk", "emptyDir": {}},
     ]
-    node.apply(with_volumes("reboot", "echo up | tee -a /fast/starts >> /disk/starts; sleep 3600", volumes))
+    node.apply(with_volumes("reboot", "echo up >> /fast/starts; echo up >> /disk/starts; sleep 3600", volumes))
     snapshot = node.until_running("reboot")
     folder = volumes_of(node, snapshot.uid) / "kubernetes.io~empty-dir"
-    node.until((folder / "disk/starts").exists, "its first start")
+    disk = folder / "disk/starts"
+    node.until(lambda: disk.exists() and disk.read_text() == "up\n", "its first start")
     node.stop("worker", signal.SIGKILL)
     for container in containers_of(node.containerd, snapshot.uid):
         os.kill(container_pid(node.containerd, container.id), signal.SIGKILL)
@@ -192,7 +193,7 @@ def test_after_the_machine_was_down_volumes_in_memory_are_mounted_anew(node: Tem
     os.kill(container_pid(node.containerd, sandbox_id), signal.SIGKILL)
     mounts.unmount(folder / "fast")
     node.start("worker")
-    node.until(lambda: (folder / "disk/starts").read_text() == "up\nup\n", "its second start")
+    node.until(lambda: disk.read_text() == "up\nup\n", "its second start")
     assert (folder / "fast/starts").read_text() == "up\n"
     assert mounts.is_mount_point(folder / "fast")
     node.remove("reboot")
