@@ -165,6 +165,12 @@ def test_a_default_is_no_warning(tmp_path: Path, text: str) -> None:
         pytest.param("podLogsDir: /a/../b", "must be written '/b'", id="a-log-path-that-is-not-normal"),
         pytest.param("clusterDNS: [x]", "clusterDNS[0]: 'x' is no IP address", id="a-dns-name-as-dns-server"),
         pytest.param("healthzPort: 70000", "healthzPort: 70000", id="a-port-beyond"),
+        pytest.param("port: 70000", "port: 70000, but a port is", id="the-apis-port-beyond"),
+        pytest.param("readOnlyPort: -1", "readOnlyPort: -1, but a port is", id="the-read-only-port-below"),
+        pytest.param("nodeLeaseDurationSeconds: -1", "Seconds: -1, but it must be above 0", id="a-lease-of-no-time"),
+        pytest.param(
+            "nodeStatusMaxImages: -2", "nodeStatusMaxImages: -2, but it must be -1", id="fewer-than-no-images"
+        ),
         pytest.param("logging: {format: xml}", "logging.format: 'xml'", id="a-log-format"),
         pytest.param(
             "allowedUnsafeSysctls: [kernel.msg*, kernel.hostname]",

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from proto.kubernetes.go_duration import parse_duration
-from worker.settings.kubelet_schema import WrongValue, check_fields, default_values, leaves, load_schema
+from worker.settings.kubelet_defaults import derived_defaults
+from worker.settings.kubelet_schema import WrongValue, check_fields, default_values, is_duration, leaves, load_schema
 from worker.settings.yaml_document import DocumentRefused, read_document
 
 API_VERSION: Final = "kubelet.config.k8s.io/v1beta1"
@@ -82,6 +83,7 @@ CLUSTER_KEYS: Final = frozenset(
         "registerNode",
         "registerWithTaints",
         "providerID",
+        "maxPods",
         "nodeStatusUpdateFrequency",
         "nodeStatusReportFrequency",
         "nodeLeaseDurationSeconds",
@@ -148,7 +150,7 @@ class KubeletConfiguration:
         found: Any = self.values
         for key in path.split("."):
             found = found.get(key) if found is not None else None
-        return parse_duration(found) if found is not None and _type(path).startswith("duration") else found
+        return parse_duration(found) if found is not None and is_duration(path) else found
 
 
 @dataclass(slots=True)
@@ -176,7 +178,8 @@ def load_kubelet_configuration(
         _lay(layers, _read(path, layers))
     for key, value in (flags or {}).items():
         _lay(layers, _flag(key, value))
-    _derive(layers)
+    for key, derived in derived_defaults(layers.values, layers.said):
+        layers.values = _merged(layers.values, _nested(key, derived), {})
     layers.warnings.extend(_not_acted_on(layers, ACTED_ON | CLUSTER_KEYS if cluster else ACTED_ON))
     return KubeletConfiguration(layers.values, frozenset(layers.said), tuple(layers.warnings))
 
@@ -201,13 +204,15 @@ def _read(path: Path, layers: _Layers) -> dict[str, Any]:
 
 
 def _flag(key: str, value: Any) -> dict[str, Any]:
-    nested: Any = value
-    for part in reversed(key.split(".")):
-        nested = {part: nested}
     try:
-        return check_fields(nested).content
+        return check_fields(_nested(key, value)).content
     except WrongValue as error:
         raise ConfigurationRefused(f"the flag of {error}") from error
+
+
+def _nested(key: str, value: Any) -> dict[str, Any]:
+    first, dot, rest = key.partition(".")
+    return {first: _nested(rest, value) if dot else value}
 
 
 def _drop_in_files(folder: Path) -> Iterator[Path]:
@@ -248,39 +253,6 @@ def _merged(base: Mapping[str, Any], patch: Mapping[str, Any], defaults: Mapping
     return result
 
 
-def _derive(layers: _Layers) -> None:
-    """Set the defaults that hang on other keys (config/v1beta1/defaults.go)."""
-    said, values = layers.said, layers.values
-    if "nodeStatusReportFrequency" not in said and "nodeStatusUpdateFrequency" in said:
-        values["nodeStatusReportFrequency"] = values["nodeStatusUpdateFrequency"]
-    if "serializeImagePulls" not in said and (values.get("maxParallelImagePulls") or 0) > 1:
-        values["serializeImagePulls"] = False
-    if values.get("podPidsLimit", -1) < 0:
-        values["podPidsLimit"] = -1
-    for path, value in list(leaves(values)):
-        if value in ("0s", "0", "", 0) and path in _ZERO_MEANS_DEFAULT:
-            values[path] = default_values()[path]
-
-
-_ZERO_MEANS_DEFAULT: Final = frozenset(
-    {
-        "syncFrequency",
-        "fileCheckFrequency",
-        "httpCheckFrequency",
-        "runtimeRequestTimeout",
-        "maxPods",
-        "registryBurst",
-        "healthzBindAddress",
-        "cgroupDriver",
-        "containerRuntimeEndpoint",
-        "podLogsDir",
-        "containerLogMaxSize",
-        "nodeLeaseDurationSeconds",
-    }
-)
-"""Keys without a pointer in the kubelet's type: zero cannot be told from absent."""
-
-
 def _not_acted_on(layers: _Layers, acted_on: frozenset[str]) -> Iterator[str]:
     defaults = dict(leaves(default_values()))
     for path, value in leaves(layers.values):
@@ -289,16 +261,9 @@ def _not_acted_on(layers: _Layers, acted_on: frozenset[str]) -> Iterator[str]:
 
 
 def _same(path: str, value: Any, default: Any) -> bool:
-    if _type(path).startswith("duration") and default is not None:
+    if is_duration(path) and default is not None:
         return parse_duration(value) == parse_duration(default)
     return bool(value == default) or (default is None and not value)
-
-
-def _type(path: str) -> str:
-    schema: Any = {"fields": load_schema().fields}
-    for key in path.split("."):
-        schema = schema["fields"][key]
-    return str(schema["type"])
 
 
 def resolve_paths(content: dict[str, Any], folder: Path) -> None:

@@ -80,6 +80,14 @@ def leaves(
             yield where, value
 
 
+def is_duration(path: str) -> bool:
+    """Say whether a key, by its dotted path, holds a duration; raises KeyError for one that is none."""
+    schema: Any = {"fields": load_schema().fields}
+    for key in path.split("."):
+        schema = schema["fields"][key]
+    return str(schema["type"]).startswith("duration")
+
+
 def _defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, schema in fields.items():

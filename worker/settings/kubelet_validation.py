@@ -46,8 +46,15 @@ def _numbers(kubelet: KubeletConfiguration) -> Breaches:
     for key in _ABOVE_ZERO:
         if kubelet[key] <= timedelta():
             yield f"{key}: {say_duration(kubelet[key])}, but it must be above 0s"
-    if not 0 <= kubelet["healthzPort"] <= 65535:
-        yield f"healthzPort: {kubelet['healthzPort']}, but a port is 1 to 65535 (0 switches it off)"
+    for key in ("healthzPort", "readOnlyPort"):
+        if not 0 <= (kubelet[key] or 0) <= 65535:
+            yield f"{key}: {kubelet[key]}, but a port is 1 to 65535 (0 switches it off)"
+    if not 1 <= kubelet["port"] <= 65535:
+        yield f"port: {kubelet['port']}, but a port is 1 to 65535"
+    if kubelet["nodeLeaseDurationSeconds"] <= 0:
+        yield f"nodeLeaseDurationSeconds: {kubelet['nodeLeaseDurationSeconds']}, but it must be above 0"
+    if kubelet["nodeStatusMaxImages"] < -1:
+        yield f"nodeStatusMaxImages: {kubelet['nodeStatusMaxImages']}, but it must be -1 (all) or more"
 
 
 def _pulls(kubelet: KubeletConfiguration) -> Breaches:
