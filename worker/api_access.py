@@ -32,9 +32,14 @@ async def open_api(
         yield None
         return
     from activities.clients.api_server.api_server import ApiServer  # noqa: PLC0415 - an HTTP client of 25 MB, which a standalone node has no use for
-    from activities.clients.api_server.kubeconfig import load_kubeconfig  # noqa: PLC0415 - as above
+    from activities.clients.api_server.kubeconfig import KubeconfigRefused, load_kubeconfig  # noqa: PLC0415 - as above
 
-    kubeconfig = replace(load_kubeconfig(config.cluster.kubeconfig), rotated=config.cluster.client_pair)
+    path = config.cluster.kubeconfig
+    if not path.exists():
+        raise KubeconfigRefused(
+            f"--kubeconfig {path}: no such file; put this node's kubeconfig there, or give --bootstrap-kubeconfig to get one"
+        )
+    kubeconfig = replace(load_kubeconfig(path), rotated=config.cluster.client_pair)
     async with ApiServer(kubeconfig, user_agent=f"tempolet-{role}") as api:
         api.measure = measure
         yield api

@@ -99,6 +99,8 @@ async def connect(
     converter = data_converter(KeyFile(settings.key_file), tells_only=settings.tells_only)
     options = connect_options(settings)
     address = options["target_host"]
+    if settings.address is None and address == DEFAULT_ADDRESS:
+        address += " (TEMPORAL_ADDRESS names another)"
     wait = _FIRST_WAIT
     while True:
         try:

@@ -22,6 +22,7 @@ import aiohttp
 from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.exec_credential import ExecCredential, ExecCredentials, ExecFailed
 from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefused
+from activities.clients.api_server.refused_words import not_connected, not_let_in
 
 __all__ = (
     "CALL_LIMIT",
@@ -177,14 +178,14 @@ class ApiServer:
                 if response.status >= HTTPStatus.BAD_REQUEST:
                     if response.status == HTTPStatus.UNAUTHORIZED and self._credentials and told:
                         self._credentials.refused(told)
-                    raise _trouble(response, await response.read())
+                    raise _trouble(response, await response.read(), self._kubeconfig)
                 yield response
         except (KubeconfigRefused, ExecFailed) as error:
             raise ApiAway(f"{method} {target}: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError, RuntimeError) as error:  # the last: closed by a rotation
             if code is None:
                 self._count(method, None, time.perf_counter() - start)
-            raise ApiAway(f"{method} {target}: {str(error) or type(error).__name__}") from error
+            raise ApiAway(f"{method} {target}: {not_connected(error, self._kubeconfig)}") from error
 
     def _count(self, method: str, code: int | None, seconds: float) -> None:
         if self.measure is not None:
@@ -232,7 +233,7 @@ def _decoded(data: bytes) -> Json:
     return found if isinstance(found, dict) else {"": found}
 
 
-def _trouble(response: aiohttp.ClientResponse, body: bytes) -> ApiAway | ApiRefused:
+def _trouble(response: aiohttp.ClientResponse, body: bytes, kubeconfig: Kubeconfig) -> ApiAway | ApiRefused:
     try:
         said = json.loads(body)
     except ValueError:
@@ -243,6 +244,8 @@ def _trouble(response: aiohttp.ClientResponse, body: bytes) -> ApiAway | ApiRefu
         seconds = response.headers.get("Retry-After", "")
         wait = timedelta(seconds=int(seconds)) if seconds.isdecimal() else None
         return ApiAway(f"{response.status} {message}", wait, response.status)
+    if response.status == HTTPStatus.UNAUTHORIZED:
+        message = f"{message}: {not_let_in(kubeconfig)}"
     return ApiRefused(response.status, said.get("reason") or "", message)
 
 

@@ -38,7 +38,12 @@ async def bootstrap(cluster: ClusterSettings, node: str) -> None:
     """
     if cluster.bootstrap_kubeconfig is None or is_still_valid(cluster.kubeconfig, datetime.now(UTC)):
         return
-    given = load_kubeconfig(cluster.bootstrap_kubeconfig)
+    try:
+        given = load_kubeconfig(cluster.bootstrap_kubeconfig)
+    except KubeconfigRefused as error:
+        raise KubeconfigRefused(
+            f"--bootstrap-kubeconfig {error}; it is needed, for {cluster.kubeconfig} has no valid certificate"
+        ) from error
     store = CertificateStore(cluster.cert_dir, CLIENT)
     key = pending_key(cluster.cert_dir / PENDING_KEY)
     pause = FIRST_PAUSE
@@ -67,7 +72,12 @@ def is_still_valid(path: Path, now: datetime) -> bool:
         if path.exists():
             _log.warning("the kubeconfig that is there cannot be used, a new one is asked for", err=str(error))
         return False
-    return all(now <= one.not_valid_after_utc for one in leaves)
+    over = [one.not_valid_after_utc for one in leaves if now > one.not_valid_after_utc]
+    if over:
+        _log.warning(
+            "the certificate of the kubeconfig has expired, a new one is asked for", path=str(path), at=over[0]
+        )
+    return not over
 
 
 def pending_key(path: Path) -> bytes:

@@ -1,0 +1,61 @@
+"""Why the API server cannot be spoken to, in words that name the part of the kubeconfig that is to be mended.
+
+Asked by `api_server` when a connection fails or nobody is let in. Without it the operator would read that an object of the program's
+could not connect, or one word: Unauthorized.
+"""
+
+from datetime import UTC, datetime
+
+import aiohttp
+
+from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefused, Material
+
+
+def not_connected(error: BaseException, kubeconfig: Kubeconfig) -> str:
+    """Say why a connection failed."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+            return (
+                f"the certificate of {kubeconfig.server} is not trusted: {why}; "
+                f"certificate-authority of the kubeconfig ({_place(kubeconfig.authority, 'the system')}) must have signed it, for this address"
+            )
+        case aiohttp.ClientConnectorError():
+            return f"no connection to {error.host}:{error.port}: {error.strerror or error.os_error}"
+        case _:
+            return str(error) or type(error).__name__
+
+
+def not_let_in(kubeconfig: Kubeconfig) -> str:
+    """Say with which credential nobody was let in (401), and what is wrong with it as far as that can be seen from here."""
+    if kubeconfig.program:
+        return f"what {kubeconfig.program.command} of the kubeconfig gives is not taken"
+    if kubeconfig.token:
+        return (
+            f"the token of the kubeconfig ({_place(kubeconfig.token, '')}) is unknown or has expired: ask for a new one"
+        )
+    material = kubeconfig.pair[0]
+    if not material:
+        return "the kubeconfig has neither a client certificate nor a token"
+    return _why_no_certificate(material)
+
+
+def _why_no_certificate(material: Material) -> str:
+    from cryptography import x509  # noqa: PLC0415 - only who is not let in needs it
+
+    place = _place(material, "")
+    try:
+        leaf = x509.load_pem_x509_certificates(material.read())[0]
+    except (KubeconfigRefused, ValueError) as error:
+        return f"the client certificate ({place}) cannot be read: {error}"
+    subject, until = leaf.subject.rfc4514_string(), f"{leaf.not_valid_after_utc:%Y-%m-%d %H:%M:%S} UTC"
+    if datetime.now(UTC) > leaf.not_valid_after_utc:
+        return (
+            f"the client certificate of {subject} ({place}) has expired at {until}: "
+            "put a new one there, or give --bootstrap-kubeconfig to get one"
+        )
+    return f"the client certificate of {subject} ({place}) is good until {until}, but the API server's --client-ca-file has not signed it"
+
+
+def _place(material: Material, none: str) -> str:
+    return str(material.path) if material.path else "in the kubeconfig itself" if material else none
