@@ -18,6 +18,23 @@ class Refused(Exception):
         self.status = status
         self.sentence = sentence
 
+    def answer(self) -> web.Response:
+        """Say it: the kubelet's refusals are text."""
+        return text(self.sentence, self.status)
+
+
+class Away(Refused):
+    """A request that can't be answered now, for something else doesn't answer: 503, in the form in which Kubernetes' clients read why."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(HTTPStatus.SERVICE_UNAVAILABLE, f"{sentence}; retry")
+
+    def answer(self) -> web.Response:
+        """Say it, and after which time it is worth asking again."""
+        answer = status_answer(self.status, "ServiceUnavailable", self.sentence)
+        answer.headers["Retry-After"] = "1"
+        return answer
+
 
 def text(sentence: str, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
     """Answer plain text; a browser shall not take what a client sent us for a page."""
@@ -28,6 +45,12 @@ def json_answer(body: Any, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
     """Answer JSON as the API server writes it: without blanks."""
     encoded = json.dumps(body, separators=(",", ":")).encode()
     return web.Response(status=status, body=encoded, content_type="application/json")
+
+
+def status_answer(status: HTTPStatus, reason: str, message: str) -> web.Response:
+    """Answer a Status, as the API server tells what went wrong."""
+    failure = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    return json_answer({**failure, "message": message, "reason": reason, "code": status.value}, status)
 
 
 def json_bytes(body: bytes) -> web.Response:

@@ -22,13 +22,12 @@ from worker.api.answers import Refused
 from worker.api.client_certificates import CertificateUnverified, ClientCertificates, presented
 from worker.api.kept import Kept
 from worker.api.review import Review
+from worker.api.seldom import Seldom
 from worker.api.users import NOBODY, User
 from worker.settings.cluster import Authentication
 from worker.settings.kubelet_configuration import ConfigurationRefused
 
 MOST_KEPT: Final = 1024
-_SELDOM: Final = 1.0
-"""Seconds between two lines of the log about clients that are not let in."""
 
 log = structlog.get_logger(__name__)
 
@@ -53,8 +52,7 @@ class Authenticator:
         self._settings = settings
         self._certificates = certificates
         self._kept: Kept[User | None] = Kept(MOST_KEPT, clock)
-        self._clock = clock
-        self._told, self._untold = -_SELDOM, 0
+        self._seldom = Seldom(log, clock)
         self._seal = os.urandom(32)  # tokens are not kept, not even as a hash that others could look up
 
     async def user(self, request: web.Request) -> User:
@@ -66,7 +64,7 @@ class Authenticator:
             try:
                 return self._certificates.user(chain).authenticated()
             except CertificateUnverified as error:
-                self._tell("A client certificate was refused", peer=request.remote, error=str(error))
+                self._seldom.warning("A client certificate was refused", peer=request.remote, error=str(error))
         token = bearer_token(request.headers.get("Authorization", ""))
         if token and self._settings.webhook:
             given = True
@@ -87,16 +85,8 @@ class Authenticator:
         try:
             return await self._kept.get(key, ask)
         except (ApiAway, ApiRefused) as error:
-            self._tell("Unable to authenticate the request due to an error", error=str(error))
+            self._seldom.warning("Unable to authenticate the request due to an error", error=str(error))
             return None
-
-    def _tell(self, what: str, **details: object) -> None:
-        """Log it, once in a while: whoever is let in nowhere must not fill the log either."""
-        if self._clock() - self._told < _SELDOM:
-            self._untold += 1
-            return
-        log.warning(what, **details, notTold=self._untold)
-        self._told, self._untold = self._clock(), 0
 
 
 def bearer_token(header: str) -> str:

@@ -1,7 +1,8 @@
 """What a user may do here: AlwaysAllow, or the API server's word on the node's subresources (SubjectAccessReview).
 
 The kubelet's rules (pkg/kubelet/server/auth.go, apiserver plugin/pkg/authorizer/webhook): verb by method, the row's
-subresources in order, answers kept, a review that fails is an error for the one who asks and never a yes.
+subresources in order, answers kept, a review that fails is an error for the one who asks and never a yes. It is 503 here, for asking
+again helps; the kubelet answers 500.
 """
 
 import time
@@ -15,10 +16,11 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import SUBJECT_ACCESS_REVIEWS
-from worker.api.answers import Refused
+from worker.api.answers import Away, Refused
 from worker.api.kept import Kept
 from worker.api.review import Review
 from worker.api.routes import Route
+from worker.api.seldom import Seldom
 from worker.api.users import User
 from worker.settings.cluster import Authorization
 
@@ -66,9 +68,10 @@ class Authorizer:
         self._settings = settings
         self._node_name = node_name
         self._kept: Kept[bool] = Kept(MOST_KEPT, clock)
+        self._seldom = Seldom(log, clock)
 
     async def check(self, user: User, wants: Asked) -> None:
-        """Return when the user may; raises Refused: 403, or 500 when the API server gave no answer."""
+        """Return when the user may; raises Refused: 403, or Away when the API server gave no answer."""
         if self._settings.always_allow:
             return
         for subresource in wants.subresources:
@@ -76,11 +79,11 @@ class Authorizer:
                 if await self._allowed(user, wants.verb, subresource):
                     return
             except (ApiAway, ApiRefused) as error:
-                log.exception("Authorization error", user=user.name, verb=wants.verb, subresource=subresource)
-                raise Refused(
-                    HTTPStatus.INTERNAL_SERVER_ERROR,
-                    f"Authorization error (user={user.name}, verb={wants.verb}, resource=nodes, subresource={subresource})",
-                ) from error
+                asked_for = {"user": user.name, "verb": wants.verb, "resource": "nodes", "subresource": subresource}
+                self._seldom.warning("Authorization error", **asked_for, error=str(error))
+                what = ", ".join(f"{name}={value}" for name, value in asked_for.items())
+                why = "is away" if isinstance(error, ApiAway) else "does not review it, and this node's log says why"
+                raise Away(f"Authorization error ({what}): the API server {why}") from error
         raise Refused(
             HTTPStatus.FORBIDDEN,
             f"Forbidden (user={user.name}, verb={wants.verb}, resource=nodes, "

@@ -30,6 +30,7 @@ STREAMS: Final = 400
 OTHER: Final = "other"
 _PIECE: Final = 128 * 1024
 _BUSY: Final = "too many requests at a time; try again"
+_DEFECT: Final = "internal error; the node's log says more"
 _METHODS: Final = frozenset({"OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT"})
 _LONG_RUNNING: Final = frozenset({"exec", "attach", "portForward", "debug"})
 Aiohttps = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -99,14 +100,14 @@ class Door:
             async with self._place(row):
                 return await row.handler(request, self._node)
         except Refused as refused:
-            return _instead(request, refused.sentence, refused.status)
+            return _instead(request, refused.answer())
         except web.HTTPException as answer:  # aiohttp's own: a body that is too large
-            return _instead(request, f"{answer.status}: {answer.reason}", HTTPStatus(answer.status))
+            return _instead(request, text(f"{answer.status}: {answer.reason}", HTTPStatus(answer.status)))
         except (ConnectionError, asyncio.CancelledError, TimeoutError):
             raise
         except Exception:
             log.exception("The node's API failed", path=row.path if row else "")  # a request's own may hold a command
-            return _instead(request, "internal error; the node's log says more", HTTPStatus.INTERNAL_SERVER_ERROR)
+            return _instead(request, text(_DEFECT, HTTPStatus.INTERNAL_SERVER_ERROR))
 
     @contextlib.asynccontextmanager
     async def _place(self, row: Route) -> AsyncIterator[None]:
@@ -173,11 +174,11 @@ async def _taken(request: web.Request, response: web.StreamResponse) -> web.Stre
     return response
 
 
-def _instead(request: web.Request, sentence: str, status: HTTPStatus) -> web.Response:
-    """Answer with a sentence; raises ConnectionResetError where an answer has begun, for two would be read as one."""
+def _instead(request: web.Request, answer: web.Response) -> web.Response:
+    """Give an answer that stands for the endpoint's; raises ConnectionResetError where that has begun, for two would be read as one."""
     if request.writer.output_size:
         raise _cut_off(request)
-    return text(sentence, status)
+    return answer
 
 
 def _cut_off(request: web.Request) -> ConnectionResetError:

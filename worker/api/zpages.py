@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from worker.api.answers import json_answer
+from worker.api.answers import json_answer, status_answer
 
 _GROUP: Final = "config.k8s.io"
 _VERSIONS: Final = ("v1beta1", "v1alpha1")
@@ -35,19 +35,9 @@ def zpage(accept: str, kind: str, plain: Callable[[], str], content: Callable[[]
             if version == "v1alpha1":
                 answer.headers["Warning"] = _DEPRECATED.format(name)
             return answer
-    return json_answer(
-        {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": "only the following media types are accepted: text/plain, application/json;g=config.k8s.io;v=v1beta1"
-            f";as={kind}",
-            "reason": "NotAcceptable",
-            "code": 406,
-        },
-        HTTPStatus.NOT_ACCEPTABLE,
-    )
+    known = f"text/plain, application/json;g={_GROUP};v=v1beta1;as={kind}"
+    message = f"only the following media types are accepted: {known}"
+    return status_answer(HTTPStatus.NOT_ACCEPTABLE, "NotAcceptable", message)
 
 
 def accepted(header: str) -> list[tuple[str, dict[str, str]]]:

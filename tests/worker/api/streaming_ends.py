@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from tests.cluster.certificates import Signed
-from worker.api.answers import Refused, text
+from worker.api.answers import Refused
 
 PATIENCE: Final = 20.0
 SWITCHED: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
@@ -84,7 +84,7 @@ class Served:
         try:
             return await handler(request)
         except Refused as refused:
-            return text(refused.sentence, refused.status)
+            return refused.answer()
         except TimeoutError:
             self.cut_off += 1
             assert request.transport is not None

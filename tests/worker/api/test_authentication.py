@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tests.cluster.certificates import Authority, Signed
 from tests.worker.api.node_api import node_api, until
-from worker.api import authentication, review, server, tls
+from worker.api import review, seldom, server, tls
 from worker.api.authentication import bearer_token, check_authentication
 from worker.api.client_certificates import CertificateUnverified, ClientCertificates
 from worker.api.kept import KEPT, Kept
@@ -74,7 +75,7 @@ async def test_what_was_answered_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", [500, 503, 429])
 async def test_an_api_server_in_trouble_lets_nobody_in(tmp_path: Path, status: int) -> None:
-    """A token is then no token (401), a right no right (500, the kubelet's words); nothing of it is kept."""
+    """A token is then no token (401), a right none that is known (503, what is away and what to do); nothing of it is kept."""
     async with node_api(tmp_path) as api:
         api.reviews.status = status
         api.reviews.users["t"] = ALICE
@@ -82,9 +83,18 @@ async def test_an_api_server_in_trouble_lets_nobody_in(tmp_path: Path, status: i
         assert api.reviews.asked == {"TokenReview": 5}
         me = api.authority.sign("me", "alice")
         refused = await api.ask("/configz", certificate=me)
-        assert (refused.status, refused.text) == (
-            500,
-            "Authorization error (user=alice, verb=get, resource=nodes, subresource=configz)",
+        assert (refused.status, json.loads(refused.text)) == (
+            503,
+            {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Failure",
+                "message": "Authorization error (user=alice, verb=get, resource=nodes, subresource=configz): "
+                "the API server is away; retry",
+                "reason": "ServiceUnavailable",
+                "code": 503,
+            },
         )
         api.reviews.status = 0
         api.reviews.allow("alice", "get", "configz")
@@ -93,11 +103,14 @@ async def test_an_api_server_in_trouble_lets_nobody_in(tmp_path: Path, status: i
 
 
 async def test_a_review_that_is_refused_is_not_tried_again(tmp_path: Path) -> None:
-    """A node that may not review (403) does not learn it by repeating."""
+    """A node that may not review (403) does not learn it by repeating; who asks is told where the reason stands."""
     async with node_api(tmp_path) as api:
         api.reviews.status = 403
         assert (await api.ask("/configz", token="t")).status == 401
-        assert api.reviews.asked == {"TokenReview": 1}
+        refused = await api.ask("/configz", certificate=api.authority.sign("me", "alice"))
+        assert refused.status == 503
+        assert "does not review it, and this node's log says why; retry" in refused.text
+        assert api.reviews.asked == {"TokenReview": 1, "SubjectAccessReview": 1}
 
 
 async def test_a_client_that_vanishes_does_not_take_the_answer_along() -> None:
@@ -148,7 +161,7 @@ async def test_clients_that_vanish_leave_no_question_behind(tmp_path: Path) -> N
 
 async def test_whoever_is_not_let_in_does_not_fill_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line in a while, with the number of those left out before."""
-    monkeypatch.setattr(authentication, "_SELDOM", 3600.0)
+    monkeypatch.setattr(seldom, "SELDOM", 3600.0)
     other = Authority.make(tmp_path / "other").sign("x", "admin")
     async with node_api(tmp_path) as api:
         with structlog.testing.capture_logs() as told:
