@@ -9,7 +9,7 @@ import hmac
 import os
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Final
 
@@ -19,7 +19,7 @@ from aiohttp import web
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import TOKEN_REVIEWS
 from worker.api.answers import Refused
-from worker.api.client_certificates import CertificateUnverified, ClientCertificates, presented
+from worker.api.client_certificates import CertificateRefused, presented, user_of
 from worker.api.kept import Kept
 from worker.api.review import Review
 from worker.api.seldom import Seldom
@@ -41,16 +41,9 @@ def check_authentication(settings: Authentication) -> None:
 class Authenticator:
     """Finds out who sent a request."""
 
-    def __init__(
-        self,
-        api: ApiServer,
-        settings: Authentication,
-        certificates: ClientCertificates,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, api: ApiServer, settings: Authentication, clock: Callable[[], float] = time.monotonic) -> None:
         self._review = Review(api, "TokenReview", TOKEN_REVIEWS)
         self._settings = settings
-        self._certificates = certificates
         self._kept: Kept[User | None] = Kept(MOST_KEPT, clock)
         self._seldom = Seldom(log, clock)
         self._seal = os.urandom(32)  # tokens are not kept, not even as a hash that others could look up
@@ -58,12 +51,11 @@ class Authenticator:
     async def user(self, request: web.Request) -> User:
         """Give the one who asks; raises Refused (401)."""
         given = False
-        chain = presented(request)
-        if chain and self._certificates.asked_for:
+        if certificate := presented(request):
             given = True
             try:
-                return self._certificates.user(chain).authenticated()
-            except CertificateUnverified as error:
+                return user_of(certificate, datetime.now(UTC)).authenticated()
+            except CertificateRefused as error:
                 self._seldom.warning("A client certificate was refused", peer=request.remote, error=str(error))
         token = bearer_token(request.headers.get("Authorization", ""))
         if token and self._settings.webhook:

@@ -9,12 +9,15 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from asyncio.sslproto import SSLProtocol
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from typing import Any, Final
 
 import structlog
 from aiohttp import web
+
+from worker.api.seldom import Seldom
 
 HANDSHAKE: Final = timedelta(seconds=10)
 _BACKLOG: Final = 128
@@ -28,13 +31,15 @@ log = structlog.get_logger(__name__)
 class Listener:
     """One address; `server` makes the protocol of each connection and knows those that are open."""
 
-    def __init__(self, server: web.Server, context: ssl.SSLContext | None, *, most: int) -> None:
+    def __init__(self, server: web.Server, context: Callable[[], ssl.SSLContext] | None, *, most: int) -> None:
+        """Take aiohttp's server, what gives the TLS of a new connection (None: clear text), and the most connections."""
         self._server = server
         self._context = context
         self._most = most
         self._handshakes: dict[asyncio.Task[None], None] = {}
         """Oldest first."""
         self._busy: set[Any] = set()
+        self._seldom = Seldom(log)
 
     @property
     def open(self) -> int:
@@ -68,7 +73,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, _ = await loop.sock_accept(listener)
+                connection, peer = await loop.sock_accept(listener)
             except OSError as error:
                 if error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}:
                     log.warning("No connection can be taken", error=str(error))
@@ -78,20 +83,31 @@ class Listener:
             if self.open >= self._most and not self._made_room():
                 connection.close()
                 continue
-            task = asyncio.create_task(self._welcome(connection))
+            task = asyncio.create_task(self._welcome(connection, peer[0]))
             self._handshakes[task] = None
             task.add_done_callback(lambda done: self._handshakes.pop(done, None))
 
-    async def _welcome(self, connection: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        limit = HANDSHAKE.total_seconds() if self._context is not None else None
+    async def _welcome(self, connection: socket.socket, peer: str) -> None:
         try:
-            await loop.connect_accepted_socket(self._server, connection, ssl=self._context, ssl_handshake_timeout=limit)
-        except (
-            OSError,
-            TimeoutError,
-        ) as error:  # an SSLError is an OSError; the socket is its transport's, which closes it
-            log.debug("TLS handshake failed", error=str(error))
+            if self._context is None:
+                await asyncio.get_running_loop().connect_accepted_socket(self._server, connection)
+            else:
+                async with asyncio.timeout(HANDSHAKE.total_seconds()):
+                    await _shake_hands(connection, self._server(), self._context())
+        except ssl.SSLCertVerificationError as error:
+            self._seldom.warning("A client certificate was refused", peer=peer, error=error.verify_message)
+        except OSError as error:  # an SSLError is one, too; the socket is its transport's, which closes it
+            log.debug("TLS handshake failed", peer=peer, error=str(error))
+
+    def end_all(self) -> None:
+        """End all connections, those that are being answered with their answer."""
+        for task in self._handshakes:
+            task.cancel()
+        for protocol in self._server.connections:
+            if protocol in self._busy:
+                protocol.close()
+            elif protocol.transport is not None:
+                protocol.transport.close()
 
     def _made_room(self) -> bool:
         """End what says nothing: a handshake where these take half of all places or more, else an idle connection."""
@@ -105,6 +121,28 @@ class Listener:
                 transport.abort()
                 return True
         return False
+
+
+class _Tls(SSLProtocol):
+    """asyncio's TLS, but for a handshake that fails: the client is sent the alert, before the connection is closed."""
+
+    def _on_handshake_complete(self, handshake_exc: BaseException | None) -> None:
+        if handshake_exc is not None:
+            self._process_outgoing()  # type: ignore[attr-defined]  # not in typeshed, and the only way to what is to be sent
+        super()._on_handshake_complete(handshake_exc)
+
+
+async def _shake_hands(connection: socket.socket, protocol: asyncio.BaseProtocol, context: ssl.SSLContext) -> None:
+    """Begin TLS on a connection and give it to a protocol; raises OSError."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+    tls = _Tls(loop, protocol, context, done, server_side=True)
+    transport, _ = await loop.connect_accepted_socket(lambda: tls, connection)
+    try:
+        await done
+    except BaseException:
+        transport.abort()
+        raise
 
 
 def _look_after(connection: socket.socket) -> None:

@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import structlog
@@ -20,12 +19,11 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from worker.api.authentication import Authenticator, check_authentication
 from worker.api.authorization import Authorizer
-from worker.api.client_certificates import ClientCertificates
 from worker.api.door import Door, Guard
 from worker.api.listener import Listener
 from worker.api.routes import ROUTES, Route
 from worker.api.serving_certificate import serving_pair
-from worker.api.tls import Renewed, bare_context, check_tls, serving_context
+from worker.api.tls import Renewed, check_tls
 from worker.node.around import Around
 
 IDLE: Final = timedelta(seconds=90)
@@ -62,41 +60,32 @@ async def serve_api(node: Around) -> None:
 async def open_server(node: Around, routes: Sequence[Route] = ROUTES) -> AsyncIterator[int]:
     """Serve HTTPS while the block runs, and give the port."""
     serving = node.cluster.serving
-    ca = serving.authentication.client_ca_file
-    certificates = ClientCertificates(ca)
-    pair = partial(serving_pair, node.cluster, node.config.node_name)
-
-    def files() -> tuple[Path, ...]:
-        found = pair()
-        return found.certificate, found.key, *((ca,) if ca is not None else ())
-
-    bare = await asyncio.to_thread(bare_context, serving, ca)
-    renewed = Renewed(lambda: serving_context(serving, pair(), ca), files, bare)
+    renewed = Renewed(serving, partial(serving_pair, node.cluster, node.config.node_name))
+    await asyncio.to_thread(renewed.refresh)
     guard = Guard(
-        Authenticator(node.api, serving.authentication, certificates),
+        Authenticator(node.api, serving.authentication),
         Authorizer(node.api, serving.authorization, node.config.node_name),
         fine_grained=node.config.feature_gates.enabled("KubeletFineGrainedAuthz"),
     )
-    await asyncio.to_thread(_look_at_files, certificates, renewed)
-    looking = asyncio.create_task(_keep_looking(certificates, renewed), name="certificates of the node's API")
-    try:
-        async with _served(node, routes, guard, renewed) as port:
+    async with _served(node, routes, guard, renewed) as (listener, port):
+        looking = asyncio.create_task(_keep_looking(renewed, listener), name="certificates of the node's API")
+        try:
             yield port
-    finally:
-        looking.cancel()
+        finally:
+            looking.cancel()
 
 
 @contextlib.asynccontextmanager
 async def open_read_only(node: Around, routes: Sequence[Route] = ROUTES) -> AsyncIterator[int]:
     """Serve, in clear text and to everybody, the rows that say so, and give the port (the kubelet's readOnlyPort)."""
-    async with _served(node, routes, None, None) as port:
+    async with _served(node, routes, None, None) as (_, port):
         yield port
 
 
 @contextlib.asynccontextmanager
 async def _served(
     node: Around, routes: Sequence[Route], guard: Guard | None, renewed: Renewed | None
-) -> AsyncIterator[int]:
+) -> AsyncIterator[tuple[Listener, int]]:
     serving = node.cluster.serving
     door = Door(node, guard)
     app = door.application(routes)
@@ -116,12 +105,12 @@ async def _served(
     )
     await runner.setup()
     assert runner.server is not None
-    listener = Listener(runner.server, renewed.listening if renewed else None, most=CONNECTIONS)
+    listener = Listener(runner.server, (lambda: renewed.context) if renewed else None, most=CONNECTIONS)
     door.busy = listener.busy
     port = serving.port if guard else serving.read_only_port
     try:
         async with listener.listening(serving.address, port) as bound:
-            yield bound
+            yield listener, bound
     finally:
         await runner.cleanup()
 
@@ -138,12 +127,8 @@ def _is_ours(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
-def _look_at_files(certificates: ClientCertificates, renewed: Renewed) -> None:
-    certificates.refresh()
-    renewed.refresh()
-
-
-async def _keep_looking(certificates: ClientCertificates, renewed: Renewed) -> None:
+async def _keep_looking(renewed: Renewed, listener: Listener) -> None:
     while True:
         await asyncio.sleep(FILES_LOOKED_AT.total_seconds())
-        await asyncio.to_thread(_look_at_files, certificates, renewed)
+        if await asyncio.to_thread(renewed.refresh):
+            listener.end_all()  # whom the CA before has let in comes again to be judged by the new one

@@ -1,20 +1,15 @@
 """The TLS of the node's API: at least 1.2, the operator's versions and ciphers, certificates that change while it runs.
 
-A client's certificate is asked for and not judged during the handshake (Go's RequestClientCert): who comes with a wrong one
-gets 401 in words, and may still come with a token. Python's ssl knows only "none" and "verified by OpenSSL", so the
-check is switched off beneath it by one call of OpenSSL; `client_certificates` judges each request, in any case. Where that
-call isn't to be had (another version of Python, OpenSSL built in), OpenSSL judges first, and a wrong certificate ends in the handshake:
-stricter, never laxer. Nor are sessions kept: OpenSSL would hold 20480 of TLS 1.2 with all that each client has sent as its chain,
-before anybody knows who it is.
+A client may come without a certificate. One that it shows is judged by OpenSSL in the handshake, which ends with an alert where no
+client CA stands for it: stricter than the kubelet, which lets it in to be told 401. Nothing of a connection of TLS 1.3 can be taken
+up by the next; a session of TLS 1.2 has the certificate in it that was judged, and goes with the context that judged it.
 """
 
-import _ssl
-import ctypes
+import contextlib
 import ssl
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -49,14 +44,9 @@ CIPHERS: Final[Mapping[str, str]] = {
 }
 """Go's names of cipher suites, and OpenSSL's; those of TLS 1.3 can't be chosen, in Go neither."""
 _TLS13: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-_KNOWN_LAYOUTS: Final = ((3, 11), (3, 12), (3, 13))
-"""CPython versions with which this was tried: their SSLContext begins with OpenSSL's pointer (Modules/_ssl.c PySSLContext)."""
-_SET_SESSION_CACHE_MODE: Final = 44
-_SESSION_CACHE_OFF: Final = 0
-_VERIFY_PEER: Final = 1
-"""SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF and SSL_VERIFY_PEER, which CERT_OPTIONAL sets (openssl/ssl.h)."""
-_Verify: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-_take_any: Final = _Verify(lambda _store, _argument: 1)  # kept for the life of the process: OpenSSL holds its address
+MOST_SESSIONS: Final = 1000
+"""Of TLS 1.2, which OpenSSL keeps for clients to take up again: 20480 of them if it is left to it, 22 MB; Python's ssl can't forbid it."""
+Stamp = tuple[int, ...]
 
 log = structlog.get_logger(__name__)
 
@@ -72,115 +62,78 @@ def check_tls(serving: Serving) -> None:
             raise ConfigurationRefused(f"tlsCipherSuites {name!r}: no cipher suite of this name can be served")
 
 
-def bare_context(serving: Serving, client_ca: Path | None) -> ssl.SSLContext:
-    """Make a context that has everything but a certificate. Raises OSError for a CA file that can't be read."""
+def bare_context(serving: Serving) -> ssl.SSLContext:
+    """Make a context that has everything but certificates, so that every handshake with it fails."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[serving.min_version]
     if older := [CIPHERS[name] for name in serving.cipher_suites if name in CIPHERS]:
         context.set_ciphers(":".join(dict.fromkeys(older)))
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0  # no client of a node comes back often enough, and each would cost memory
-    _without_sessions(context)
     context.set_alpn_protocols(["http/1.1"])
-    if client_ca is not None:
+    return context
+
+
+def serving_context(serving: Serving, pair: Pair) -> ssl.SSLContext:
+    """Make what new connections are served with; raises OSError naming the file that can't be read or does not fit."""
+    context = bare_context(serving)
+    with _named(pair.certificate):
+        context.load_cert_chain(pair.certificate, pair.key)
+    if (client_ca := serving.authentication.client_ca_file) is not None:
         context.verify_mode = ssl.CERT_OPTIONAL
-        if not _without_judgement(context):
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Go, an intermediate CA may stand there alone
+        with _named(client_ca):
             context.load_verify_locations(client_ca)
     return context
 
 
-def serving_context(serving: Serving, pair: Pair, client_ca: Path | None) -> ssl.SSLContext:
-    """Make what new connections are served with; raises OSError (ssl.SSLError too) for a pair that does not fit."""
-    context = bare_context(serving, client_ca)
-    context.load_cert_chain(pair.certificate, pair.key)
-    return context
-
-
-def _without_judgement(context: ssl.SSLContext) -> bool:
-    """Let the handshake take any certificate of a client; False where OpenSSL's own check stays."""
+@contextlib.contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Say which file it is that OpenSSL can't use."""
     try:
-        install = _openssl().SSL_CTX_set_cert_verify_callback
-        install.argtypes, install.restype = [ctypes.c_void_p, _Verify, ctypes.c_void_p], None
-        install(_beneath(context), _take_any, None)
-    except (AttributeError, OSError, _Unknown):
-        return False
-    return True
-
-
-def _without_sessions(context: ssl.SSLContext) -> bool:
-    """Let nothing be kept of connections that are over; False where OpenSSL goes on keeping sessions of TLS 1.2."""
-    asked, context.verify_mode = context.verify_mode, ssl.CERT_OPTIONAL  # what `_beneath` knows a context by
-    try:
-        control = _openssl().SSL_CTX_ctrl
-        control.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_void_p]
-        control.restype = ctypes.c_long
-        control(_beneath(context), _SET_SESSION_CACHE_MODE, _SESSION_CACHE_OFF, None)
-    except (AttributeError, OSError, _Unknown):
-        return False
-    finally:
-        context.verify_mode = asked
-    return True
-
-
-class _Unknown(Exception):
-    """An interpreter whose contexts we have not looked into."""
-
-
-def _openssl() -> ctypes.CDLL:
-    """Give the very OpenSSL that Python's module is linked to; raises AttributeError and OSError where it is no library."""
-    return ctypes.CDLL(_ssl.__file__)
-
-
-def _beneath(context: ssl.SSLContext) -> ctypes.c_void_p:
-    """Give OpenSSL's own context of one that asks for certificates (CERT_OPTIONAL); raises _Unknown, AttributeError, OSError."""
-    if sys.implementation.name != "cpython" or sys.version_info[:2] not in _KNOWN_LAYOUTS:
-        raise _Unknown
-    mode = _openssl().SSL_CTX_get_verify_mode
-    mode.argtypes, mode.restype = [ctypes.c_void_p], ctypes.c_int
-    pointer = ctypes.c_void_p.from_address(id(context) + object.__basicsize__)
-    if mode(pointer) != _VERIFY_PEER:
-        raise _Unknown
-    return pointer
+        yield
+    except OSError as error:
+        raise OSError(f"{file}: {error}") from error
 
 
 class Renewed:
-    """The context of new connections, exchanged when the files change; connections that are open keep theirs."""
+    """The context of new connections, exchanged when its files change; connections that are open keep theirs."""
 
-    def __init__(
-        self, make: Callable[[], ssl.SSLContext], files: Callable[[], Sequence[Path]], bare: ssl.SSLContext
-    ) -> None:
-        """Take what reads the files and makes a context, which files these are, and a context without a certificate."""
-        self._make = make
-        self._files = files
-        self._tried: object = None
-        self._current: ssl.SSLContext | None = None
-        self.listening = bare
-        """What a socket listens with: its settings are a connection's, and it hands each on to the newest certificate."""
-        self.listening.sni_callback = self._hand_on
+    def __init__(self, serving: Serving, pair: Callable[[], Pair]) -> None:
+        """Take the settings, and what says which pair serves now."""
+        self._serving = serving
+        self._pair = pair
+        self._tried: tuple[Stamp, ...] = ()
+        self._trusted: Stamp | None = None
+        """The client CA file of the context; None before there is one."""
+        self.context = bare_context(serving)
+        """What a new connection is served with; before there is a certificate its handshake fails, as a kubelet's."""
 
-    def refresh(self) -> None:
-        """Take changed files; those that can't be used leave the last good ones in use, and are told once. Blocks."""
+    def refresh(self) -> bool:
+        """Take changed files, and say whether another CA judges clients from now on. Blocks.
+
+        Files that can't be used leave the last good ones in use, and are told once.
+        """
+        client_ca = self._serving.authentication.client_ca_file
         try:
-            stamp = tuple((file, *_stamp(file)) for file in self._files())
-            if stamp == self._tried:
-                return
-            self._tried = stamp
-            self._current = self._make()
+            pair = self._pair()
+            stamps = tuple(_stamp(file) for file in (pair.certificate, pair.key, client_ca))
+            if stamps == self._tried and self.context.session_stats()["number"] <= MOST_SESSIONS:
+                return False
+            self._tried = stamps
+            self.context = serving_context(self._serving, pair)
         except (OSError, ValueError) as error:
-            before = "the one before" if self._current is not None else "none: handshakes fail"
-            log.error("The serving certificate can't be used", error=str(error), inUse=before)  # noqa: TRY400
-
-    def _hand_on(self, connection: Any, _name: str | None, _listening: ssl.SSLContext) -> int | None:
-        if self._current is None:
-            return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR  # as a kubelet that waits for its certificate
-        connection.context = self._current
-        return None
+            in_use = "the ones before" if self._trusted is not None else "none: handshakes fail"
+            log.error("The node's API can't use its certificates", error=str(error), inUse=in_use)  # noqa: TRY400 - of a file that is wrong no stack tells more
+            return False
+        before, self._trusted = self._trusted, stamps[-1]
+        return before is not None and before != self._trusted
 
 
-def _stamp(file: Path) -> tuple[int, ...]:
+def _stamp(file: Path | None) -> Stamp:
     """Give what changes with a file; of one that is not there, nothing."""
     try:
-        status = file.stat()
+        status = file.stat() if file is not None else None
     except FileNotFoundError:
         return ()
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return (status.st_mtime_ns, status.st_size, status.st_ino) if status is not None else ()

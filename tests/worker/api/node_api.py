@@ -28,6 +28,8 @@ from worker.service import Service
 from worker.settings.cluster import Authentication, ClusterSettings, Serving
 
 NODE_NAME = "n1"
+REFUSED = (aiohttp.ClientError, ssl.SSLError, ConnectionError)
+"""What a client meets that comes with a certificate of somebody else: its handshake is ended."""
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from cryptography import x509
 
 from tests.cluster.certificates import Authority, Signed
 from tests.worker.api.node_api import NodeApi, client_context, node_api
-from worker.api import server
+from worker.api import server, tls
 from worker.api.serving_certificate import SELF_SIGNED, SELF_SIGNED_KEY, Pair, make_self_signed, serving_pair
-from worker.api.tls import CIPHERS, check_tls, serving_context
-from worker.settings.cluster import SERVER_CERTIFICATE, ClusterSettings, Serving
+from worker.api.tls import CIPHERS, Renewed, check_tls, serving_context
+from worker.settings.cluster import SERVER_CERTIFICATE, Authentication, ClusterSettings, Serving
 from worker.settings.kubelet_configuration import ConfigurationRefused
 
 
@@ -104,17 +104,49 @@ def test_every_cipher_that_is_named_is_one() -> None:
         check_tls(Serving(min_version="1.2"))
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_nothing_is_kept_of_a_connection_that_is_over(tmp_path: Path, version: ssl.TLSVersion) -> None:
-    """Neither a session that could be taken up, nor the chain that anybody may send: 20480 of them would fill the node's memory."""
+def test_nothing_is_kept_of_a_connection_of_tls_1_3(tmp_path: Path) -> None:
+    """No session that could be taken up, nor what anybody may send."""
     authority = Authority.make(tmp_path)
-    pair, mine = authority.sign("node", "node"), authority.sign("me", "alice")
-    served = serving_context(Serving(), Pair(pair.certificate, pair.key), tmp_path / "ca.crt")
-    client = client_context(mine)
-    client.maximum_version = version
+    served, client = served_by(authority), client_context(authority.sign("me", "alice"))
     first = handshaken(client, served)
     assert not handshaken(client, served, first).session_reused
     assert served.session_stats()["number"] == 0
+
+
+def test_a_session_of_tls_1_2_is_taken_up_with_its_certificate(tmp_path: Path) -> None:
+    """By the context alone that has judged it; another one, of changed files, begins anew."""
+    authority = Authority.make(tmp_path)
+    served, client = served_by(authority), client_context(authority.sign("me", "alice"))
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    first = handshaken(client, served)
+    assert handshaken(client, served, first).session_reused
+    assert not handshaken(client, served_by(authority), first).session_reused
+
+
+def test_sessions_are_not_kept_without_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever connects leaves one; a context that holds many gives place to a new one."""
+    monkeypatch.setattr(tls, "MOST_SESSIONS", 2)
+    authority = Authority.make(tmp_path)
+    pair = authority.sign("node", "node")
+    renewed = Renewed(Serving(), lambda: Pair(pair.certificate, pair.key))
+    assert not renewed.refresh()
+    client = client_context()
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    for _ in range(2):
+        handshaken(client, renewed.context)
+        renewed.refresh()
+    full = renewed.context
+    assert full.session_stats()["number"] == 2
+    handshaken(client, full)
+    assert not renewed.refresh()
+    assert renewed.context is not full
+
+
+def served_by(authority: Authority) -> ssl.SSLContext:
+    """Make what a node serves with that trusts an authority."""
+    pair = authority.sign("node", "node")
+    trusting = Authentication(client_ca_file=authority.folder / "ca.crt")
+    return serving_context(Serving(authentication=trusting), Pair(pair.certificate, pair.key))
 
 
 def handshaken(client: ssl.SSLContext, served: ssl.SSLContext, again: ssl.SSLObject | None = None) -> ssl.SSLObject:
@@ -125,7 +157,8 @@ def handshaken(client: ssl.SSLContext, served: ssl.SSLContext, again: ssl.SSLObj
     for step in (asking.do_handshake, answering.do_handshake) * 3 + (asking.unwrap, answering.unwrap) * 2:
         with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLZeroReturnError):
             step()
-    assert answering.getpeercert(binary_form=True)
+    if served.verify_mode is ssl.CERT_OPTIONAL:
+        assert answering.getpeercert()  # whose it is is known of a session, too
     return asking
 
 
