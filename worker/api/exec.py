@@ -6,7 +6,8 @@ pkg/kubelet/server/server.go getExec. The command goes to the runtime and nowher
 from aiohttp import web
 
 from proto.cri.v1 import api_pb2 as cri
-from worker.api.streams.asking import answered, running_container, streams_wanted
+from worker.api.streams.asking import answered, running_container
+from worker.api.streams.options import stream_options
 from worker.api.streams.passing import pass_on, require_upgrade
 from worker.api.streams.pods import Asked, find_pod
 from worker.api.streams.translation import is_translated, translated
@@ -16,7 +17,7 @@ from worker.settings.feature_gates import WEBSOCKETS_GATE
 
 async def handler(request: web.Request, node: Around) -> web.StreamResponse:
     """Start a command and lead its streams to the client; raises Refused."""
-    wanted = streams_wanted(request)
+    wanted = stream_options(request.query)
     asked = Asked.of(request)
     pod = await find_pod(node.config.root_dir, asked)
     container_id = running_container(pod, asked.container)

@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 from proto.cri.v1 import api_pb2 as cri
 from worker.api.answers import Refused
 from worker.api.streams.asking import answered
-from worker.api.streams.options import OptionsRefused, ports
+from worker.api.streams.options import ports
 from worker.api.streams.passing import pass_on, require_upgrade
 from worker.api.streams.pods import Asked, find_pod, quoted
 from worker.api.streams.tunnel import is_tunnel, tunnelled
@@ -34,9 +34,4 @@ async def handler(request: web.Request, node: Around) -> web.StreamResponse:
 
 
 def _ports(request: web.Request) -> list[int]:
-    if request.headers.get(hdrs.UPGRADE, "").lower() != "websocket":
-        return []
-    try:
-        return ports(request.query)
-    except OptionsRefused as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from None
+    return ports(request.query) if request.headers.get(hdrs.UPGRADE, "").lower() == "websocket" else []

@@ -9,11 +9,9 @@ from http import HTTPStatus
 from typing import Final, TypeVar
 
 import grpc
-from aiohttp import web
 
 from activities.clients.cri_error import CriError
 from worker.api.answers import Refused
-from worker.api.streams.options import OptionsRefused, StreamOptions, stream_options
 from worker.api.streams.pods import FoundPod, quoted
 
 _T = TypeVar("_T")
@@ -34,14 +32,6 @@ async def answered(call: Awaitable[_T]) -> _T:
         return await call
     except CriError as error:
         raise Refused(_STATUSES.get(error.code, HTTPStatus.INTERNAL_SERVER_ERROR), str(error)) from None
-
-
-def streams_wanted(request: web.Request) -> StreamOptions:
-    """Read which streams a client wants; raises Refused."""
-    try:
-        return stream_options(request.query)
-    except OptionsRefused as error:
-        raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from None
 
 
 def running_container(pod: FoundPod, container: str) -> str:

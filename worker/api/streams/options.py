@@ -5,15 +5,14 @@ input, output, error, tty, command, port.
 """
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 from multidict import MultiMapping
 
+from worker.api.answers import Refused
+
 _HIGHEST_PORT: Final = 65535
-
-
-class OptionsRefused(ValueError):
-    """The query asks for what can't be: the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +26,28 @@ class StreamOptions:
 
 
 def stream_options(query: MultiMapping[str]) -> StreamOptions:
-    """Read them; a terminal has no stderr of its own. Raises OptionsRefused where no stream is asked for."""
+    """Read them; a terminal has no stderr of its own. Raises Refused where no stream is asked for."""
     stdin, stdout, stderr, tty = (query.get(name) == "1" for name in ("input", "output", "error", "tty"))
     stderr = stderr and not tty
     if not (stdin or stdout or stderr):
-        raise OptionsRefused("you must specify at least 1 of stdin, stdout, stderr")
+        raise _wrong("you must specify at least 1 of stdin, stdout, stderr")
     return StreamOptions(stdin, stdout, stderr, tty)
 
 
 def ports(query: MultiMapping[str]) -> list[int]:
-    """Read which ports a WebSocket client wants forwarded; raises OptionsRefused."""
+    """Read which ports a WebSocket client wants forwarded; raises Refused."""
     asked = query.getall("port", [])
     if not asked:
-        raise OptionsRefused('query parameter "port" is required')
+        raise _wrong('query parameter "port" is required')
     found = []
     for text in asked:
         if not text:
-            raise OptionsRefused('query parameter "port" cannot be empty')
+            raise _wrong('query parameter "port" cannot be empty')
         for one in text.split(","):
             if not (one.isascii() and one.isdecimal()) or int(one) > _HIGHEST_PORT:
-                raise OptionsRefused(f'unable to parse "{text}" as a port')
+                raise _wrong(f'unable to parse "{text}" as a port')
             if int(one) < 1:
-                raise OptionsRefused(f'port "{text}" must be > 0')
+                raise _wrong(f'port "{text}" must be > 0')
             found.append(int(one))
     return found
 
@@ -56,3 +55,7 @@ def ports(query: MultiMapping[str]) -> list[int]:
 def subprotocols(header: str) -> list[str]:
     """Read what a WebSocket client offers to speak."""
     return [one.strip() for one in header.split(",") if one.strip()]
+
+
+def _wrong(sentence: str) -> Refused:
+    return Refused(HTTPStatus.BAD_REQUEST, sentence)
