@@ -5,13 +5,13 @@ pkg/kubelet/server/server.go getPortForward. Over SPDY each connection names its
 
 from http import HTTPStatus
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from proto.cri.v1 import api_pb2 as cri
 from worker.api.answers import Refused
 from worker.api.streams.asking import answered
 from worker.api.streams.options import ports
-from worker.api.streams.passing import pass_on, require_upgrade
+from worker.api.streams.passing import is_websocket, pass_on, require_upgrade
 from worker.api.streams.pods import Asked, find_pod, quoted
 from worker.api.streams.tunnel import is_tunnel, tunnelled
 from worker.node.around import Around
@@ -21,7 +21,7 @@ from worker.settings.feature_gates import WEBSOCKETS_GATE
 async def handler(request: web.Request, node: Around) -> web.StreamResponse:
     """Lead a client to the pod's ports; raises Refused."""
     tunnel = is_tunnel(request) and node.config.feature_gates.enabled(WEBSOCKETS_GATE)
-    asked_ports = [] if tunnel else _ports(request)
+    asked_ports = ports(request.query) if is_websocket(request) and not tunnel else []
     asked = Asked.of(request)
     pod = await find_pod(node.config.root_dir, asked)
     if not pod.snapshot.sandbox_id or not pod.snapshot.sandbox_ready:
@@ -31,7 +31,3 @@ async def handler(request: web.Request, node: Around) -> web.StreamResponse:
     url = await answered(node.runtime.port_forward(way))
     idle = node.cluster.serving.streaming_idle
     return await (tunnelled if tunnel else pass_on)(request, url, idle)
-
-
-def _ports(request: web.Request) -> list[int]:
-    return ports(request.query) if request.headers.get(hdrs.UPGRADE, "").lower() == "websocket" else []

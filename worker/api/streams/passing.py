@@ -24,6 +24,7 @@ _BEARER: Final = "base64url.bearer.authorization.k8s.io."
 """How a browser sends a token (apiserver authentication/request/websocket); nobody is let in by it here."""
 _TOLD: Final = ("X-Accepted-Stream-Protocol-Versions", "Sec-WebSocket-Version")
 """What a refused client can use to ask better."""
+_LONGEST_MESSAGE: Final = 1 << 20
 
 
 class Taken(web.StreamResponse):
@@ -56,8 +57,8 @@ def passed_on(headers: MultiMapping[str]) -> list[tuple[str, str]]:
     found = []
     for name in PASSED_ON:
         for value in headers.getall(name, ()):
-            offered = [one for one in subprotocols(value) if not one.startswith(_BEARER)]
-            found.append((name, value if name != _OFFERED else ", ".join(offered)))
+            protocols = [one for one in subprotocols(value) if not one.startswith(_BEARER)]
+            found.append((name, value if name != _OFFERED else ", ".join(protocols)))
     return [(name, value) for name, value in found if value]
 
 
@@ -68,6 +69,25 @@ def require_upgrade(request: web.Request) -> None:
         raise Refused(HTTPStatus.BAD_REQUEST, "Upgrade request required")
     if request.can_read_body:
         raise Refused(HTTPStatus.BAD_REQUEST, "an upgrade request has no body")
+
+
+def is_websocket(request: web.Request) -> bool:
+    """Say whether a client wants to go on in a WebSocket."""
+    return request.headers.get(hdrs.UPGRADE, "").lower() == "websocket"
+
+
+def offered(request: web.Request) -> list[str]:
+    """Give what a client offers to speak in a WebSocket; nothing where it wants none."""
+    return subprotocols(request.headers.get(_OFFERED, "")) if is_websocket(request) else []
+
+
+async def web_socket(request: web.Request, protocol: str) -> web.WebSocketResponse:
+    """Go on with a client in a WebSocket of our own; raises Refused."""
+    socket = web.WebSocketResponse(protocols=[protocol], compress=False, max_msg_size=_LONGEST_MESSAGE)
+    if not socket.can_prepare(request):
+        raise Refused(HTTPStatus.BAD_REQUEST, "unable to upgrade: no WebSocket request")
+    await socket.prepare(request)
+    return socket
 
 
 async def opened(url: str, method: str, headers: list[tuple[str, str]]) -> Backend:

@@ -11,16 +11,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http import HTTPStatus
 from typing import Final
 
 from aiohttp import WSMsgType, hdrs, web
 
-from worker.api.answers import Refused
 from worker.api.streams import spdy
 from worker.api.streams.backend import SWITCHING_PROTOCOLS, Backend
-from worker.api.streams.options import StreamOptions, subprotocols
-from worker.api.streams.passing import opened, refused_by, require_upgrade
+from worker.api.streams.options import StreamOptions
+from worker.api.streams.passing import offered, opened, refused_by, require_upgrade, web_socket
 from worker.api.streams.tunnel import PROTOCOL_VERSION, SPDY, until_one_ends
 
 V5: Final = "v5.channel.k8s.io"
@@ -35,8 +33,7 @@ _LONGEST_STATUS: Final = 64 * 1024
 
 def is_translated(request: web.Request) -> bool:
     """Say whether a client offers v5 over a WebSocket."""
-    offered = subprotocols(request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, ""))
-    return request.headers.get(hdrs.UPGRADE, "").lower() == "websocket" and V5 in offered
+    return V5 in offered(request)
 
 
 async def translated(request: web.Request, url: str, wanted: StreamOptions, idle: timedelta) -> web.StreamResponse:
@@ -45,10 +42,7 @@ async def translated(request: web.Request, url: str, wanted: StreamOptions, idle
     with await opened(url, "POST", [(hdrs.UPGRADE, SPDY), (PROTOCOL_VERSION, _V4)]) as backend:
         if backend.answer.status != SWITCHING_PROTOCOLS:
             return await refused_by(backend)
-        socket = web.WebSocketResponse(protocols=[V5], compress=False, max_msg_size=1 << 20)
-        if not socket.can_prepare(request):
-            raise Refused(HTTPStatus.BAD_REQUEST, "unable to upgrade: no WebSocket request")
-        await socket.prepare(request)
+        socket = await web_socket(request, V5)
         translator = _Translator(socket, wanted, backend)
         await translator.open()
         await until_one_ends(idle, translator.up, translator.down)

@@ -7,15 +7,12 @@ direction (apiserver/pkg/util/proxy streamtunnel.go; kubectl uses it towards the
 import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp import WSMsgType, hdrs, web
 
-from worker.api.answers import Refused
 from worker.api.streams.backend import SWITCHING_PROTOCOLS, Backend
-from worker.api.streams.options import subprotocols
-from worker.api.streams.passing import opened, refused_by, require_upgrade
+from worker.api.streams.passing import offered, opened, refused_by, require_upgrade, web_socket
 
 _PREFIX: Final = "SPDY/3.1+"
 _SUFFIX: Final = "portforward.k8s.io"
@@ -26,7 +23,7 @@ PROTOCOL_VERSION: Final = "X-Stream-Protocol-Version"
 
 def is_tunnel(request: web.Request) -> bool:
     """Say whether a client wants SPDY in a WebSocket."""
-    return request.headers.get(hdrs.UPGRADE, "").lower() == "websocket" and bool(_offered(request))
+    return bool(_offered(request))
 
 
 async def tunnelled(request: web.Request, url: str, idle: timedelta) -> web.StreamResponse:
@@ -36,12 +33,7 @@ async def tunnelled(request: web.Request, url: str, idle: timedelta) -> web.Stre
     with await opened(url, "POST", headers) as backend:
         if backend.answer.status != SWITCHING_PROTOCOLS:
             return await refused_by(backend)
-        socket = web.WebSocketResponse(
-            protocols=[_PREFIX + backend.answer.header(PROTOCOL_VERSION)], compress=False, max_msg_size=1 << 20
-        )
-        if not socket.can_prepare(request):
-            raise Refused(HTTPStatus.BAD_REQUEST, "unable to upgrade: no WebSocket request")
-        await socket.prepare(request)
+        socket = await web_socket(request, _PREFIX + backend.answer.header(PROTOCOL_VERSION))
         await _both_ways(socket, backend, idle)
         await socket.close()
     return socket
@@ -49,8 +41,8 @@ async def tunnelled(request: web.Request, url: str, idle: timedelta) -> web.Stre
 
 def _offered(request: web.Request) -> list[str]:
     """Give what SPDY inside a WebSocket may carry, of what a client offers."""
-    offered = subprotocols(request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, ""))
-    return [one.removeprefix(_PREFIX) for one in offered if one.startswith(_PREFIX) and one.endswith(_SUFFIX)]
+    known = (one for one in offered(request) if one.startswith(_PREFIX) and one.endswith(_SUFFIX))
+    return [one.removeprefix(_PREFIX) for one in known]
 
 
 async def _both_ways(socket: web.WebSocketResponse, backend: Backend, idle: timedelta) -> None:
