@@ -122,9 +122,9 @@ def _time(query: MultiMapping[str], name: str, wrong: list[str]) -> datetime | N
     text = query.get(name, "")
     if not text:
         return None
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, OverflowError):  # the latter: in UTC it is a time of the year 0
         if _TIME.fullmatch(text):
-            return datetime.fromisoformat(text)
+            return datetime.fromisoformat(text).astimezone(UTC)
     wrong.append(_invalid(name, text, "invalid time format"))
     return None
 

@@ -173,6 +173,12 @@ def test_a_query_is_read(text: str, read: LogQuery | None) -> None:
         pytest.param(
             "query=a&sinceTime=now", 400, 'sinceTime: Invalid value: "now": invalid time format\n', id="no-time"
         ),
+        pytest.param(
+            "query=a&sinceTime=0001-01-01T00:00:00+05:00",
+            400,
+            'sinceTime: Invalid value: "0001-01-01T00:00:00+05:00": invalid time format\n',
+            id="before-any-calendar",
+        ),
         pytest.param("query=a&boot=x", 400, 'boot: Invalid value: "x": invalid syntax\n', id="no-number"),
         pytest.param("tailLines=3", 406, "query: Required value: cannot be empty with options\n", id="options-alone"),
         pytest.param(

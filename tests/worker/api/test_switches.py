@@ -85,7 +85,7 @@ async def test_verbosity_is_set_while_the_process_runs(api: NodeApi, logs_restor
     assert not log.is_enabled_for(10)
 
 
-@pytest.mark.parametrize("said", ["", "x", "-1", "11", "4" * 3000, "٤"])
+@pytest.mark.parametrize("said", ["", "x", "-1", "11", "4" * 3000, "0" * 9 + "11", "0" * 5000, "٤"])
 async def test_what_is_no_verbosity_changes_nothing(api: NodeApi, said: str) -> None:
     """It is told so."""
     answer = await api.ask("/debug/flags/v", method="PUT", data=said.encode())

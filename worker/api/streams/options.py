@@ -4,6 +4,7 @@ The names are the kubelet's own (cri-streaming/pkg/streaming remotecommand NewOp
 input, output, error, tty, command, port.
 """
 
+import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -13,6 +14,7 @@ from multidict import MultiMapping
 from worker.api.answers import Refused
 
 _HIGHEST_PORT: Final = 65535
+_PORT: Final = re.compile(r"\d{1,20}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def ports(query: MultiMapping[str]) -> list[int]:
         if not text:
             raise _wrong('query parameter "port" cannot be empty')
         for one in text.split(","):
-            if not (one.isascii() and one.isdecimal()) or int(one) > _HIGHEST_PORT:
+            if not _PORT.fullmatch(one) or int(one) > _HIGHEST_PORT:
                 raise _wrong(f'unable to parse "{text}" as a port')
             if int(one) < 1:
                 raise _wrong(f'port "{text}" must be > 0')
