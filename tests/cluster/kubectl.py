@@ -64,8 +64,13 @@ class Kubectl:
     @contextlib.contextmanager
     def started(self, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
         """Call it in the background while the block runs; what it says on stderr comes with stdout."""
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        with subprocess.Popen(self._command(words), env=self._environment(), **pipes) as process:  # type: ignore[call-overload]
+        with subprocess.Popen(
+            self._command(words),
+            env=self._environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as process:
             try:
                 yield process
             finally:

@@ -34,7 +34,7 @@ class CountedApi(ApiServer):
         which = f"{path}?{query.get('fieldSelector', '')}"
         await self._note(self.watching.append, which)
         try:
-            async with contextlib.aclosing(super().watch(path, seconds=seconds, **query)) as events:  # type: ignore[type-var]
+            async with contextlib.aclosing(super().watch(path, seconds=seconds, **query)) as events:  # type: ignore[type-var]  # a generator, declared as an iterator
                 async for event in events:
                     yield event
         finally:

@@ -25,7 +25,7 @@ WITHIN: Final = timedelta(seconds=4)
 log = structlog.get_logger(__name__)
 
 
-async def handler(request: web.Request, node: Around) -> web.StreamResponse:  # noqa: ARG001 - every endpoint's signature
+async def handler(_: web.Request, node: Around) -> web.StreamResponse:
     """Answer /metrics."""
     return _answer(await node.stats.shared.run("metrics", partial(_whole, node), "/metrics"))
 
@@ -43,17 +43,17 @@ async def _whole(node: Around) -> bytes:
     return written(families)
 
 
-async def cadvisor(request: web.Request, node: Around) -> web.StreamResponse:  # noqa: ARG001
+async def cadvisor(_: web.Request, node: Around) -> web.StreamResponse:
     """Answer /metrics/cadvisor."""
     return _answer(await node.stats.cadvisor())
 
 
-async def resource(request: web.Request, node: Around) -> web.StreamResponse:  # noqa: ARG001
+async def resource(_: web.Request, node: Around) -> web.StreamResponse:
     """Answer /metrics/resource."""
     return _answer(await node.stats.resource())
 
 
-async def probes(request: web.Request, node: Around) -> web.StreamResponse:  # noqa: ARG001
+async def probes(_: web.Request, node: Around) -> web.StreamResponse:
     """Answer /metrics/probes, which the worker counts."""
     text = await _ask(node, WORKER, PROBES)
     if text is None:
@@ -61,7 +61,7 @@ async def probes(request: web.Request, node: Around) -> web.StreamResponse:  # n
     return _answer(text.encode())
 
 
-async def slis(request: web.Request, node: Around) -> web.StreamResponse:  # noqa: ARG001
+async def slis(_: web.Request, node: Around) -> web.StreamResponse:
     """Answer /metrics/slis: what /healthz would say now, and how often it was looked at."""
     return _answer(node.metrics.render_slis(sync_loop(node.health, node.processes)))
 

@@ -2,7 +2,7 @@
 
 import base64
 import json
-import os
+import ssl
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ import pytest
 
 from activities.clients.api_server.exec_credential import ExecCredentials, ExecFailed, ExecProgram, run_program
 from activities.clients.api_server.kubeconfig import KubeconfigRefused, load_kubeconfig
+from tests.cluster.certificates import Authority
 
 V1 = "client.authentication.k8s.io/v1"
 
@@ -170,12 +171,21 @@ async def test_a_program_that_is_not_there_is_named_with_its_hint() -> None:
         await run_program(program)
 
 
-def test_inline_keys_touch_no_disk_for_longer_than_they_are_read(tmp_path: Path) -> None:
+def test_inline_keys_touch_no_disk_for_longer_than_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`ssl` takes files only, so they are there for a moment, readable for us alone."""
-    from activities.clients.api_server.kubeconfig import Material, _as_file  # noqa: PLC0415 - what is tested is private
+    mine = Authority.make(tmp_path).sign("node", "system:node:n")
+    seen: list[Path] = []
+    load = ssl.SSLContext.load_cert_chain
 
-    with _as_file(Material(data=b"key")) as path:
-        assert path.read_bytes() == b"key"
-        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600  # noqa: PTH116 - the mode is asked
-    assert not path.exists()
-    del tmp_path
+    def watched(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+        seen.extend((certificate, key))
+        assert [stat.S_IMODE(one.stat().st_mode) for one in seen] == [0o600, 0o600]
+        load(context, certificate, key)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", watched)
+    pair = {"client-certificate-data": mine.certificate, "client-key-data": mine.key}
+    inline = {name: base64.b64encode(file.read_bytes()).decode() for name, file in pair.items()}
+    load_kubeconfig(written(tmp_path, user=inline)).tls()
+    assert [one.exists() for one in seen] == [False, False]
