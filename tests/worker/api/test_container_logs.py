@@ -18,6 +18,7 @@ from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, pod_path, snapsho
 from tests.cluster.certificates import Signed
 from tests.worker.api.node_api import node_around, node_config
 from tests.worker.api.streaming_ends import PATIENCE, Served, descriptors, until
+from tests.worker.poller.snapshots import write
 from tests.worker.test_pods_command import WEB
 from worker.api import container_logs
 from worker.settings.cluster import Serving
@@ -40,11 +41,7 @@ class Node:
     def keep(self, pod: PodSnapshot, spec: dict[str, Any] | None = None) -> None:
         """Keep a pod as the worker does."""
         self.pod = pod
-        path = snapshot_path(self.root, pod.uid)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(".new")
-        new.write_bytes(pod.to_json())
-        new.replace(path)
+        write(self.root, pod)
         if spec is not None:
             pod_path(self.root, pod.uid).write_text(json.dumps({"spec": spec}))
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 import pytest_asyncio
 
 from proto.cri.v1 import api_pb2 as cri
-from proto.pod_snapshot import PodSnapshot, pod_path, snapshot_path
+from proto.pod_snapshot import pod_path
 from tests.worker.api.node_api import Answer, NodeApi, node_api
+from tests.worker.poller.snapshots import snapshot, write
 from worker.api.healthz import report
 from worker.api.running_pods import running
 from worker.api.zpages import accepted
@@ -44,19 +46,7 @@ def loaded(answer: Answer) -> Any:
 
 def put_pod(root: Path, uid: str, name: str) -> None:
     """Write what the worker keeps of a pod."""
-    snapshot = PodSnapshot(
-        workflow_id="w",
-        node="n1",
-        namespace="default",
-        name=name,
-        uid=uid,
-        source="api",
-        path="",
-        lifecycle="sync",
-        status={"phase": "Running"},
-    )
-    snapshot_path(root, uid).parent.mkdir(parents=True)
-    snapshot_path(root, uid).write_bytes(snapshot.to_json())
+    write(root, replace(snapshot(uid, name=name), status={"phase": "Running"}))
     pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "uid": uid}, "spec": {"nodeName": "n1"}}
     pod_path(root, uid).write_text(json.dumps(pod))
 

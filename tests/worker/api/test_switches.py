@@ -9,9 +9,9 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, pod_path, snapshot_path
-from proto.temporal.pod import ContainerState
+from proto.pod_snapshot import pod_path
 from tests.worker.api.node_api import NodeApi, node_api
+from tests.worker.poller.snapshots import snapshot, write
 from worker.api.routes import ROUTES
 from worker.config import Logging
 from worker.logs import set_up_logs
@@ -111,23 +111,7 @@ async def test_profiles_are_those_that_python_has(api: NodeApi) -> None:
 
 def put_running_pod(root: Path) -> None:
     """Have a pod with one running container and one that does not run."""
-    containers = {
-        "main": ContainerSnapshot("c1", ContainerState.RUNNING),
-        "other": ContainerSnapshot("c2", ContainerState.EXITED),
-    }
-    snapshot = PodSnapshot(
-        workflow_id="w",
-        node="n1",
-        namespace="default",
-        name="web",
-        uid="u1",
-        source="api",
-        path="",
-        lifecycle="sync",
-        containers=containers,
-    )
-    snapshot_path(root, "u1").parent.mkdir(parents=True)
-    snapshot_path(root, "u1").write_bytes(snapshot.to_json())
+    write(root, snapshot("u1", {"main": "c1 running", "other": "c2 exited"}))
     pod_path(root, "u1").write_text(json.dumps({"spec": {"containers": [{"name": "main"}, {"name": "other"}]}}))
 
 
