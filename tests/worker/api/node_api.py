@@ -1,10 +1,9 @@
 """The node's API as a test has it: the real server on a free port, the reviews' stand-in behind it, clients of all kinds."""
 
-import asyncio
 import contextlib
 import dataclasses
 import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,18 +77,6 @@ class NodeApi:
             ) as response,
         ):
             return Answer(response.status, await response.text(), response.headers.get("Content-Type", ""))
-
-
-def descriptors() -> int:
-    """Count what this process holds open."""
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait for what another process, thread or connection does."""
-    async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - nobody tells us
-            await asyncio.sleep(0.01)
 
 
 def client_context(certificate: Signed | None = None) -> ssl.SSLContext:

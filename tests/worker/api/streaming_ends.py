@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -11,9 +10,9 @@ from typing import Final
 from aiohttp import web
 
 from tests.cluster.certificates import Signed
+from tests.worker.api.waiting import PATIENCE
 from worker.api.answers import Refused
 
-PATIENCE: Final = 20.0
 SWITCHED: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -114,20 +113,3 @@ class Served:
         lines = [f"POST {path} HTTP/1.1", "Host: node", "Connection: Upgrade", f"Upgrade: {protocol}", *more]
         writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
         return reader, writer, await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
-
-
-async def until(holds: Callable[[], bool], what: str) -> None:
-    """Wait until something holds that nobody tells us of; raises TimeoutError."""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                if holds():
-                    return
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise TimeoutError(f"not after {PATIENCE} s: {what}") from None
-
-
-def descriptors() -> int:
-    """Count this process's open files."""
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - only their number is asked

@@ -9,7 +9,8 @@ import pytest
 import structlog
 
 from tests.cluster.certificates import Authority
-from tests.worker.api.node_api import REFUSED, node_api, until
+from tests.worker.api.node_api import REFUSED, node_api
+from tests.worker.api.waiting import until
 from worker.api import review, seldom
 from worker.api.authentication import bearer_token, check_authentication
 from worker.api.kept import KEPT, Kept

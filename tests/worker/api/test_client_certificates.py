@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tests.cluster.certificates import Authority, Signed
-from tests.worker.api.node_api import NodeApi, client_context, node_api, until
+from tests.worker.api.node_api import NodeApi, client_context, node_api
+from tests.worker.api.waiting import until
 from worker.api import authentication, server
 from worker.api.client_certificates import CertificateRefused, user_of
 from worker.api.serving_certificate import Pair

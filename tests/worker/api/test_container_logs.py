@@ -17,7 +17,8 @@ from activities.clients.api_server.kubeconfig import Kubeconfig
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, pod_path, snapshot_path
 from tests.cluster.certificates import Signed
 from tests.worker.api.node_api import node_around, node_config
-from tests.worker.api.streaming_ends import PATIENCE, Served, descriptors, until
+from tests.worker.api.streaming_ends import Served
+from tests.worker.api.waiting import PATIENCE, descriptors, until
 from tests.worker.poller.snapshots import write
 from tests.worker.test_pods_command import WEB
 from worker.api import container_logs

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.worker.api.node_api import NodeApi, client_context, descriptors, node_api, until
+from tests.worker.api.node_api import NodeApi, client_context, node_api
+from tests.worker.api.waiting import descriptors, until
 from worker.api import door, listener, server
 from worker.api.kept import Kept
 from worker.api.routes import ROUTES, Route

@@ -12,7 +12,8 @@ import pytest
 import pytest_asyncio
 from multidict import MultiDict
 
-from tests.worker.api.node_api import NodeApi, client_context, descriptors, node_api, until
+from tests.worker.api.node_api import NodeApi, client_context, node_api
+from tests.worker.api.waiting import descriptors, until
 from worker.api import journal, log_files, node_logs
 from worker.api.answers import Refused
 from worker.api.log_files import NotServed, opened_below

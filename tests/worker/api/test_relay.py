@@ -13,7 +13,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from tests.cluster.certificates import Signed
-from tests.worker.api.streaming_ends import PATIENCE, SWITCHED, Script, Served, StreamingServer, descriptors, until
+from tests.worker.api.streaming_ends import SWITCHED, Script, Served, StreamingServer
+from tests.worker.api.waiting import PATIENCE, descriptors, until
 from worker.api.streams import relay
 from worker.api.streams.passing import pass_on, passed_on
 

@@ -14,7 +14,8 @@ import pytest
 from aiohttp import web
 
 from tests.cluster.certificates import Signed
-from tests.worker.api.streaming_ends import PATIENCE, SWITCHED, Served, StreamingServer, until
+from tests.worker.api.streaming_ends import SWITCHED, Served, StreamingServer
+from tests.worker.api.waiting import PATIENCE, until
 from worker.api.streams import spdy
 from worker.api.streams.options import StreamOptions
 from worker.api.streams.translation import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, V5, is_translated, translated
