@@ -1,6 +1,6 @@
 """/healthz and its single checks: whether this node's agent works, in the words of Kubernetes' health checks.
 
-`report` is shared by everybody who serves healthz on this node: checks in, status and text out (apiserver/pkg/server/healthz).
+`report` takes checks and gives status and text (apiserver/pkg/server/healthz).
 What is wrong is said only to those who may ask for a single check; the log has it, too.
 """
 
@@ -13,7 +13,7 @@ from aiohttp import web
 
 from worker.api.answers import ABSENT, text
 from worker.node.around import Around
-from worker.node.healthz import sync_loop
+from worker.node.healthz import ANSWERED, SYNC_LOOP, sync_loop
 
 Check = Callable[[], Awaitable[str]]
 """Gives what is wrong; empty: nothing."""
@@ -56,7 +56,7 @@ def checks(node: Around) -> Mapping[str, Check]:
     async def loops() -> str:
         return sync_loop(node.health, node.processes)
 
-    return {"ping": fine, "log": fine, "syncloop": loops}
+    return {**dict.fromkeys(ANSWERED, fine), SYNC_LOOP: loops}
 
 
 async def report(checks: Mapping[str, Check], *, excluded: Collection[str] = (), verbose: bool = False) -> Report:

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,6 @@ class NodeApi:
     authority: Authority
     around: Around
     port: int = 0
-    _sessions: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
     async def ask(
         self,
