@@ -1,15 +1,17 @@
-"""Which run of a container is meant when its log is asked for, and which file that run has written.
+"""Which run of a container is meant when its log is asked for, which file that run has written, and whether it goes on.
 
 Asked by `tempolet logs` and by the node's API. The rules are the kubelet's (kubelet_pods.go validateContainerLogStatus): the
 run that goes on, else the one that ended last; with `previous` the one before that. A run is known by its container's id.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from activities.container_logs.log_files import ContainerLog
 from activities.pod_paths import PodPaths
-from proto.pod_snapshot import ContainerSnapshot
+from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, snapshot_path
+from proto.temporal.pod import ContainerState
 
 STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 """Where a pod's status tells of its containers."""
@@ -39,3 +41,29 @@ def log_of_run(paths: PodPaths, container: str, newest: ContainerSnapshot, run: 
         return log
     before = [one for one in log.attempts() if one < newest.attempt]
     return ContainerLog(paths, container, before[-1]) if before else None
+
+
+@dataclass(slots=True)
+class StillRunning:
+    """Says, by the node's cache of the pod, whether one run of a container goes on."""
+
+    log: ContainerLog
+    container_id: str
+    _seen: tuple[int, int] = (0, 0)
+    _running: bool = True
+
+    def __call__(self) -> bool:
+        """Look; called in threads, one after the other."""
+        path = snapshot_path(self.log.paths.root_dir, self.log.paths.key.uid)
+        try:
+            found = path.stat()
+            if (found.st_ino, found.st_mtime_ns) != self._seen:
+                self._running = self._look(PodSnapshot.from_json(path.read_bytes()))
+                self._seen = (found.st_ino, found.st_mtime_ns)
+        except (OSError, ValueError, TypeError):
+            return False  # the pod is gone
+        return self._running
+
+    def _look(self, pod: PodSnapshot) -> bool:
+        now = pod.containers.get(self.log.container)
+        return now is not None and now.container_id == self.container_id and now.state == ContainerState.RUNNING

@@ -14,13 +14,13 @@ from typing import Final
 from aiohttp import web
 
 from activities.container_logs.log_files import ContainerLog
-from activities.container_logs.runs import log_of_run
+from activities.container_logs.runs import StillRunning, log_of_run
 from activities.pod_paths import PodPaths
 from proto.pod_snapshot import ContainerSnapshot
 from proto.temporal.pod import PodKey
 from worker.api.answers import Refused
 from worker.api.streams.log_options import log_asked
-from worker.api.streams.log_pump import StillRunning, batches
+from worker.api.streams.log_pump import batches
 from worker.api.streams.log_runs import NoLog, run_to_show
 from worker.api.streams.pods import Asked, FoundPod, find_pod, quoted
 from worker.node.around import Around

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from activities.container_logs.log_files import ContainerLog
 from activities.container_logs.reader import LogOptions, read_log
-from activities.container_logs.runs import log_of_run, run_of, statuses_of
+from activities.container_logs.runs import StillRunning, log_of_run, run_of, statuses_of
 from activities.pod_paths import PodPaths
 from proto.kubernetes.go_duration import parse_duration
-from proto.pod_snapshot import PodSnapshot, read_snapshots, snapshot_path
-from proto.temporal.pod import ContainerState, PodKey
+from proto.pod_snapshot import PodSnapshot, read_snapshots
+from proto.temporal.pod import PodKey
 from worker.commands.exits import CommandFailed, Exit
 from worker.commands.printable import printable
 from worker.commands.unknown_pod import full_name, what_instead
@@ -151,17 +151,7 @@ def why_none(pod: PodSnapshot, status: Mapping[str, Any] | None = None) -> str:
 class CachedPod:
     """Waits for more of a container's log, by the node's cache of its pod."""
 
-    log: ContainerLog
-    container_id: str
-
-    def running(self) -> bool:
-        """Say whether the same run of the container goes on."""
-        try:
-            pod = PodSnapshot.from_json(snapshot_path(self.log.paths.root_dir, self.log.paths.key.uid).read_bytes())
-        except (OSError, ValueError, TypeError):
-            return False
-        now = pod.containers.get(self.log.container)
-        return now is not None and now.container_id == self.container_id and now.state == ContainerState.RUNNING
+    running: StillRunning
 
     def wait(self) -> None:
         """Wait a moment."""
@@ -210,7 +200,7 @@ def _print_all(pod: PodSnapshot, logs: list[ContainerLog], asked: Asked) -> None
 
 def _texts(pod: PodSnapshot, log: ContainerLog, asked: Asked) -> Iterator[bytes]:
     """Give what is asked for of one log; raises CommandFailed when it can't be read."""
-    following = CachedPod(log, pod.containers[log.container].container_id) if asked.follow else None
+    following = CachedPod(StillRunning(log, pod.containers[log.container].container_id)) if asked.follow else None
     texts = read_log(log, asked.options, None if asked.previous else following)
     while True:
         try:

@@ -6,43 +6,14 @@ looked again after 20 ms, and after twice as long each time that nothing is new,
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
 from typing import Final
 
 from activities.container_logs.log_files import ContainerLog
 from activities.container_logs.reader import LogOptions, log_pieces
-from proto.pod_snapshot import PodSnapshot, snapshot_path
-from proto.temporal.pod import ContainerState
 
 BATCH: Final = 128 * 1024
 FIRST_WAIT: Final = 0.02
 LONGEST_WAIT: Final = 0.5
-
-
-@dataclass(slots=True)
-class StillRunning:
-    """Says, by the node's cache of the pod, whether one run of a container goes on."""
-
-    log: ContainerLog
-    container_id: str
-    _seen: tuple[int, int] = (0, 0)
-    _running: bool = True
-
-    def __call__(self) -> bool:
-        """Look; called in threads, one after the other."""
-        path = snapshot_path(self.log.paths.root_dir, self.log.paths.key.uid)
-        try:
-            found = path.stat()
-            if (found.st_ino, found.st_mtime_ns) != self._seen:
-                self._running = self._look(PodSnapshot.from_json(path.read_bytes()))
-                self._seen = (found.st_ino, found.st_mtime_ns)
-        except (OSError, ValueError, TypeError):
-            return False  # the pod is gone
-        return self._running
-
-    def _look(self, pod: PodSnapshot) -> bool:
-        now = pod.containers.get(self.log.container)
-        return now is not None and now.container_id == self.container_id and now.state == ContainerState.RUNNING
 
 
 async def batches(
