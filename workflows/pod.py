@@ -137,6 +137,8 @@ class PodWorkflow(OperatorUpdates):
 
     def publish_status(self) -> None:
         """Tell the node's cache, the search attributes and the UI's card where the pod stands."""
+        if self.observed.unseen:
+            return  # what the API and the cache say of it is truer than what is known here
         situation = self.situation()
         pod_status = status.pod_status(situation)
         conditions.settle(self.observed, pod_status.conditions or [])

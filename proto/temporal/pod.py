@@ -278,6 +278,8 @@ class Observed:
     """Such a hint came while the runtime was being read: what it says may be missing from the answer."""
     starts_in_doubt: bool = False
     """The pod is deleted, and a container may have come up of which we were not told; until the next re-read."""
+    unseen: bool = False
+    """The pod was here before its workflow began, and the runtime was not asked yet what there is of it."""
     resize: Resize | None = None
     """None: every live container and the pod's cgroup have what the spec says."""
     resize_pending: PendingResize | None = None

@@ -43,6 +43,9 @@ def begun(here: Situation) -> list[str]:
         pytest.param(None, Lifecycle.SYNC, "Pending", None, "ReadImages", id="a-manifest's-pod"),
         pytest.param(FirstSight(), Lifecycle.SYNC, "Pending", None, "ReadImages", id="a-new-pod"),
         pytest.param(
+            FirstSight(started_at=at(-60)), Lifecycle.SYNC, "Pending", None, "ReadPodRuntime", id="one-that-was-here"
+        ),
+        pytest.param(
             FirstSight(ended=SUCCEEDED),
             Lifecycle.TERMINATING,
             "Succeeded",

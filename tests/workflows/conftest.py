@@ -17,6 +17,7 @@ from proto.pod_snapshot import PodSnapshot
 from proto.temporal import names
 from proto.temporal.pod import NodeSettings, PodJson, PodOutcome, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from proto.temporal.wishes import FirstSight
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
 from worker.host.run import sandbox_runner
@@ -60,16 +61,26 @@ class Node:
     name: str
     runtime: ModelRuntime
     snapshots: dict[str, PodSnapshot] = field(default_factory=dict)
+    told: list[PodSnapshot] = field(default_factory=list)
+    """Every snapshot, in its order."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     def publish(self, snapshot: PodSnapshot) -> None:
         """Take a snapshot from a workflow's thread."""
         self.snapshots[snapshot.uid] = snapshot
+        self.told.append(snapshot)
         self.loop.call_soon_threadsafe(self.changed.set)
 
-    async def start(self, pod: PodJson, settings: NodeSettings = QUICK) -> WorkflowHandle[Any, PodOutcome]:
-        """Start a pod as the poller does."""
+    def forget(self) -> None:
+        """Take what was told so far for told to others."""
+        self.snapshots.clear()
+        self.told.clear()
+
+    async def start(
+        self, pod: PodJson, settings: NodeSettings = QUICK, first_sight: FirstSight | None = None
+    ) -> WorkflowHandle[Any, PodOutcome]:
+        """Start a pod as the poller does; with what was known of it before, as one of the API."""
         meta = pod["metadata"]
         pairs = {
             "PodNamespace": meta["namespace"],
@@ -80,13 +91,19 @@ class Node:
         attributes = [SearchAttributePair(SearchAttributeKey.for_keyword(key), value) for key, value in pairs.items()]
         return await self.client.start_workflow(
             PodWorkflow.run,
-            PodStart(self.name, pod, path="web.yaml", behaviour=CURRENT, settings=settings),
+            self._start_of(pod, settings, first_sight),
             id=self.workflow_id(pod),
             task_queue=names.node_task_queue(self.name),
             search_attributes=TypedSearchAttributes(attributes),
             start_signal=names.POD_LISTED,
             start_signal_args=[PodListed("file")],
         )
+
+    def _start_of(self, pod: PodJson, settings: NodeSettings, first_sight: FirstSight | None) -> PodStart:
+        if first_sight is None:
+            return PodStart(self.name, pod, path="web.yaml", behaviour=CURRENT, settings=settings)
+        source = names.API_SOURCE
+        return PodStart(self.name, pod, source, behaviour=CURRENT, settings=settings, first_sight=first_sight)
 
     def workflow_id(self, pod: PodJson) -> str:
         """Name a pod's workflow."""

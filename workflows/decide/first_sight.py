@@ -2,7 +2,9 @@
 
 Asked by PodWorkflow at its start and by `hints`. A pod of the API may have been listed with an end, a deletion or conditions
 of others already, and this node may have refused it: then nothing of it is begun, and what another life of it may have left on the
-node is found and undone (pkg/kubelet/pod_workers.go UpdatePod, kubelet.go HandlePodAdditions).
+node is found and undone (pkg/kubelet/pod_workers.go UpdatePod, kubelet.go HandlePodAdditions). One that has a start time was here
+before, and Temporal has forgotten it: the runtime is read first, and nothing is told of the pod until then, as a kubelet that was
+started anew tells nothing before its first relist (pod_workers.go podWorkerLoop, GetNewerThan).
 """
 
 from datetime import datetime
@@ -28,6 +30,7 @@ def seen_first(start: PodStart, spec: V1PodSpec, now: datetime) -> Observed:
     if (seen := start.first_sight) is None:
         return observed
     observed.started_at = seen.started_at or now
+    observed.unseen = observed.runtime_stale = seen.started_at is not None
     observed.given_conditions = dict(seen.conditions)
     if seen.ended:
         has_ended(observed, seen.ended)

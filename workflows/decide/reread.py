@@ -16,7 +16,7 @@ def runtime_read(situation: Situation, seen: PodRuntime) -> None:
     """Bring everything into line with the runtime; a hint that came meanwhile asks for one more read."""
     observed = situation.observed
     observed.runtime_stale, observed.runtime_stale_again = observed.runtime_stale_again, False
-    observed.starts_in_doubt = False
+    observed.starts_in_doubt = observed.unseen = False
     sandboxes_read(situation, seen.sandboxes)
     by_name: dict[str, list[RuntimeContainer]] = {}
     for one in seen.containers:
