@@ -17,8 +17,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from proto.temporal.failure_types import PREDECESSOR_PRESENT
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.commands import container_sentences, sentences, update_sentences
-from worker.commands.admission_sentences import rejected
 from worker.commands.failures import failure_message, said_failure
+from worker.commands.first_sentences import at_first
 from worker.commands.sentences import reading
 from worker.commands.told import Done, Line, Story, Told, UnderWay, seconds
 
@@ -89,7 +89,7 @@ def _started(teller: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str
     else:
         yield "the history had grown long: it goes on in a new run"
     if start.observed is None:
-        yield from rejected(start)
+        yield from at_first(start)
 
 
 def _signaled(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
