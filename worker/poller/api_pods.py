@@ -82,16 +82,6 @@ class ApiPods:
         """All that the API binds to this node."""
         return (one.wanted for one in self._known.values() if one.wanted)
 
-    @property
-    def listed(self) -> bool:
-        """Say whether the API has told all of its pods once."""
-        return self._listed
-
-    def is_open(self, uid: str) -> bool:
-        """Say whether a pod has a workflow, as far as is known."""
-        known = self._known.get(uid)
-        return bool(known and known.open)
-
     def knows(self, uid: str) -> bool:
         """Say whether the API has told of this pod since the poller started."""
         return uid in self._known

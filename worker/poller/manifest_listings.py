@@ -18,7 +18,7 @@ NOTHING_LISTED = Listing()
 class ManifestListings:
     """The newest listing of each source; one that is configured and has not listed yet cannot be read."""
 
-    by_source: Mapping[str, Listing] = field(default_factory=dict)
+    by_source: Mapping[str, Listing]
     pods: Mapping[str, StaticPod] = field(init=False)
     """By namespace/name."""
 

@@ -21,7 +21,6 @@ from worker.poller.manifest_folder import Listing
 from worker.poller.manifest_refusal import ManifestUnreadable
 from worker.poller.static_pod import Refused, StaticPod
 
-SOURCE: Final = "http"
 _POD: Final = {"apiVersion": "v1", "kind": "Pod"}
 
 _log: Final = structlog.get_logger(__name__)

@@ -26,7 +26,6 @@ from activities.clients.api_server.refused_words import not_connected, not_let_i
 
 __all__ = (
     "CALL_LIMIT",
-    "JSON_PATCH",
     "MERGE_PATCH",
     "STRATEGIC_PATCH",
     "ApiAway",
@@ -38,7 +37,6 @@ __all__ = (
 
 CALL_LIMIT: Final = timedelta(seconds=10)
 """Of a call that is no watch; the kubelet's for node status, leases and webhooks."""
-JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 LARGEST_LINE: Final = 64 * 2**20
@@ -116,16 +114,10 @@ class ApiServer:
         return await self.call("DELETE", path, content=Content(options) if options else None)
 
     async def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        content: Content | None = None,
-        limit: timedelta = CALL_LIMIT,
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, content: Content | None = None
     ) -> Json:
         """Make a call and give the JSON that came back; raises ApiAway and ApiRefused."""
-        timeout = aiohttp.ClientTimeout(total=limit.total_seconds())
+        timeout = aiohttp.ClientTimeout(total=CALL_LIMIT.total_seconds())
         async with self._request(method, _target(path, query), timeout, content) as response:
             answer = await response.read()
         return _decoded(answer)
