@@ -12,7 +12,6 @@ from typing import Final
 import structlog
 
 from activities.clients.api_server.api_server import MERGE_PATCH, ApiAway, ApiRefused, ApiServer
-from activities.clients.api_server.kubeconfig import KubeconfigRefused
 from activities.clients.api_server.resources import CSI_NODES, NODES
 from activities.csi.drivers import CsiDrivers, Driver
 from worker.api_objects.csi_node_objects import TopologyCollision, is_of, new_csi_node, node_patch, with_drivers
@@ -40,7 +39,7 @@ class CsiNodeKeeper:
             pending = dict(self._pending)
             try:
                 await self._write(pending)
-            except (ApiAway, ApiRefused, KubeconfigRefused, TopologyCollision) as error:
+            except (ApiAway, ApiRefused, TopologyCollision) as error:
                 self._tell(str(error))
                 await asyncio.sleep(pause * random.uniform(1, 1.5))  # noqa: S311 - no secret
                 pause = min(pause * 2, LONGEST_PAUSE)

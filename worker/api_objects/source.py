@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
-from activities.clients.api_server.kubeconfig import KubeconfigRefused
 from activities.clients.api_server.resources import (
     CSI_DRIVERS,
     PERSISTENT_VOLUME_CLAIMS,
@@ -76,5 +75,5 @@ class ApiObjects:
             if error.not_found:
                 raise ObjectMissing(kind, name) from error
             raise ObjectRefused(f"{kind.singular} {name}: {error}") from error
-        except (ApiAway, KubeconfigRefused) as error:
+        except ApiAway as error:
             raise ObjectRefused(f"{kind.singular} {name} can't be read from {self._api.server}: {error}") from error

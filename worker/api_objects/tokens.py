@@ -14,7 +14,6 @@ from typing import Any, Final
 import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
-from activities.clients.api_server.kubeconfig import KubeconfigRefused
 from activities.clients.api_server.resources import SERVICE_ACCOUNTS
 from activities.shared_tasks import SharedTasks
 from activities.tokens import ServiceAccountToken, TokenRefused, TokenWish, due
@@ -60,7 +59,7 @@ class ApiTokens:
     async def _renewed(self, wish: TokenWish, kept: ServiceAccountToken | None) -> ServiceAccountToken:
         try:
             fresh = await self._requested(wish)
-        except (ApiAway, ApiRefused, KubeconfigRefused) as error:
+        except (ApiAway, ApiRefused) as error:
             account = f"{wish.namespace}/{wish.service_account}"
             if kept is None:
                 raise TokenRefused(f"failed to fetch token for service account {account}: {error}") from error

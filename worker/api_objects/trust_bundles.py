@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
-from activities.clients.api_server.kubeconfig import KubeconfigRefused
 from activities.clients.api_server.resources import Resource
 from activities.objects import KeptObject
 from activities.trust_bundles import TrustAnchors, TrustBundleRefused
@@ -36,7 +35,7 @@ class ApiTrustBundles:
             return anchors(source, _by_name(await self._followed.all()))
         except NotRead as error:
             raise TrustBundleRefused(f"ClusterTrustBundle informer has not yet synced: {error}") from error
-        except (ApiAway, ApiRefused, KubeconfigRefused) as error:
+        except (ApiAway, ApiRefused) as error:
             raise TrustBundleRefused(f"failed to find out which ClusterTrustBundles there are: {error}") from error
 
     def known(self) -> Mapping[str, KeptObject] | None:
