@@ -27,7 +27,7 @@ from activities.network import on_host_network
 from activities.node_services import NodeServices
 from activities.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
 from activities.service_links import ServicesUnknown, service_variables
-from proto.kubernetes.oom_score import SOURCE_ANNOTATION
+from proto.kubernetes.source_annotations import SOURCE_ANNOTATION
 from proto.temporal.requests import StartContainer
 
 

@@ -10,12 +10,10 @@ from proto.kubernetes.pod_totals import container_requests, pod_level, runs_on
 from proto.kubernetes.priority import SYSTEM_CRITICAL_PRIORITY, SYSTEM_NODE_CRITICAL
 from proto.kubernetes.qos import QosClass, all_containers, qos_class, resource_list
 from proto.kubernetes.quantity import ZERO
+from proto.kubernetes.source_annotations import MIRROR_ANNOTATION, SOURCE_ANNOTATION
 
 _GUARANTEED: Final = -997
 _BEST_EFFORT: Final = 1000
-SOURCE_ANNOTATION: Final = "kubernetes.io/config.source"
-"""Of a static pod: from where it comes (file, http)."""
-_MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 
 def oom_score_adj(pod: Mapping[str, Any], container: Mapping[str, Any], memory_capacity: int) -> int:
@@ -42,7 +40,7 @@ def oom_score_adj(pod: Mapping[str, Any], container: Mapping[str, Any], memory_c
 def is_critical_by_source(pod: Mapping[str, Any]) -> bool:
     """Say whether the pod is the system's: static, or of such a priority (pkg/kubelet/types/pod_update.go IsCriticalPod)."""
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
-    static = annotations.get(SOURCE_ANNOTATION, "api") != "api" or _MIRROR_ANNOTATION in annotations
+    static = annotations.get(SOURCE_ANNOTATION, "api") != "api" or MIRROR_ANNOTATION in annotations
     return static or ((pod.get("spec") or {}).get("priority") or 0) >= SYSTEM_CRITICAL_PRIORITY
 
 

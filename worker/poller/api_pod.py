@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from proto.kubernetes.source_annotations import MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
+from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import PodJson
 from proto.temporal.wishes import Ended, GivenCondition
-from worker.poller.static_pod import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE, timestamp
+from worker.poller.static_pod import timestamp
 
-SOURCE: Final = "api"
 ENDED: Final = ("Succeeded", "Failed")
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 _NOT_KEPT: Final = frozenset(
@@ -55,7 +56,7 @@ def read_api_pod(document: Mapping[str, Any], now: datetime) -> ApiPod:
     metadata, status = document["metadata"], document.get("status") or {}
     annotations = metadata.get("annotations") or {}
     kept = {name: value for name, value in metadata.items() if name not in _NOT_KEPT}
-    kept["annotations"] = {**annotations, CONFIG_SEEN: timestamp(now), CONFIG_SOURCE: SOURCE}
+    kept["annotations"] = {**annotations, SEEN_ANNOTATION: timestamp(now), SOURCE_ANNOTATION: API_SOURCE}
     spec = document.get("spec") or {}
     seconds = metadata.get("deletionGracePeriodSeconds")
     owners = metadata.get("ownerReferences") or ()
@@ -64,7 +65,7 @@ def read_api_pod(document: Mapping[str, Any], now: datetime) -> ApiPod:
         uid=metadata["uid"],
         namespace=metadata["namespace"],
         name=metadata["name"],
-        mirror=annotations.get(CONFIG_MIRROR) or "",
+        mirror=annotations.get(MIRROR_ANNOTATION) or "",
         owner_uid=next((one["uid"] for one in owners if one.get("kind") == "Node"), ""),
         deleted=bool(metadata.get("deletionTimestamp")),
         grace=timedelta(seconds=seconds) if seconds is not None else None,

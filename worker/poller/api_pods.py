@@ -17,11 +17,11 @@ import structlog
 
 from proto.cri.ownership import NODE_ANNOTATION
 from proto.refusals import Refusal
-from proto.temporal.names import PodWorkflowId
+from proto.temporal.names import API_SOURCE, PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from proto.temporal.wishes import FirstSight, Rejected
-from worker.poller.api_pod import SOURCE, ApiPod
+from worker.poller.api_pod import ApiPod
 from worker.poller.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus, listed, seen_again
 from worker.poller.convergence import Convergence
 from worker.poller.pod_workflows import OpenPod, PodWorkflows
@@ -158,11 +158,11 @@ class ApiPods:
             case StartPod(pod):
                 start = await self._start_of(pod, known)
                 content = start.pod if known.told or known.open or not self._open_known else None
-                await self._workflows.start(start, PodListed(SOURCE, self._sequence, content, in_place=True))
+                await self._workflows.start(start, PodListed(API_SOURCE, self._sequence, content, in_place=True))
                 self._note_told(known, pod if content is None else listed(pod, known.told), at)
             case DeletePod(pod):
                 reason, message = DELETED
-                asked = DeletionRequested(SOURCE, reason, message, pod.grace, self._sequence)
+                asked = DeletionRequested(API_SOURCE, reason, message, pod.grace, self._sequence)
                 if await self._workflows.request_deletion(self._id_of(pod), asked):
                     self._note_told(known, pod, at)
                 elif pod.held and known.told and known.told.deleted:
@@ -173,7 +173,7 @@ class ApiPods:
                     self._note_told(known, pod, at)
                 known.asked_to_go = True
             case TellStatus(pod):
-                given = StatusGiven(SOURCE, self._sequence, dict(pod.conditions), pod.ended)
+                given = StatusGiven(API_SOURCE, self._sequence, dict(pod.conditions), pod.ended)
                 if await self._workflows.status_given(self._id_of(pod), given):
                     known.told = pod
                 else:
@@ -204,7 +204,7 @@ class ApiPods:
         if known.wanted:
             return  # listed again meanwhile
         reason, message = GONE
-        asked = DeletionRequested(SOURCE, reason, message, sequence=self._sequence)
+        asked = DeletionRequested(API_SOURCE, reason, message, sequence=self._sequence)
         if await self._workflows.request_deletion(workflow_id, asked):
             known.asked_to_go = True
         else:
@@ -212,7 +212,7 @@ class ApiPods:
 
     def _note_told(self, known: Known, pod: ApiPod, at: float) -> None:
         known.told, known.told_at = pod, at
-        known.open = OpenPod(self._id_of(pod), source=SOURCE)
+        known.open = OpenPod(self._id_of(pod), source=API_SOURCE)
 
     def _forget_workflow(self, known: Known) -> None:
         known.open = known.told = None
@@ -248,7 +248,7 @@ class ApiPods:
         return PodStart(
             node=self._node,
             pod=marked,
-            source=SOURCE,
+            source=API_SOURCE,
             behaviour=CURRENT,
             settings=self._settings,
             first_sight=sight,
@@ -258,12 +258,12 @@ class ApiPods:
 def _log_change(before: ApiPod | None, after: ApiPod | None) -> None:
     match before, after:
         case None, ApiPod():
-            _log.info("SyncLoop ADD", source=SOURCE, pod=after.full_name, podUID=after.uid)
+            _log.info("SyncLoop ADD", source=API_SOURCE, pod=after.full_name, podUID=after.uid)
         case ApiPod(), None:
-            _log.info("SyncLoop REMOVE", source=SOURCE, pod=before.full_name, podUID=before.uid)
+            _log.info("SyncLoop REMOVE", source=API_SOURCE, pod=before.full_name, podUID=before.uid)
         case ApiPod(), ApiPod() if after.deleted and not before.deleted:
-            _log.info("SyncLoop DELETE", source=SOURCE, pod=after.full_name, podUID=after.uid)
+            _log.info("SyncLoop DELETE", source=API_SOURCE, pod=after.full_name, podUID=after.uid)
         case ApiPod(), ApiPod() if lasting(before.pod) != lasting(after.pod):
-            _log.info("SyncLoop UPDATE", source=SOURCE, pod=after.full_name, podUID=after.uid)
+            _log.info("SyncLoop UPDATE", source=API_SOURCE, pod=after.full_name, podUID=after.uid)
         case _:
             pass

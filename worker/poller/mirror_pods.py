@@ -18,10 +18,11 @@ import structlog
 from activities.clients.api_server.errors import ApiRefused
 from activities.clients.api_server.resources import PODS
 from proto.cri.ownership import NODE_ANNOTATION
+from proto.kubernetes.source_annotations import HASH_ANNOTATION, MIRROR_ANNOTATION
 from proto.temporal.pod import PodJson
 from worker.poller.api_pod import ApiPod, read_api_pod
 from worker.poller.convergence import Convergence
-from worker.poller.static_pod import CONFIG_HASH, CONFIG_MIRROR, StaticPod
+from worker.poller.static_pod import StaticPod
 
 LOOK_AGAIN: Final = timedelta(seconds=1)
 """While a static pod goes whose mirror is to go after it."""
@@ -89,7 +90,7 @@ def next_call(name: str, statics: Statics, mirror: ApiPod | None, node_uid: str)
 
 def hash_of(pod: StaticPod) -> str:
     """Say which version of a static pod this is."""
-    return str(pod.pod["metadata"]["annotations"][CONFIG_HASH])
+    return str(pod.pod["metadata"]["annotations"][HASH_ANNOTATION])
 
 
 def mirror_of(pod: StaticPod, node: str, node_uid: str) -> PodJson:
@@ -102,7 +103,11 @@ def mirror_of(pod: StaticPod, node: str, node_uid: str) -> PodJson:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {**kept, "annotations": annotations | {CONFIG_MIRROR: hash_of(pod)}, "ownerReferences": [owner]},
+        "metadata": {
+            **kept,
+            "annotations": annotations | {MIRROR_ANNOTATION: hash_of(pod)},
+            "ownerReferences": [owner],
+        },
         "spec": spec,
     }
 

@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from proto.temporal.names import PodWorkflowId
-from worker.poller.api_pod import SOURCE as API
+from proto.temporal.names import API_SOURCE, PodWorkflowId
 from worker.poller.api_pods import ApiPods
 from worker.poller.pod_workflows import OpenPod
 from worker.poller.pods import PodLister
@@ -58,7 +57,7 @@ class NodePods:
 
     def _is_api(self, uid: str, source: str) -> bool:
         if source:
-            return source == API
+            return source == API_SOURCE
         if self._api is None or self._manifests.wants(uid):
             return False
         return self._api.knows(uid) or bool(_API_UID.fullmatch(uid))

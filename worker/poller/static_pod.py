@@ -13,15 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from proto.kubernetes.source_annotations import HASH_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
 from proto.temporal.pod import PodJson
 
 SOURCE: Final = "file"
 URL_SOURCE: Final = "http"
 DEFAULT_NAMESPACE: Final = "default"
-CONFIG_HASH: Final = "kubernetes.io/config.hash"
-CONFIG_SOURCE: Final = "kubernetes.io/config.source"
-CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
-CONFIG_SEEN: Final = "kubernetes.io/config.seen"
 _FNV_OFFSET: Final = 0x6C62272E07BB014262B821756295C58D
 _FNV_PRIME: Final = 0x0000000001000000000000000000013B
 _FNV_MASK: Final = 2**128 - 1
@@ -86,9 +83,9 @@ def place_static_pod(path: Place, pod: PodJson, placing: Placing) -> StaticPod:
     metadata["name"] = static_pod_name(metadata["name"], node_name)
     metadata["namespace"] = metadata.get("namespace") or DEFAULT_NAMESPACE
     metadata["annotations"] = dict(metadata.get("annotations") or {}) | {
-        CONFIG_HASH: uid,
-        CONFIG_SOURCE: source,
-        CONFIG_SEEN: timestamp(placing.seen),
+        HASH_ANNOTATION: uid,
+        SOURCE_ANNOTATION: source,
+        SEEN_ANNOTATION: timestamp(placing.seen),
     }
     spec["nodeName"] = node_name
     if not placing.url:

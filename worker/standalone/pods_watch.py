@@ -14,6 +14,7 @@ import yaml
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.refusals import read_refusals
+from proto.temporal.names import API_SOURCE
 from worker.standalone.cri_sweep import CriSweep
 
 DEFAULT_GRACE: Final = 30  # seconds; terminationGracePeriodSeconds of a pod that says nothing
@@ -90,7 +91,7 @@ def pods_left(root_dir: Path, runtime: CriSweep, *, shared: bool) -> list[str]:
     take down: they count nowhere, and end with the runtime.
     """
     snapshots = read_snapshots(root_dir)
-    of_api = {snapshot.uid for snapshot in snapshots if snapshot.source == "api"}
+    of_api = {snapshot.uid for snapshot in snapshots if snapshot.source == API_SOURCE}
     known = uids_of_node(root_dir)
     left = {one.uid: f"{one.namespace}/{one.name}" for one in snapshots if one.uid not in of_api}
     for sandbox in runtime.sandboxes():

@@ -7,14 +7,13 @@ changed a status, that a pod is gone, and which mirror pod stands for a static o
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.reflector import Changed, Listed, Reflector
 from activities.clients.api_server.resources import PODS
+from proto.kubernetes.source_annotations import MIRROR_ANNOTATION
 from worker.status.normal import Json, normalized
-
-MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 Name = tuple[str, str]
 """A pod's namespace and name."""

@@ -3,12 +3,8 @@
 Asked by `hints` and by the poller, which must not load the Kubernetes models for it: they cost a process 16 MB.
 """
 
-from typing import Final
-
+from proto.kubernetes.source_annotations import SEEN_ANNOTATION
 from proto.temporal.pod import PodJson
-
-SEEN_ANNOTATION: Final = "kubernetes.io/config.seen"
-"""When the manifest was read."""
 
 
 def lasting(pod: PodJson) -> PodJson:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from proto.kubernetes.source_annotations import SEEN_ANNOTATION
 from proto.temporal.pod import Lifecycle, Observed, PodJson
 from workflows.decide.defaults import pull_policy_of
-from workflows.decide.listing import SEEN_ANNOTATION, lasting
+from workflows.decide.listing import lasting
 from workflows.decide.resources import resources_by_name, said_resources
 from workflows.decide.validation.resize import validate_resize
 
