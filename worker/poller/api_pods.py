@@ -15,7 +15,6 @@ from typing import Final, Protocol
 
 import structlog
 
-from proto.cri.ownership import NODE_ANNOTATION
 from proto.refusals import Refusal
 from proto.temporal.names import API_SOURCE, PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
@@ -24,11 +23,10 @@ from proto.temporal.wishes import FirstSight, Rejected
 from worker.poller.api_pod import ApiPod
 from worker.poller.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus, listed, seen_again
 from worker.poller.convergence import Convergence
-from worker.poller.pod_workflows import OpenPod, PodWorkflows
+from worker.poller.pod_workflows import VISIBILITY_LAGS, OpenPod, PodWorkflows, marked
 from workflows.decide.listing import lasting
 from workflows.versions import CURRENT
 
-VISIBILITY_LAGS: Final = 10.0
 DELETED: Final = ("PodDeleted", "its object was deleted in the API")
 GONE: Final = ("PodRemoved", "the API has no object of it any more")
 
@@ -234,12 +232,9 @@ class ApiPods:
         return str(PodWorkflowId(self._node, pod.namespace, pod.name, pod.uid))
 
     async def _start_of(self, pod: ApiPod, known: Known) -> PodStart:
-        metadata = pod.pod["metadata"]
-        annotations = {**(metadata.get("annotations") or {}), NODE_ANNOTATION: self._node}
-        marked: PodJson = {**pod.pod, "metadata": {**metadata, "annotations": annotations}}
         sight = FirstSight(
             ended=pod.ended,
-            rejected=None if known.open or pod.ended or pod.deleted else await self._around.admit(marked),
+            rejected=None if known.open or pod.ended or pod.deleted else await self._around.admit(pod.pod),
             started_at=pod.started_at,
             deleted=pod.deleted,
             grace=pod.grace,
@@ -247,7 +242,7 @@ class ApiPods:
         )
         return PodStart(
             node=self._node,
-            pod=marked,
+            pod=marked(pod.pod, self._node),
             source=API_SOURCE,
             behaviour=CURRENT,
             settings=self._settings,

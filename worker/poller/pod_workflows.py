@@ -23,10 +23,11 @@ from temporalio.common import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
+from proto.cri.ownership import NODE_ANNOTATION
 from proto.temporal import names
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.node import NodeConfigured, NodeStart
-from proto.temporal.pod import PodStart
+from proto.temporal.pod import PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven
 from workflows.versions import CURRENT_NODE
 
@@ -35,6 +36,8 @@ TASK_TIMEOUT: Final = timedelta(seconds=3)
 CALL_LIMIT: Final = timedelta(seconds=10)
 MOST_CALLS: Final = 16
 """At once, so that 110 manifests do not time each other out on a small node's Temporal."""
+VISIBILITY_LAGS: Final = 10.0
+"""Seconds for which a workflow that was told something may be missing among the open ones."""
 _NOT_PASSING: Final = frozenset(
     {
         RPCStatusCode.INVALID_ARGUMENT,
@@ -198,6 +201,13 @@ class PodWorkflows:
     def _id_of(self, start: PodStart) -> PodWorkflowId:
         metadata = start.pod["metadata"]
         return PodWorkflowId(start.node, metadata["namespace"], metadata["name"], metadata["uid"])
+
+
+def marked(pod: PodJson, node: str) -> PodJson:
+    """Write into a pod that this node is to run whose it is."""
+    metadata = pod["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), NODE_ANNOTATION: node}
+    return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _search_attributes(workflow_id: PodWorkflowId) -> TypedSearchAttributes:

@@ -12,12 +12,10 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import Final, Protocol
 
 import structlog
 
-from proto.cri.ownership import NODE_ANNOTATION
 from proto.refusals import Refusal
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
@@ -26,12 +24,10 @@ from proto.temporal.wishes import FirstSight, Rejected
 from worker.poller.convergence import Convergence
 from worker.poller.manifest_folder import Listing
 from worker.poller.manifest_listings import ManifestListings
-from worker.poller.pod_workflows import CallRefused, OpenPod, PodWorkflows
+from worker.poller.pod_workflows import VISIBILITY_LAGS, CallRefused, OpenPod, PodWorkflows, marked
 from worker.poller.static_pod import SOURCE, URL_SOURCE, StaticPod
 from workflows.decide.listing import lasting
 from workflows.versions import CURRENT
-
-VISIBILITY_LAGS: Final = timedelta(seconds=10)
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -146,7 +142,7 @@ class PodLister:
             self._names[name] = PodName(wanted=self._listings.pods.get(name))
         for name, known in self._names.items():
             now_open = by_name.get(name, {})
-            fresh = asked_at - known.listed_at < VISIBILITY_LAGS.total_seconds()
+            fresh = asked_at - known.listed_at < VISIBILITY_LAGS
             if known.listed and known.listed.uid not in now_open and not fresh:
                 known.listed = None  # somebody ended it: it is listed, so it starts again
             kept = {uid: pod for uid, pod in known.open.items() if fresh or uid in now_open}
@@ -243,12 +239,9 @@ class PodLister:
                     known.open.pop(uid, None)
 
     def _start_of(self, pod: StaticPod) -> PodStart:
-        metadata = pod.pod["metadata"]
-        annotations = {**(metadata.get("annotations") or {}), NODE_ANNOTATION: self._node}
-        marked: PodJson = {**pod.pod, "metadata": {**metadata, "annotations": annotations}}
         return PodStart(
             node=self._node,
-            pod=marked,
+            pod=marked(pod.pod, self._node),
             source=pod.source,
             path=str(pod.path),
             behaviour=CURRENT,
