@@ -7,6 +7,7 @@ Made by `watched_objects`. The node authorizer lets a node watch single objects 
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from activities.clients.api_server.reflector import Changed, Listed, Pace, Refle
 from activities.clients.api_server.resources import Resource
 from activities.objects import KeptObject
 from worker.api_objects.defects import in_spite_of_defects
+from worker.api_objects.followed_kind import kept
 
 PACE: Final = Pace(first_pause=0.05, watch_seconds=(1800, 3600))
 """The authorizer may learn of a pod a moment after the node does, and somebody waits then; a watch lasts as the kubelet's."""
@@ -84,9 +86,8 @@ class WatchedObject:
 
 def newer(before: KeptObject | None, found: dict[str, Any]) -> KeptObject:
     """Take an object as it is now; it keeps its version while nothing of its content changes (an annotation, an owner)."""
-    metadata = {key: value for key, value in found["metadata"].items() if key != "managedFields"}
-    version = str(metadata.get("resourceVersion", ""))
-    if before and before.json["metadata"].get("uid") == metadata.get("uid"):
-        same = all(before.json.get(part) == found.get(part) for part in _CONTENT)
-        version = before.version if same else version
-    return KeptObject(version, {**found, "metadata": metadata})
+    now = kept(found)
+    if before is None or before.json["metadata"].get("uid") != now.json["metadata"].get("uid"):
+        return now
+    same = all(before.json.get(part) == found.get(part) for part in _CONTENT)
+    return replace(now, version=before.version) if same else now
