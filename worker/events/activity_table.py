@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
+from proto.kubernetes.go_duration import say_duration
 from proto.temporal.pod import ContainerState, Hook
 from proto.temporal.requests import (
     PodSandbox,
@@ -202,10 +203,4 @@ TABLE: Final[Mapping[type, Row]] = {
 
 def go_duration(length: timedelta) -> str:
     """Write a duration as Go prints it, to the millisecond."""
-    milliseconds = round(length / timedelta(milliseconds=1))
-    if milliseconds < 1000:
-        return f"{milliseconds}ms" if milliseconds else "0s"
-    minutes, rest = divmod(milliseconds, 60_000)
-    hours, minutes = divmod(minutes, 60)
-    seconds = f"{rest / 1000:.3f}".rstrip("0").rstrip(".") + "s"
-    return f"{hours}h{minutes}m{seconds}" if hours else f"{minutes}m{seconds}" if minutes else seconds
+    return say_duration(timedelta(milliseconds=round(length / timedelta(milliseconds=1))))
