@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
 
-from worker.events.event import About, Happened, Json, event_name, event_of
+from worker.events.event import About, Happened, Json, cut, event_name, event_of
 
 REMEMBERED: Final = 4096
 SIMILAR: Final = 10
@@ -97,9 +97,7 @@ class Correlation:
         about = happened.about
         key: Key = (about, happened.type, happened.reason, event["message"])
         if self._are_similar(happened, at):
-            event["message"] = event_of(replace(happened, message=COMBINED + happened.message), self._node, at)[
-                "message"
-            ]
+            event["message"] = cut(COMBINED + happened.message)
             key = (_whole(about), happened.type, happened.reason, "")
         seen = self._seen.get(key)
         if seen is not None:

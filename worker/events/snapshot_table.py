@@ -33,15 +33,15 @@ def told_by(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keyed]:
 
 def _backing_off(snapshot: PodSnapshot, subject: Subject, status: Mapping[str, Any]) -> Iterator[Keyed]:
     waiting = (status.get("state") or {}).get("waiting") or {}
-    name, about = str(status["name"]), subject.container(str(status["name"]))
+    name = str(status["name"])
     match waiting.get("reason"):
         case "CrashLoopBackOff":
             pod = f"{snapshot.name}_{snapshot.namespace}({snapshot.uid})"
             message = f"Back-off restarting failed container {name} in pod {pod}"
             key = f"crash/{name}/{status.get('restartCount', 0)}"
-            yield key, Happened(about, WARNING, "BackOff", message)
+            yield key, Happened(subject.container(name), WARNING, "BackOff", message)
         case "ImagePullBackOff":
-            key = f"pull/{name}/{waiting.get('message', '')}"
+            key, about = f"pull/{name}/{waiting.get('message', '')}", subject.container(name)
             image = str(waiting.get("message") or "").partition(": ")[0]
             yield key, Happened(about, NORMAL, "BackOff", image)
             yield f"{key}/error", Happened(about, WARNING, "Failed", "Error: ImagePullBackOff")
