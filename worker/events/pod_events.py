@@ -58,31 +58,30 @@ class PodEvents:
 
     def began(self, request: Any) -> None:
         """Tell that an activity begins; of its later tries nothing."""
-        row, subject = self._row(request)
-        if row is None or subject is None:
+        if (told_of := self._row(request)) is None:
             return
+        row, subject = told_of
         if isinstance(request, StartContainer):
             self._tell_present(subject, request)
-        if isinstance(request, StopContainer | RunHook) and not self._first(
-            f"stop/{request.container_id}", row, request
-        ):
+        found = list(row.began(subject, request))
+        if found and isinstance(request, StopContainer | RunHook) and not self._first(f"stop/{request.container_id}"):
             return
-        self._take(row.began(subject, request))
+        self._take(found)
 
     def done(self, request: Any, answer: Any) -> None:
         """Tell what an activity came back with."""
         if isinstance(request, RemovePodDirectories):
             self._specs.pop(request.pod.uid, None)
-        row, subject = self._row(request)
-        if row is not None and subject is not None:
+        if (told_of := self._row(request)) is not None:
+            row, subject = told_of
             if isinstance(request, PullImage) and not answer.present:
                 self._remember(_pull_key(request.pod, subject.name_with(request.image)))
             self._take(row.done(subject, request, answer))
 
     def failed(self, request: Any, reason: str, message: str) -> None:
         """Tell why an activity has failed."""
-        row, subject = self._row(request)
-        if row is not None and subject is not None and reason not in HELD_UP:
+        if reason not in HELD_UP and (told_of := self._row(request)) is not None:
+            row, subject = told_of
             self._take(row.failed(subject, request, Fault(reason, message)))
 
     def probed(self, pod: PodKey, container: str, kind: ProbeKind, message: str) -> None:
@@ -92,9 +91,9 @@ class PodEvents:
         about = subject.container(container)
         self.recorder.take(Happened(about, WARNING, reason, f"{kind.value.capitalize()} {message}"))
 
-    def _row(self, request: Any) -> tuple[Row | None, Subject | None]:
+    def _row(self, request: Any) -> tuple[Row, Subject] | None:
         row = TABLE.get(type(request))
-        return row, self._subject(request.pod) if row else None
+        return (row, self._subject(request.pod)) if row else None
 
     def _subject(self, pod: PodKey) -> Subject:
         return Subject(About("Pod", pod.name, pod.uid, pod.namespace), self._spec(pod.uid))
@@ -120,9 +119,9 @@ class PodEvents:
             message = f'Container image "{request.container["image"]}" already present on machine{self._present}'
             self.recorder.take(Happened(subject.container(name), NORMAL, "Pulled", message))
 
-    def _first(self, key: str, row: Row, request: Any) -> bool:
+    def _first(self, key: str) -> bool:
         """Say whether a container's stop is told for the first time: its preStop hook comes before, and may have told."""
-        if key in self._once or not any(row.began(self._subject(request.pod), request)):
+        if key in self._once:
             return False
         self._remember(key)
         return True
