@@ -24,13 +24,13 @@ class NodePods:
 
     def set_open(self, found: Iterable[OpenPod], asked_at: float) -> None:
         """Tell each lister which of its pods are open."""
-        open_pods = list(found)
-        if self._api is None:
-            self._manifests.set_open(open_pods, asked_at)
-            return
-        of_api = [pod for pod in open_pods if self._is_api(pod.id.uid, pod.source)]
-        self._manifests.set_open([pod for pod in open_pods if pod not in of_api], asked_at)
-        self._api.set_open(of_api, asked_at)
+        of_api: list[OpenPod] = []
+        of_manifests: list[OpenPod] = []
+        for pod in found:
+            (of_api if self._api and self._is_api(pod.id.uid, pod.source) else of_manifests).append(pod)
+        self._manifests.set_open(of_manifests, asked_at)
+        if self._api:
+            self._api.set_open(of_api, asked_at)
 
     def lost(self, workflow_id: str) -> None:
         """Take that this workflow does not exist: start it again where its pod is wanted."""
