@@ -4,6 +4,7 @@ Asked by projected volumes, by CSI drivers that want tokens and by credential pr
 what it is written for; Temporal and the logs hear only of its version, which is when it was issued and when it ends.
 """
 
+import functools
 import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -77,6 +78,7 @@ class NoTokens:
         )
 
 
+@functools.lru_cache(maxsize=512)  # all tokens of a node are asked about whenever one of its pods shows another object
 def due(version: str, seed: str) -> datetime:
     """Say when the token of some version is to be replaced: at 80 % of its life or after a day, a bit sooner by `seed`.
 
