@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from proto.pod_snapshot import PodSnapshot, pod_path
+from proto.temporal import names
 from tests.cluster.cluster_node import ClusterNode, pods_path
-from tests.node.tempolet_node import pod_manifest
+from tests.node.tempolet_node import pod_manifest, wait
 
 
 def bare(name: str, command: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
@@ -50,6 +51,22 @@ def test_a_pod_of_the_api_runs_and_goes_when_it_is_deleted(cluster_node: Cluster
     cluster_node.api.delete(pods_path(name="web"), gracePeriodSeconds=1)
     cluster_node.until_pod_gone("web")
     assert snapshot(cluster_node, uid) is None
+
+
+def test_a_deletion_is_told_once(cluster_node: ClusterNode) -> None:
+    """Our own delete of the object in the end is seen as a shorter grace: no news for a pod of which nothing is left."""
+    created = cluster_node.create_pod(bare("once"))
+    found = until(cluster_node, uid_of(created), running, "once running")
+    delete(cluster_node, "once")
+    told = wait(signals(cluster_node, found))
+    assert names.POD_LISTED in told
+    assert told.count(names.DELETION_REQUESTED) == 1
+
+
+async def signals(node: ClusterNode, pod: PodSnapshot) -> list[str]:
+    """Name the signals in the history of a pod."""
+    events = (await (await node.workflow(pod)).fetch_history()).events
+    return [one.workflow_execution_signaled_event_attributes.signal_name for one in events]
 
 
 def test_what_the_api_lets_change_changes_in_place(cluster_node: ClusterNode) -> None:

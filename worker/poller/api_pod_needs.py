@@ -53,23 +53,27 @@ class Known:
     """Its workflow, which is, or was a moment ago, open."""
     asked_to_go: bool = False
 
-    def next_call(self, *, open_known: bool, shown_ended: bool) -> Call | None:
-        """Say what to do next; `shown_ended`: its own workflow has told of that end."""
+    def next_call(self, *, open_known: bool, shown_phase: str) -> Call | None:
+        """Say what to do next; `shown_phase`: what its own workflow shows, empty where nothing of it is on this node."""
         pod, told = self.wanted, self.told
         if pod is None:
             return RemovePod(self.open.workflow_id) if self.open and open_known and not self.asked_to_go else None
         if pod.deleted:
-            return None if told and self.is_told_to_go(told, pod) else DeletePod(pod)
+            return None if told and self.is_told_to_go(told, pod, shown_phase) else DeletePod(pod)
         if pod.ended and not self.open:
             return None  # what has ended in the API never runs again, and has nobody to be told
         if told is None or lasting(told.pod) != lasting(pod.pod):
             return StartPod(pod)
-        ended_anew = pod.ended and not told.ended and not shown_ended
+        ended_anew = pod.ended and not told.ended and pod.ended.phase != shown_phase
         return TellStatus(pod) if ended_anew or told.conditions != pod.conditions else None
 
-    def is_told_to_go(self, told: ApiPod, pod: ApiPod) -> bool:
-        """Say whether its workflow knows of the deletion as it is now, or has ended after it."""
-        return told.deleted and (told.grace == pod.grace or (pod.held and self.open is None))
+    def is_told_to_go(self, told: ApiPod, pod: ApiPod, shown_phase: str) -> bool:
+        """Say whether its workflow knows of the deletion as it is now, or has nothing left that could end sooner, or has ended.
+
+        The last step of a pod's life, its object's deletion without grace, is seen here as a shorter grace, too.
+        """
+        nothing_left = pod.ended is not None and not shown_phase
+        return told.deleted and (told.grace == pod.grace or nothing_left or (pod.held and self.open is None))
 
     @property
     def settled(self) -> bool:

@@ -52,7 +52,7 @@ class AroundApiPods:
     admit: Callable[[PodJson], Awaitable[Rejected | None]]
     """Whether this node takes a new pod."""
     shown_phase: Callable[[str], str]
-    """Which phase its own workflow shows of a uid."""
+    """Which phase its own workflow shows of a uid; empty where nothing of it is on this node."""
     refused: Callable[[str, Refusal | None], None]
     """Told of calls that Temporal refuses, by pod."""
 
@@ -138,14 +138,11 @@ class ApiPods:
     def next_call(self, key: str) -> Call | None:
         """Say what a pod needs next."""
         known = self._known[key]
-        if known.wanted is None and not self._listed:
+        ended = bool(known.wanted and known.wanted.ended)
+        if (known.wanted is None and not self._listed) or (ended and not self._open_known):
             return None
-        shown_ended = bool(
-            known.wanted and known.wanted.ended and self._around.shown_phase(key) == known.wanted.ended.phase
-        )
-        if known.wanted and known.wanted.ended and not self._open_known:
-            return None
-        return known.next_call(open_known=self._open_known, shown_ended=shown_ended)
+        shown_phase = self._around.shown_phase(key) if ended else ""  # looked up only for whom it matters
+        return known.next_call(open_known=self._open_known, shown_phase=shown_phase)
 
     async def make(self, key: str, call: Call) -> None:
         """Make a call, and write down what it came to."""

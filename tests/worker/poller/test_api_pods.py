@@ -131,13 +131,29 @@ HELD = replace(FORCED, held=True)
 )
 def test_what_a_pod_needs(known: Known, call: Call | None) -> None:
     """Each row is what is wanted, told and known of one pod."""
-    assert known.next_call(open_known=True, shown_ended=False) == call
+    assert known.next_call(open_known=True, shown_phase="Running") == call
 
 
 def test_an_end_that_our_own_status_told_is_no_news() -> None:
     """And nothing is removed before the open workflows are known."""
-    assert Known(ENDED, WEB, open=OPEN).next_call(open_known=True, shown_ended=True) is None
-    assert Known(None, WEB, open=OPEN).next_call(open_known=False, shown_ended=False) is None
+    assert Known(ENDED, WEB, open=OPEN).next_call(open_known=True, shown_phase="Failed") is None
+    assert Known(None, WEB, open=OPEN).next_call(open_known=False, shown_phase="Running") is None
+
+
+@pytest.mark.parametrize(
+    ("told", "shown_phase", "is_told"),
+    [
+        pytest.param(GOING, "", False, id="our-own-delete-of-what-is-gone-here"),
+        pytest.param(GOING, "Running", True, id="one-that-others-have-ended-and-that-runs-here"),
+        pytest.param(GOING, "Failed", True, id="one-of-which-something-is-left"),
+        pytest.param(WEB, "", True, id="one-that-was-not-asked-to-go"),
+    ],
+)
+def test_our_own_delete_without_grace_is_no_news(told: ApiPod, shown_phase: str, *, is_told: bool) -> None:
+    """It is seen as a shorter grace before the object is gone; others' is, too, and theirs ends a pod sooner."""
+    forced = replace(FORCED, ended=ENDED.ended)
+    known = Known(forced, told, open=OPEN)
+    assert known.next_call(open_known=True, shown_phase=shown_phase) == (DeletePod(forced) if is_told else None)
 
 
 class Node:
