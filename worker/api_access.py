@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from activities.clients.api_server.kubeconfig import KubeconfigRefused, load_kubeconfig
 from worker.config import NodeConfig
 from worker.service import Service
 
@@ -32,7 +33,6 @@ async def open_api(
         yield None
         return
     from activities.clients.api_server.api_server import ApiServer  # noqa: PLC0415 - an HTTP client of 25 MB, which a standalone node has no use for
-    from activities.clients.api_server.kubeconfig import KubeconfigRefused, load_kubeconfig  # noqa: PLC0415 - as above
 
     path = config.cluster.kubeconfig
     if not path.exists():

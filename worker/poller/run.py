@@ -11,6 +11,7 @@ import os
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -46,6 +47,7 @@ from worker.poller.runtime.relist import only_remembered
 from worker.poller.runtime.watch import RuntimeWatch, Surroundings
 from worker.poller.sources import ManifestSource
 from worker.poller.static_pod import SOURCE, URL_SOURCE, Refused, StaticPod
+from worker.poller.url_source import UrlSource
 from worker.service import Service
 from worker.settings.feature_gates import IMAGE_DIGEST_GATE, STOP_SIGNALS_GATE
 from worker.settings.reserved import allocatable
@@ -154,27 +156,21 @@ class Poller:
 
     def _loops(self) -> dict[str, Coroutine[object, object, None]]:
         every = self._config.sync_frequency
-        in_folder = (
-            {} if self._cluster else {"objects": self._objects.follow(every.total_seconds(), self._objects_seen)}
-        )
-        by_url = {"manifest URL": self._list_url()} if self._config.manifest_url.url else {}
-        return (
-            (self._cluster.loops() if self._cluster else {})
-            | by_url
-            | in_folder  # a cluster's are in the API, and its worker follows them
-            | {
-                "manifests": self._list_manifests(),
-                "hints": self._watch.send_hints(),
-                "events": self._watch.follow_events(),
-                "relist": self._watch.relist(),
-                "resync": self._resync(),
-                "runtime": self._runtime_health.watch(),
-                "node": self._configure_node(),
-            }
-        )
-
-    def _objects_seen(self) -> None:
-        self._health.turn("objects", self._config.sync_frequency)
+        loops = self._cluster.loops() if self._cluster else {}
+        if self._config.manifest_url.url:
+            loops["manifest URL"] = self._list_url()
+        if not self._cluster:  # whose objects are in the API, and its worker follows them
+            turned = partial(self._health.turn, "objects", every)
+            loops["objects"] = self._objects.follow(every.total_seconds(), turned)
+        return loops | {
+            "manifests": self._list_manifests(),
+            "hints": self._watch.send_hints(),
+            "events": self._watch.follow_events(),
+            "relist": self._watch.relist(),
+            "resync": self._resync(),
+            "runtime": self._runtime_health.watch(),
+            "node": self._configure_node(),
+        }
 
     async def _list_manifests(self) -> None:
         """Follow the manifest folder; without one, list nothing, which takes down what an earlier one listed."""
@@ -193,7 +189,6 @@ class Poller:
     async def _list_url(self) -> None:
         """Follow the URL that gives manifests, too."""
         from activities.clients.manifest_url import ManifestUrl  # noqa: PLC0415 - an HTTP client of 25 MB, which only who has such a URL pays
-        from worker.poller.url_source import UrlSource  # noqa: PLC0415 - as above
 
         said = self._config.manifest_url
         fetch = ManifestUrl(said.url, said.headers, most_bytes=LARGEST_FILE)
