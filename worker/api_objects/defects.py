@@ -15,7 +15,7 @@ AGAIN: Final = 10.0
 _log: Final = structlog.get_logger(__name__)
 
 
-async def in_spite_of_defects(what: str, loop: Callable[[], Awaitable[None]]) -> None:
+async def in_spite_of_defects(what: str, loop: Callable[[], Awaitable[object]]) -> None:
     """Run a loop until it ends by itself or is cancelled; what else ends it is told, and it begins anew."""
     while True:
         try:

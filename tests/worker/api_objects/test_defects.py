@@ -23,7 +23,7 @@ async def test_a_loop_that_fails_begins_anew(monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_a_loop_that_is_cancelled_ends() -> None:
     """It is no defect."""
-    waiting = asyncio.create_task(defects.in_spite_of_defects("a test", asyncio.Event().wait))  # type: ignore[arg-type]
+    waiting = asyncio.create_task(defects.in_spite_of_defects("a test", asyncio.Event().wait))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
