@@ -20,6 +20,8 @@ DISRUPTION_TARGET: Final = "DisruptionTarget"
 _NOT_KEPT: Final = frozenset(
     {"managedFields", "resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers"}
 )
+_NEVER: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+"""The time of a condition that was set without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +96,6 @@ def _conditions(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str,
         for one in status.get("conditions") or ()
         if one.get("type") in wanted
     }
-
-
-_NEVER: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-"""The time of a condition that was set without one."""
 
 
 def _time(text: str | None) -> datetime | None:

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 import structlog
@@ -73,10 +72,10 @@ class ApiSource:
         try:
             await self._api.get(NODES.path(self._node))
         except ApiRefused as error:
-            if error.status == HTTPStatus.NOT_FOUND:
-                _log.warning("the API does not know this node: no pod is killed for not being listed", node=self._node)
-                return False
-            raise
+            if not error.not_found:
+                raise
+            _log.warning("the API does not know this node: no pod is killed for not being listed", node=self._node)
+            return False
         self._trusted_until = clock() + TRUSTED_FOR
         return True
 

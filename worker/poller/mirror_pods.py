@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 import structlog
@@ -182,14 +181,17 @@ class MirrorPods:
         if why != self._told.get(key, "") and call is not None:
             doing = "created" if isinstance(call, CreateMirror) else "deleted"
             _log.error(f"a mirror pod cannot be {doing}; its static pod runs all the same", pod=key, err=why)
-        self._told = {name: said for name, said in {**self._told, key: why}.items() if said}
+        if why:
+            self._told[key] = why
+        else:
+            self._told.pop(key, None)
 
     async def _delete(self, mirror: ApiPod) -> None:
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": mirror.uid}}
         try:
             await self._api.delete(PODS.path(mirror.name, namespace=mirror.namespace), options)
         except ApiRefused as error:
-            if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
+            if not error.not_found and not error.conflict:
                 raise
 
     def _look(self) -> float | None:

@@ -12,6 +12,7 @@ import structlog
 
 from proto.temporal.pod import Lifecycle, PodJson
 from proto.temporal.wishes import Rejected
+from worker.poller.api_pod import ENDED
 from worker.poller.gated_fields import fields_of_gates_off
 from worker.poller.runtime.known_pods import KnownPods
 from worker.settings.feature_gates import FeatureGates
@@ -22,7 +23,6 @@ UNSUPPORTED: Final = "PodFeatureUnsupported"
 """The kubelet's word for a pod that needs what a node has not (pkg/kubelet/lifecycle/handlers.go)."""
 UNEXPECTED: Final = "UnexpectedAdmissionError"
 AFFINITY: Final = "NodeAffinity"
-_ENDED: Final = ("Succeeded", "Failed")
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -89,7 +89,7 @@ class NodeAdmission:
 
     def _is_over(self, uid: str) -> bool:
         snapshot = self._known.of(uid)
-        return bool(snapshot and (snapshot.lifecycle == Lifecycle.TERMINATED or snapshot.phase in _ENDED))
+        return bool(snapshot and (snapshot.lifecycle == Lifecycle.TERMINATED or snapshot.phase in ENDED))
 
     def _footprint(self, uid: str, pod: PodJson) -> Footprint:
         known = self._footprints.get(uid)
