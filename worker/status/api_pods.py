@@ -47,6 +47,15 @@ class ApiPod:
             status=normalized(pod.get("status") or {}),
         )
 
+    @property
+    def key(self) -> Name:
+        """By which it is found."""
+        return self.namespace, self.name
+
+    def stands_for(self, uid: str) -> bool:
+        """Say whether it is the object of the pod with this UID: its own, or its mirror."""
+        return uid == (self.mirror_of or self.uid)
+
 
 class ApiPods:
     """All pods that the API has for this node, by their name; used from one event loop."""
@@ -65,11 +74,6 @@ class ApiPods:
         """Give what is known of a pod."""
         return self._pods.get(name)
 
-    @staticmethod
-    def stands_for(pod: ApiPod, uid: str) -> bool:
-        """Say whether it is the object of the pod with this UID: its own, or its mirror."""
-        return uid == (pod.mirror_of or pod.uid)
-
     async def follow(self) -> None:
         """Follow them until cancelled."""
         async for news in self._reflector.changes():
@@ -87,30 +91,30 @@ class ApiPods:
 
     def take(self, pod: ApiPod) -> None:
         """Remember a pod, unless a newer state of it is known."""
-        known = self._pods.get(key := (pod.namespace, pod.name))
+        known = self._pods.get(pod.key)
         if known is None or known.version < pod.version:
-            self._pods[key] = pod
-            self._changed(key)
+            self._pods[pod.key] = pod
+            self._changed(pod.key)
 
     def refresh(self, pod: ApiPod) -> None:
         """Take what a call came back with: of an object that was deleted meanwhile it would be old news."""
-        known = self._pods.get((pod.namespace, pod.name))
+        known = self._pods.get(pod.key)
         if known is not None and known.uid == pod.uid and known.version < pod.version:
-            self._pods[pod.namespace, pod.name] = pod
+            self._pods[pod.key] = pod
 
     def drop(self, pod: ApiPod) -> None:
         """Forget a pod that is gone; one of the same name that came afterwards stays."""
-        known = self._pods.get(key := (pod.namespace, pod.name))
+        known = self._pods.get(pod.key)
         if known is not None and known.uid == pod.uid:
-            del self._pods[key]
-            self._changed(key)
+            del self._pods[pod.key]
+            self._changed(pod.key)
 
     def _list(self, pods: list[ApiPod]) -> None:
-        there = {(one.namespace, one.name) for one in pods}
+        there = {one.key for one in pods}
         gone = [one for key, one in self._pods.items() if key not in there]
         self.listed.set()
         for one in gone:
             self.drop(one)
         for one in pods:  # also what is older than what we know: the server may have been restored from a backup
-            self._pods[one.namespace, one.name] = one
-            self._changed((one.namespace, one.name))
+            self._pods[one.key] = one
+            self._changed(one.key)

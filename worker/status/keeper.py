@@ -234,7 +234,7 @@ class StatusKeeper:
     async def _write(self, wanted: Wanted) -> ApiPod | None:
         """Patch what differs; answers the object as it is then, None when there is none of this pod."""
         there = self._pods.get(_name(wanted.pod))
-        if there is None or not self._pods.stands_for(there, wanted.pod.uid):
+        if there is None or not there.stands_for(wanted.pod.uid):
             if not wanted.own_object:
                 return None  # its mirror will come with the watch
             there = await self._read(wanted.pod)
