@@ -46,15 +46,6 @@ class ClusterObjects:
         except NotRead as error:
             raise ServicesUnknown(str(error)) from error
 
-    def hearing(self, publish: Callable[[PodSnapshot], None]) -> Callable[[PodSnapshot], None]:
-        """Stand before whoever takes snapshots, and hear of each once it is known."""
-
-        def heard(snapshot: PodSnapshot) -> None:
-            publish(snapshot)
-            self.hear(snapshot)
-
-        return heard
-
     def hear(self, snapshot: PodSnapshot) -> None:
         """Take notice of a snapshot; returns at once, and does nothing unless the pod shows something else now."""
         if self._heard.get(snapshot.uid, {}) == (shown := {} if snapshot.deleting else snapshot.objects):

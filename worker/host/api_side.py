@@ -49,8 +49,9 @@ class ApiSide:
             publish(snapshot)
             self.keeper.publish(snapshot)
             self.events.publish(snapshot)
+            self.objects.hear(snapshot)
 
-        return self.objects.hearing(heard)
+        return heard
 
     @contextlib.asynccontextmanager
     async def at_work(
