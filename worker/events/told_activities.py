@@ -20,7 +20,7 @@ class ToldActivities(Interceptor):
     def __init__(self, events: PodEvents) -> None:
         self._events = events
 
-    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 -- the SDK's name
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - the SDK's name
         """Stand before every activity."""
         return _Telling(next, self._events)
 
@@ -30,7 +30,7 @@ class _Telling(ActivityInboundInterceptor):
         super().__init__(following)
         self._events = events
 
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 -- the SDK's name
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - the SDK's name
         request = input.args[0] if input.args else None
         if activity.info().attempt == 1:
             with _ours():

@@ -51,7 +51,7 @@ class Material:
         """Give what changes with the file; of what is not there, nothing."""
         if self.path is not None:
             with contextlib.suppress(OSError):
-                found = os.stat(self.path)  # noqa: PTH116 - follows the link that a rotation switches
+                found = self.path.stat()  # of what a link leads to, which a rotation switches
                 return (found.st_ino, found.st_mtime_ns, found.st_size)
         return ()
 
