@@ -24,7 +24,7 @@ from proto.temporal.signals import ObjectsChanged
 from worker.api_objects.trust_anchors import anchors
 from worker.api_objects.trust_bundles import ApiTrustBundles
 from worker.api_objects.watched_objects import WATCHED, Key, WatchedObjects
-from worker.objects.news import IMMUTABLE, Hint, Told, news
+from worker.objects.news import IMMUTABLE, Hint, Told, Versions, news
 
 SOURCE: Final = "objects"
 SETTLE: Final = 0.05
@@ -69,14 +69,9 @@ class ObjectTelling:
         read = self._watched.read()
         shown_anchors = self._trust_anchors([pod for pod, _ in pods])
         versions = {_named(key): version for key, (version, _) in read.items()} | shown_anchors
-        known = [
-            replace(
-                pod, objects={name: shown for name, shown in pod.objects.items() if (pod.namespace, name) in versions}
-            )
-            for pod, _ in pods
-        ]
+        behind = [replace(pod, objects=shown) for pod, _ in pods if (shown := _outdated(pod, versions))]
         answered = {_named(key): last for key, (_, last) in read.items()}
-        hints, self._told = news(known, versions, self._told, answered)
+        hints, self._told = news(behind, versions, self._told, answered)
         return all(await asyncio.gather(*map(self._tell, hints)))
 
     def _trust_anchors(self, pods: Iterable[PodSnapshot]) -> dict[tuple[str, str], str]:
@@ -137,6 +132,11 @@ def _wanted(pod: PodSnapshot) -> list[Key]:
         if plural in WATCHED and name and not version.startswith(IMMUTABLE):
             wanted.append((ObjectKind(plural), pod.namespace, name))
     return wanted
+
+
+def _outdated(pod: PodSnapshot, versions: Versions) -> dict[str, str]:
+    """Name what a pod shows of what is known, and that has another version now: hardly ever anything."""
+    return {name: shown for name, shown in pod.objects.items() if versions.get((pod.namespace, name), shown) != shown}
 
 
 def _named(key: Key) -> tuple[str, str]:
