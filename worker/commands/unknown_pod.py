@@ -7,7 +7,7 @@ that he has written.
 from proto.refusals import Refusal, read_refusals
 from worker.commands.pods import NodeView, notes
 from worker.config import NodeConfig
-from worker.poller.static_pod import static_pod_name
+from worker.poller.manifests.static_pod import static_pod_name
 
 
 def refusals_of(config: NodeConfig, namespace: str, name: str) -> list[Refusal]:

@@ -15,8 +15,8 @@ from typing import Any, Final
 from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 from worker.objects.admission import NotAdmitted, admit, expected
 from worker.objects.trusted_file import SETTLE, Fingerprint, NotTrusted, Torn, read_trusted, trusted_folder
-from worker.poller.manifest_document import read_document
-from worker.poller.manifest_refusal import ManifestUnreadable
+from worker.poller.manifests.manifest_document import read_document
+from worker.poller.manifests.manifest_refusal import ManifestUnreadable
 
 CLUSTER: Final = "_cluster"
 SUFFIXES: Final = (".yaml", ".yml", ".json")

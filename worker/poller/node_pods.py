@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from proto.temporal.names import API_SOURCE, PodWorkflowId
-from worker.poller.api_pods import ApiPods
+from worker.poller.cluster.api_pods import ApiPods
 from worker.poller.pod_workflows import OpenPod
 from worker.poller.pods import PodLister
 

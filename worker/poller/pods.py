@@ -22,10 +22,10 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from proto.temporal.wishes import FirstSight, Rejected
 from worker.poller.convergence import Convergence
-from worker.poller.manifest_folder import Listing
-from worker.poller.manifest_listings import ManifestListings
+from worker.poller.manifests.manifest_folder import Listing
+from worker.poller.manifests.manifest_listings import ManifestListings
+from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, StaticPod
 from worker.poller.pod_workflows import VISIBILITY_LAGS, CallRefused, OpenPod, PodWorkflows, marked
-from worker.poller.static_pod import SOURCE, URL_SOURCE, StaticPod
 from workflows.decide.listing import lasting
 from workflows.versions import CURRENT
 

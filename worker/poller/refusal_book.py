@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from proto.refusals import Refusal, write_refusals
-from worker.poller.static_pod import SOURCE
+from worker.poller.manifests.static_pod import SOURCE
 
 _log: Final = structlog.get_logger(__name__)
 

@@ -32,9 +32,12 @@ from worker.health import LoopHealth
 from worker.node.addresses import told_addresses
 from worker.node_client import place_of
 from worker.node_lock import hold_node_lock, hold_node_name
-from worker.poller.manifest import NodeOfManifests, read_manifest
-from worker.poller.manifest_folder import Listing, ManifestFolder
-from worker.poller.manifest_refusal import LARGEST_FILE
+from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
+from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
+from worker.poller.manifests.manifest_refusal import LARGEST_FILE
+from worker.poller.manifests.sources import ManifestSource
+from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, Refused, StaticPod
+from worker.poller.manifests.url_source import UrlSource
 from worker.poller.node_pods import NodePods
 from worker.poller.objects import ObjectWatch
 from worker.poller.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalAway
@@ -45,9 +48,6 @@ from worker.poller.runtime.janitor import Janitor, remover
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.relist import only_remembered
 from worker.poller.runtime.watch import RuntimeWatch, Surroundings
-from worker.poller.sources import ManifestSource
-from worker.poller.static_pod import SOURCE, URL_SOURCE, Refused, StaticPod
-from worker.poller.url_source import UrlSource
 from worker.service import Service
 from worker.settings.feature_gates import IMAGE_DIGEST_GATE, STOP_SIGNALS_GATE
 from worker.settings.reserved import allocatable
@@ -56,7 +56,7 @@ from worker.telemetry.process import Telemetry
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
-    from worker.poller.cluster_pods import ClusterPods
+    from worker.poller.cluster.cluster_pods import ClusterPods
 
 FIRST_ANSWER: Final = timedelta(seconds=5)
 """Pods are listed without knowing which are open when Temporal's visibility needs longer."""
@@ -267,7 +267,7 @@ class Poller:
 
     def _join(self, api: "ApiServer", settings: NodeSettings) -> "ClusterPods":
         """Add what a node of a cluster has besides its manifests."""
-        from worker.poller.cluster_pods import AroundCluster, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node has no use for
+        from worker.poller.cluster.cluster_pods import AroundCluster, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node has no use for
 
         around = AroundCluster(self._workflows, self._known, settings, self._book.set_start, self._lister)
         return ClusterPods(api, self._config, around)

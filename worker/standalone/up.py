@@ -19,8 +19,8 @@ from proto.pod_snapshot import read_snapshots
 from worker.commands.printable import printable
 from worker.config import node_name
 from worker.keys import KeyFileRefused, create_key_file, create_token_file
-from worker.poller.manifest import read_manifest
-from worker.poller.static_pod import Refused
+from worker.poller.manifests.manifest import read_manifest
+from worker.poller.manifests.static_pod import Refused
 from worker.standalone import pods_watch
 from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE

@@ -8,7 +8,7 @@ import pytest
 from worker.node.addresses import AddressesUnknown, Lookups, by_route, is_own, node_addresses, told_addresses
 from worker.node.machine import read_machine
 from worker.node.object.registration import initial_node, reconciled
-from worker.poller.node_object import host_ips
+from worker.poller.cluster.node_object import host_ips
 from worker.settings.cluster import ClusterSettings
 
 OURS = {"10.0.0.1", "10.0.0.2", "fd00::1", "127.0.0.1", "::1", "169.254.0.9"}

@@ -4,7 +4,7 @@ import hashlib
 from datetime import datetime
 from pathlib import Path
 
-from worker.poller.static_pod import Refused, StaticPod
+from worker.poller.manifests.static_pod import Refused, StaticPod
 
 
 def read(path: Path, data: bytes, now: datetime) -> StaticPod | Refused:

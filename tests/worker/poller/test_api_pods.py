@@ -12,9 +12,9 @@ from proto.refusals import Refusal
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from proto.temporal.wishes import Ended, GivenCondition, Rejected
-from worker.poller.api_pod import ApiPod, read_api_pod
-from worker.poller.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus
-from worker.poller.api_pods import ApiPods, AroundApiPods
+from worker.poller.cluster.api_pod import ApiPod, read_api_pod
+from worker.poller.cluster.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus
+from worker.poller.cluster.api_pods import ApiPods, AroundApiPods
 from worker.poller.pod_workflows import CallRefused, OpenPod, TemporalAway
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

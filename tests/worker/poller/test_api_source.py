@@ -8,8 +8,8 @@ from aiohttp import web
 
 from activities.clients.api_server.api_server import ApiAway, ApiServer
 from activities.clients.api_server.kubeconfig import Kubeconfig
-from worker.poller.api_source import ApiSource
-from worker.poller.cluster_identity import ClusterIdentity
+from worker.poller.cluster.api_source import ApiSource
+from worker.poller.cluster.cluster_identity import ClusterIdentity
 
 UID = "uid-1"
 

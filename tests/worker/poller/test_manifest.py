@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from worker.poller.manifest import read_manifest
-from worker.poller.static_pod import Refused, StaticPod
+from worker.poller.manifests.manifest import read_manifest
+from worker.poller.manifests.static_pod import Refused, StaticPod
 from worker.settings.feature_gates import set_gates
 
 PATH = Path("/etc/kubernetes/manifests/web.yaml")

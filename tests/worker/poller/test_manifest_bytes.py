@@ -4,7 +4,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.worker.poller.test_manifest import BOMB, HEAD, POD, read
-from worker.poller.static_pod import Refused
+from worker.poller.manifests.static_pod import Refused
 
 fragments = st.sampled_from(
     [

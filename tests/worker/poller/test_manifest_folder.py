@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.worker.poller.manifests import read, static_pod
-from worker.poller.manifest_file import LARGEST
-from worker.poller.manifest_folder import Listing, ManifestFolder, one_file_a_pod
+from worker.poller.manifests.manifest_file import LARGEST
+from worker.poller.manifests.manifest_folder import Listing, ManifestFolder, one_file_a_pod
 
 LATER = timedelta(seconds=10)
 

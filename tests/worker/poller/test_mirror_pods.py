@@ -10,9 +10,17 @@ import pytest
 
 from activities.clients.api_server.errors import ApiAway, ApiRefused
 from tests.worker.poller.manifests import static_pod
-from worker.poller.api_pod import ApiPod
-from worker.poller.mirror_pods import Call, CreateMirror, DeleteMirror, MirrorPods, Statics, mirror_of, next_call
-from worker.poller.static_pod import StaticPod
+from worker.poller.cluster.api_pod import ApiPod
+from worker.poller.cluster.mirror_pods import (
+    Call,
+    CreateMirror,
+    DeleteMirror,
+    MirrorPods,
+    Statics,
+    mirror_of,
+    next_call,
+)
+from worker.poller.manifests.static_pod import StaticPod
 
 NAME, HASH, NODE_UID = "default/web", "0" * 32, "node-1"
 WEB = static_pod(Path("/m/web.yaml"), "web", HASH, {"kubernetes.io/config.hash": HASH, "tempolet.dev/node": "n"})

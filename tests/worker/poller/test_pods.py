@@ -9,11 +9,11 @@ from proto.refusals import Refusal
 from proto.temporal.pod import NodeSettings, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.poller.manifests import static_pod
-from worker.poller.manifest_folder import Listing
-from worker.poller.manifest_listings import ManifestListings
+from worker.poller.manifests.manifest_folder import Listing
+from worker.poller.manifests.manifest_listings import ManifestListings
+from worker.poller.manifests.static_pod import StaticPod
 from worker.poller.pod_workflows import CallRefused, OpenPod, TemporalAway
 from worker.poller.pods import Delete, PodLister, PodName, Start
-from worker.poller.static_pod import StaticPod
 
 A, B = Path("/m/a.yaml"), Path("/m/b.yaml")
 OLD, NEW = "0" * 32, "1" * 32

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.worker.poller.manifests import read
-from worker.poller.manifest_folder import Listing, ManifestFolder
-from worker.poller.sources import ManifestSource
+from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
+from worker.poller.manifests.sources import ManifestSource
 
 NEVER = timedelta(hours=1)
 
@@ -143,7 +143,7 @@ async def test_an_editor_that_renames_back_and_forth_restarts_nothing(manifests:
 
 async def test_only_the_removal_of_a_pods_file_waits(manifests: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A manifest that is renamed into place is listed at once: here a removal would wait for ever."""
-    monkeypatch.setattr("worker.poller.sources.REMOVAL_SETTLES", NEVER)
+    monkeypatch.setattr("worker.poller.manifests.sources.REMOVAL_SETTLES", NEVER)
     async with following(manifests) as follower:
         await follower.until()
         written(manifests / "web.yaml", "pod web")

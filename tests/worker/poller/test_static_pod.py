@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from worker.poller.static_pod import Placing, place_static_pod, static_pod_uid
+from worker.poller.manifests.static_pod import Placing, place_static_pod, static_pod_uid
 
 PATH = Path("/etc/kubernetes/manifests/web.yaml")
 NOW = datetime(2026, 11, 21, 12, 0, 0, 5, tzinfo=UTC)

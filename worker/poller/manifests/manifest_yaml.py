@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from worker.poller.manifest_refusal import DEEPEST, MOST_CHARACTERS, MOST_VALUES, ManifestUnreadable
+from worker.poller.manifests.manifest_refusal import DEEPEST, MOST_CHARACTERS, MOST_VALUES, ManifestUnreadable
 from workflows.decide.validation.field_errors import key_path
 
 _Parser: Final[Any] = yaml.CSafeLoader  # libyaml; its marks and events are those of PyYAML

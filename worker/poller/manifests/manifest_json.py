@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, Final, NoReturn
 
-from worker.poller.manifest_refusal import MOST_VALUES, ManifestUnreadable
+from worker.poller.manifests.manifest_refusal import MOST_VALUES, ManifestUnreadable
 from workflows.decide.validation.field_errors import key_path
 
 _LONGEST_NUMBER: Final = 400  # characters; nothing finite is longer

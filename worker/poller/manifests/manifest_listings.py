@@ -7,9 +7,9 @@ sources list belongs to the folder; the other one's pod runs when that is gone.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from worker.poller.manifest_folder import Listing
+from worker.poller.manifests.manifest_folder import Listing
+from worker.poller.manifests.static_pod import SOURCE, StaticPod
 from worker.poller.pod_workflows import OpenPod
-from worker.poller.static_pod import SOURCE, StaticPod
 
 NOTHING_LISTED = Listing()
 

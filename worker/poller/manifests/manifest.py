@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from proto.temporal.pod import PodJson
 from worker.poller.gated_fields import fields_of_gates_off
-from worker.poller.manifest_document import read_document
-from worker.poller.manifest_refusal import LARGEST_POD, ManifestUnreadable
-from worker.poller.static_pod import (
+from worker.poller.manifests.manifest_document import read_document
+from worker.poller.manifests.manifest_refusal import LARGEST_POD, ManifestUnreadable
+from worker.poller.manifests.static_pod import (
     DEFAULT_NAMESPACE,
     Place,
     Placing,

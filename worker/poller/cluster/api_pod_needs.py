@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from worker.poller.api_pod import ApiPod
+from worker.poller.cluster.api_pod import ApiPod
 from worker.poller.pod_workflows import OpenPod
 from workflows.decide.listing import lasting
 

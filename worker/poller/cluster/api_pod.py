@@ -13,7 +13,7 @@ from proto.kubernetes.source_annotations import MIRROR_ANNOTATION, SEEN_ANNOTATI
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import PodJson
 from proto.temporal.wishes import Ended, GivenCondition
-from worker.poller.static_pod import timestamp
+from worker.poller.manifests.static_pod import timestamp
 
 ENDED: Final = ("Succeeded", "Failed")
 DISRUPTION_TARGET: Final = "DisruptionTarget"

@@ -16,8 +16,8 @@ import structlog
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer, Json
 from activities.clients.api_server.reflector import Changed, Listed, Reflector
 from activities.clients.api_server.resources import NODES, PODS
-from worker.poller.api_pod import ApiPod, read_api_pod
-from worker.poller.cluster_identity import ClusterIdentity
+from worker.poller.cluster.api_pod import ApiPod, read_api_pod
+from worker.poller.cluster.cluster_identity import ClusterIdentity
 
 TRUSTED_FOR: Final = 5.0
 """Seconds for which the API's word that it knows our Node and is our cluster's holds, so that many pods that go ask once."""

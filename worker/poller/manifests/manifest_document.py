@@ -6,9 +6,9 @@ Used for manifests by `manifest`, and for the objects that pods refer to by `wor
 import codecs
 from typing import Any, Final
 
-from worker.poller.manifest_json import read_json
-from worker.poller.manifest_refusal import LARGEST_FILE, ManifestUnreadable
-from worker.poller.manifest_yaml import read_yaml
+from worker.poller.manifests.manifest_json import read_json
+from worker.poller.manifests.manifest_refusal import LARGEST_FILE, ManifestUnreadable
+from worker.poller.manifests.manifest_yaml import read_yaml
 
 _CHUNK: Final = 64 * 1024
 

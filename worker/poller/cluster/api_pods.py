@@ -20,8 +20,17 @@ from proto.temporal.names import API_SOURCE, PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from proto.temporal.wishes import FirstSight, Rejected
-from worker.poller.api_pod import ApiPod
-from worker.poller.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus, listed, seen_again
+from worker.poller.cluster.api_pod import ApiPod
+from worker.poller.cluster.api_pod_needs import (
+    Call,
+    DeletePod,
+    Known,
+    RemovePod,
+    StartPod,
+    TellStatus,
+    listed,
+    seen_again,
+)
 from worker.poller.convergence import Convergence
 from worker.poller.pod_workflows import VISIBILITY_LAGS, OpenPod, PodWorkflows, marked
 from workflows.decide.listing import lasting

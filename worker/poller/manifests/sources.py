@@ -16,8 +16,8 @@ from typing import Final
 import structlog
 
 from worker.poller.inotify import LOST, FolderEvent, FolderWatch, Mask
-from worker.poller.manifest_file import SETTLE
-from worker.poller.manifest_folder import Listing, ManifestFolder
+from worker.poller.manifests.manifest_file import SETTLE
+from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
 
 FILE_CHECK_FREQUENCY: Final = timedelta(seconds=20)
 WATCH_RETRY: Final = timedelta(seconds=1)

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 import structlog
 
 from proto.refusals import Refusal
-from worker.poller.manifest import NodeOfManifests, read_pod
-from worker.poller.manifest_document import read_document
-from worker.poller.manifest_folder import Listing
-from worker.poller.manifest_refusal import ManifestUnreadable
-from worker.poller.static_pod import Refused, StaticPod
+from worker.poller.manifests.manifest import NodeOfManifests, read_pod
+from worker.poller.manifests.manifest_document import read_document
+from worker.poller.manifests.manifest_folder import Listing
+from worker.poller.manifests.manifest_refusal import ManifestUnreadable
+from worker.poller.manifests.static_pod import Refused, StaticPod
 
 _POD: Final = {"apiVersion": "v1", "kind": "Pod"}
 

@@ -1,0 +1,1 @@
+"""The pods of the API, and what else a cluster adds to the poller. See ../README.md."""
