@@ -8,20 +8,20 @@ should know is returned in `warnings`, for the logs are not set up before the co
 import ipaddress
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from activities.image_access.verification import Verification
 from proto.kubernetes.user_ids import UNIT
 from proto.temporal.node import ImagePolicy
-from worker.settings.cluster import ClusterFlags, ClusterSettings, cluster_settings
+from worker.settings.cluster import ClusterSettings, cluster_settings
 from worker.settings.credential_providers import CredentialProviders, load_credential_providers
 from worker.settings.eviction import Eviction, eviction, eviction_warnings
 from worker.settings.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
-from worker.settings.image_verification import verification
+from worker.settings.flags import Flags
+from worker.settings.images import ImagePulls, image_policy, image_pulls
 from worker.settings.kubelet_configuration import (
     API_VERSION,
     KIND,
@@ -37,49 +37,23 @@ from worker.settings.tempolet_configuration import TempoletConfiguration, load_t
 
 DEFAULT_ROOT_DIR: Final = Path("/var/lib/kubelet")
 STATE_DIRECTORY: Final = "tempolet"
-DEFAULT_PARALLEL_PULLS: Final = 4
-"""When no file says a word on it; the kubelet's one at a time lets a slow pull hold up every pod (kubernetes#109956)."""
 DEFAULT_TRACING_ENDPOINT: Final = "localhost:4317"  # the kubelet's
 _CGROUP_V2: Final = Path("/sys/fs/cgroup/cgroup.controllers")  # only there when v2 is mounted as the only one
 _UNBOUNDED_BACKOFF: Final = timedelta(seconds=300)  # with the gate KubeletCrashLoopBackOffMax off
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """The command line, as far as it configures a node; None is what was not given."""
-
-    config: Path | None = None
-    config_dir: Path | None = None
-    tempolet_config: Path | None = None
-    root_dir: Path | None = None
-    hostname_override: str | None = None
-    node_ip: str | None = None
-    lock_file: Path | None = None
-    feature_gates: str | None = None
-    image_credential_provider_config: Path | None = None
-    image_credential_provider_bin_dir: Path | None = None
-    kubeconfig: Path | None = None
-    bootstrap_kubeconfig: Path | None = None
-    cert_dir: Path | None = None
-    node_labels: str | None = None
-    cloud_provider: str | None = None
-    keys: Mapping[str, Any] = field(default_factory=dict)
-    """Flags that stand for a key of KubeletConfiguration: dotted path -> value."""
-    said: Mapping[str, str] = field(default_factory=dict)
-    """All flags that were given, as text: for /flagz."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImagePulls:
-    """How images are pulled."""
-
-    parallel: int | None = DEFAULT_PARALLEL_PULLS
-    """At most so many at a time; None: no limit."""
-    qps: int = 5
-    """Pulls a second; 0: no limit."""
-    burst: int = 10
-    verification: Verification | None = None
-    """None: an image that is there is everybody's."""
+_AS_THEY_STAND: Final[Mapping[str, str]] = {
+    "container_runtime_endpoint": "containerRuntimeEndpoint",
+    "file_check_frequency": "fileCheckFrequency",
+    "sync_frequency": "syncFrequency",
+    "local_storage_limits": "localStorageCapacityIsolation",
+    "pod_pids_limit": "podPidsLimit",
+    "cpu_cfs_quota": "cpuCFSQuota",
+    "cpu_cfs_quota_period": "cpuCFSQuotaPeriod",
+    "seccomp_default": "seccompDefault",
+    "max_pods": "maxPods",
+    "healthz_bind_address": "healthzBindAddress",
+    "healthz_port": "healthzPort",
+}
+"""The fields of `NodeConfig` that are a key of KubeletConfiguration and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +130,7 @@ class NodeConfig:
     healthz_bind_address: str = "127.0.0.1"
     healthz_port: int = 10248
     """0: no healthz endpoint."""
-    pulls: ImagePulls = ImagePulls()
+    pulls: ImagePulls = field(default_factory=ImagePulls)
     image_policy: ImagePolicy = field(default_factory=ImagePolicy)
     credential_providers: CredentialProviders = field(default_factory=CredentialProviders)
     dns: Dns = Dns()
@@ -203,63 +177,39 @@ class NodeConfig:
 def load_node_config(flags: Flags) -> NodeConfig:
     """Read and check everything; raises ConfigurationRefused with one line that names source and key."""
     own = load_tempolet_configuration(flags.tempolet_config)
-    keys = dict(flags.keys)
-    if flags.feature_gates and (gates_flag := _parsed_gates(flags.feature_gates)):
-        keys["featureGates"] = gates_flag  # merged over the file's, as the kubelet does
-    kubelet = load_kubelet_configuration(flags.config, flags.config_dir, keys, cluster=flags.kubeconfig is not None)
-    try:
-        gates = set_gates(kubelet["featureGates"] or {})
-    except GateRefused as error:
-        raise ConfigurationRefused(str(error)) from error
-    validate(kubelet, gates)
-    _refuse_cgroup_v1(kubelet)
-    refuse_what_this_node_has_not(kubelet, cgroup_v2=_CGROUP_V2.exists())
+    kubelet, gates = _checked(flags)
+    root_dir = (flags.root_dir or DEFAULT_ROOT_DIR).absolute()
     return NodeConfig(
+        **{name: kubelet[key] for name, key in _AS_THEY_STAND.items()},
         node_name=node_name(flags.hostname_override),
-        root_dir=(flags.root_dir or DEFAULT_ROOT_DIR).absolute(),
+        root_dir=root_dir,
         node_ips=node_ips(flags.node_ip),
         lock_file=flags.lock_file,
-        container_runtime_endpoint=kubelet["containerRuntimeEndpoint"],
         static_pod_path=Path(kubelet["staticPodPath"]) if kubelet["staticPodPath"] else None,
-        file_check_frequency=kubelet["fileCheckFrequency"],
         manifest_url=_manifest_url(kubelet),
-        sync_frequency=kubelet["syncFrequency"],
         pod_logs_dir=Path(kubelet["podLogsDir"]),
         container_logs=container_logs(kubelet),
         cgroup_root=kubelet["cgroupRoot"] or "",
-        local_storage_limits=kubelet["localStorageCapacityIsolation"],
-        pod_pids_limit=kubelet["podPidsLimit"],
         reserved=reserved(kubelet),
         eviction=eviction(kubelet),
-        cpu_cfs_quota=kubelet["cpuCFSQuota"],
-        cpu_cfs_quota_period=kubelet["cpuCFSQuotaPeriod"],
         memory=memory_settings(kubelet),
-        seccomp_default=kubelet["seccompDefault"],
         user_ids_per_pod=kubelet["userNamespaces.idsPerPod"] or UNIT,
-        max_pods=kubelet["maxPods"],
         allowed_unsafe_sysctls=tuple(kubelet["allowedUnsafeSysctls"] or ()),
-        max_container_restart_period=(kubelet["crashLoopBackOff.maxContainerRestartPeriod"] or _UNBOUNDED_BACKOFF),
-        healthz_bind_address=kubelet["healthzBindAddress"],
-        healthz_port=kubelet["healthzPort"],
-        pulls=_pulls(kubelet, gates),
+        max_container_restart_period=kubelet["crashLoopBackOff.maxContainerRestartPeriod"] or _UNBOUNDED_BACKOFF,
+        pulls=image_pulls(kubelet, gates),
         credential_providers=load_credential_providers(
             flags.image_credential_provider_config, flags.image_credential_provider_bin_dir
         ),
-        image_policy=_image_policy(kubelet, own),
+        image_policy=image_policy(kubelet, own),
         dns=Dns(tuple(kubelet["clusterDNS"] or ()), kubelet["clusterDomain"] or "", kubelet["resolvConf"] or ""),
         logging=Logging(kubelet["logging.format"], kubelet["logging.verbosity"]),
         tracing=_tracing(kubelet),
         feature_gates=gates,
         tempolet=own,
-        cluster=_cluster(flags, kubelet),
+        cluster=cluster_settings(flags, kubelet, root_dir),
         kubelet={"kind": KIND, "apiVersion": API_VERSION, **kubelet.values},
         flags=flags.said,
-        warnings=(
-            *kubelet.warnings,
-            *reserved_warnings(kubelet),
-            *eviction_warnings(kubelet),
-            *gate_warnings(gates),
-        ),
+        warnings=tuple(_warnings(kubelet, gates)),
     )
 
 
@@ -288,18 +238,28 @@ def node_ips(text: str | None) -> tuple[str, ...]:
     return tuple(str(one) for one in found)
 
 
-def _cluster(flags: Flags, kubelet: KubeletConfiguration) -> ClusterSettings | None:
-    given = ClusterFlags(
-        flags.kubeconfig, flags.bootstrap_kubeconfig, flags.cert_dir, flags.node_labels, flags.cloud_provider
-    )
-    return cluster_settings(given, kubelet, (flags.root_dir or DEFAULT_ROOT_DIR).absolute())
-
-
-def _parsed_gates(text: str) -> dict[str, bool]:
+def _checked(flags: Flags) -> tuple[KubeletConfiguration, FeatureGates]:
+    """Read what the kubelet has keys for, and refuse what cannot be obeyed here."""
+    keys = dict(flags.keys)
     try:
-        return parse_gate_flag(text)
+        if flags.feature_gates and (gates_flag := parse_gate_flag(flags.feature_gates)):
+            keys["featureGates"] = gates_flag  # merged over the file's, as the kubelet does
+        kubelet = load_kubelet_configuration(flags.config, flags.config_dir, keys, cluster=flags.kubeconfig is not None)
+        gates = set_gates(kubelet["featureGates"] or {})
     except GateRefused as error:
         raise ConfigurationRefused(str(error)) from error
+    validate(kubelet, gates)
+    _refuse_cgroup_v1(kubelet)
+    refuse_what_this_node_has_not(kubelet, cgroup_v2=_CGROUP_V2.exists())
+    return kubelet, gates
+
+
+def _warnings(kubelet: KubeletConfiguration, gates: FeatureGates) -> Iterator[str]:
+    """Name all that the operator should know."""
+    yield from kubelet.warnings
+    yield from reserved_warnings(kubelet)
+    yield from eviction_warnings(kubelet)
+    yield from gate_warnings(gates)
 
 
 def _refuse_cgroup_v1(kubelet: KubeletConfiguration) -> None:
@@ -312,28 +272,6 @@ def _manifest_url(kubelet: KubeletConfiguration) -> ManifestUrlSettings:
     said: Mapping[str, list[str]] = kubelet["staticPodURLHeader"] or {}
     headers = tuple((name, value) for name, values in said.items() for value in values)
     return ManifestUrlSettings(kubelet["staticPodURL"] or "", headers, kubelet["httpCheckFrequency"])
-
-
-def _pulls(kubelet: KubeletConfiguration, gates: FeatureGates) -> ImagePulls:
-    said = {"serializeImagePulls", "maxParallelImagePulls"} & kubelet.said
-    if not said:
-        parallel: int | None = DEFAULT_PARALLEL_PULLS
-    elif kubelet["serializeImagePulls"]:
-        parallel = 1
-    else:
-        parallel = kubelet["maxParallelImagePulls"]
-    rate = (kubelet["registryPullQPS"], kubelet["registryBurst"])
-    return ImagePulls(parallel, *rate, verification=verification(kubelet, gates))
-
-
-def _image_policy(kubelet: KubeletConfiguration, own: TempoletConfiguration) -> ImagePolicy:
-    return ImagePolicy(
-        kubelet["imageGCHighThresholdPercent"],
-        kubelet["imageGCLowThresholdPercent"],
-        kubelet["imageMinimumGCAge"],
-        kubelet["imageMaximumGCAge"] or None,
-        own.images.look_every,
-    )
 
 
 def _tracing(kubelet: KubeletConfiguration) -> Tracing | None:

@@ -18,7 +18,7 @@ from rich.console import Console
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import read_snapshots
 from tests.node.conftest import BUSYBOX
-from worker.config import Flags
+from worker.settings.flags import Flags
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import PodNetwork
 from worker.standalone.cri_sweep import CriSweep

@@ -8,15 +8,9 @@ from typing import Any
 
 import pytest
 
-from worker.config import (
-    DEFAULT_PARALLEL_PULLS,
-    Flags,
-    ManifestUrlSettings,
-    NodeConfig,
-    load_node_config,
-    node_ips,
-    node_name,
-)
+from worker.config import ManifestUrlSettings, NodeConfig, load_node_config, node_ips, node_name
+from worker.settings.flags import Flags
+from worker.settings.images import DEFAULT_PARALLEL_PULLS
 from worker.settings.kubelet_configuration import ConfigurationRefused
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from worker.config import Flags, NodeConfig, load_node_config
+from worker.config import NodeConfig, load_node_config
+from worker.settings.flags import Flags
 from worker.settings.kubelet_configuration import ConfigurationRefused
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

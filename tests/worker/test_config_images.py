@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from activities.image_access.verification import Verification, VerificationPolicy
-from worker.config import Flags, NodeConfig, load_node_config
+from worker.config import NodeConfig, load_node_config
+from worker.settings.flags import Flags
 from worker.settings.kubelet_configuration import ConfigurationRefused
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

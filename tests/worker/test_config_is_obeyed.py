@@ -9,10 +9,11 @@ from typing import get_type_hints
 import pytest
 
 import worker
-from worker.config import Dns, ImagePulls, Logging, NodeConfig, Tracing
+from worker.config import Dns, Logging, NodeConfig, Tracing
 from worker.settings import tempolet_configuration as own
 from worker.settings.feature_gates import ACTED_ON as GATES_ACTED_ON
 from worker.settings.flags import KEY_FLAGS
+from worker.settings.images import ImagePulls
 from worker.settings.kubelet_configuration import ACTED_ON, CLUSTER_KEYS
 from worker.settings.kubelet_schema import default_values, leaves, load_schema
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from worker.config import Flags, NodeConfig, load_node_config
+from worker.config import NodeConfig, load_node_config
+from worker.settings.flags import Flags
 from worker.settings.kubelet_configuration import ConfigurationRefused
 
 HEAD = "apiVersion: tempolet.dev/v1alpha1\nkind: TempoletConfiguration\n"

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from worker.config import Flags, NodeConfig, load_node_config
+from worker.config import NodeConfig, load_node_config
+from worker.settings.flags import Flags
 
 RootDir = Annotated[
     Path | None,

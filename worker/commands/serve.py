@@ -12,11 +12,11 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from worker.config import Flags, NodeConfig, load_node_config
+from worker.config import NodeConfig, load_node_config
 from worker.lean_imports import bare_aiohttp, bare_kubernetes, bare_temporalio, without
 from worker.node_lock import hold_lock_file
 from worker.ownership import refuse_second_owners
-from worker.settings.flags import node_parser, parse_node_flags
+from worker.settings.flags import Flags, node_parser, parse_node_flags
 from worker.settings.kubelet_configuration import ConfigurationRefused
 
 HEALTHZ_PORT: Final = "healthzPort"

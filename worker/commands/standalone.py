@@ -66,7 +66,8 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
 ) -> None:
     """Start a node: Temporal, containerd where none is given, worker and poller, with a kubeconfig the node's own process; then wait for its pods."""
     from worker.commands import pods
-    from worker.config import Flags, load_node_config
+    from worker.config import load_node_config
+    from worker.settings.flags import Flags
     from worker.standalone.containerd_config import PodNetwork
     from worker.standalone.given_configuration import read_given
     from worker.standalone.node_config import node_flags

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from worker.settings.flags import Flags
 from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
 
 DEFAULT_CERT_DIR: Final = Path("/var/lib/kubelet/pki")
@@ -33,17 +34,6 @@ _ALLOWED_LABELS: Final = frozenset(
     }
 )
 """The labels of Kubernetes' own that a node may give itself (cmd/kubelet/app/options ValidateKubeletFlags)."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterFlags:
-    """The flags that only a node of a cluster has; None is what was not given."""
-
-    kubeconfig: Path | None = None
-    bootstrap_kubeconfig: Path | None = None
-    cert_dir: Path | None = None
-    node_labels: str | None = None
-    cloud_provider: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +115,7 @@ class ClusterSettings:
         return self.cert_dir / CLIENT_CERTIFICATE if self.rotates_client_certificate else None
 
 
-def cluster_settings(flags: ClusterFlags, kubelet: KubeletConfiguration, root_dir: Path) -> ClusterSettings | None:
+def cluster_settings(flags: Flags, kubelet: KubeletConfiguration, root_dir: Path) -> ClusterSettings | None:
     """Read what concerns a cluster; None for a standalone node. Raises ConfigurationRefused."""
     if flags.kubeconfig is None:
         if flags.bootstrap_kubeconfig is not None:

@@ -7,15 +7,38 @@ those that people still write are here; each stands for a key and wins over the 
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
-
-from worker.config import Flags
 
 
 class WrongUsage(Exception):
     """A command line that cannot be read; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The command line, as far as it configures a node; None is what was not given."""
+
+    config: Path | None = None
+    config_dir: Path | None = None
+    tempolet_config: Path | None = None
+    root_dir: Path | None = None
+    hostname_override: str | None = None
+    node_ip: str | None = None
+    lock_file: Path | None = None
+    feature_gates: str | None = None
+    image_credential_provider_config: Path | None = None
+    image_credential_provider_bin_dir: Path | None = None
+    kubeconfig: Path | None = None
+    bootstrap_kubeconfig: Path | None = None
+    cert_dir: Path | None = None
+    node_labels: str | None = None
+    cloud_provider: str | None = None
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    """Flags that stand for a key of KubeletConfiguration: dotted path -> value."""
+    said: Mapping[str, str] = field(default_factory=dict)
+    """All flags that were given, as text: for /flagz."""
 
 
 @dataclass(frozen=True, slots=True)

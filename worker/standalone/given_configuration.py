@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from worker.config import Flags, load_node_config
+from worker.config import load_node_config
+from worker.settings.flags import Flags
 from worker.settings.kubelet_configuration import ConfigurationRefused, resolve_paths
 from worker.settings.yaml_document import DocumentRefused, read_document
 

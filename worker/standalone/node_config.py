@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import worker
 from proto.temporal.names import NAMESPACE
-from worker.config import Flags
+from worker.settings.flags import Flags
 from worker.standalone.machine.process import Command, Supervised
 from worker.standalone.settings import Settings
 from worker.standalone.temporal_server import LOOPBACK

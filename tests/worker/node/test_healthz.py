@@ -11,12 +11,13 @@ import pytest
 
 from tests.conftest import free_port
 from worker.commands.serve import own_healthz
-from worker.config import Flags, NodeConfig
+from worker.config import NodeConfig
 from worker.health import LoopHealth
 from worker.node.healthz import answering_healthz
 from worker.node.processes import OVERLOOKED, Processes
 from worker.node_lock import hold_node_lock
 from worker.settings.cluster import ClusterSettings
+from worker.settings.flags import Flags
 
 CLUSTER = ClusterSettings(kubeconfig=Path("/kubeconfig"))
 
