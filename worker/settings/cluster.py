@@ -18,22 +18,21 @@ CLIENT_CERTIFICATE: Final = "kubelet-client-current.pem"
 SERVER_CERTIFICATE: Final = "kubelet-server-current.pem"
 _ALLOWED_PREFIXES: Final = ("kubelet.kubernetes.io/", "node.kubernetes.io/")
 _KUBERNETES: Final = ("kubernetes.io", "k8s.io")
-_ALLOWED_LABELS: Final = frozenset(
-    {
-        "kubernetes.io/hostname",
-        "kubernetes.io/os",
-        "kubernetes.io/arch",
-        "topology.kubernetes.io/zone",
-        "topology.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
-        "failure-domain.beta.kubernetes.io/region",
-        "node.kubernetes.io/instance-type",
-        "beta.kubernetes.io/instance-type",
-        "beta.kubernetes.io/os",
-        "beta.kubernetes.io/arch",
-    }
+OWN_LABELS: Final = (
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
 )
-"""The labels of Kubernetes' own that a node may give itself (cmd/kubelet/app/options ValidateKubeletFlags)."""
+"""The labels of Kubernetes' own that a node may give itself (cmd/kubelet/app/options ValidateKubeletFlags), and that its object is
+held to as long as it says something of them (pkg/kubelet/kubelet_node_status.go updateDefaultLabels)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +151,7 @@ def node_labels(text: str) -> dict[str, str]:
             raise ConfigurationRefused(f"--node-labels {one!r}: key=value belongs there")
         domain = key.partition("/")[0] if "/" in key else ""
         of_kubernetes = any(domain == one or domain.endswith(f".{one}") for one in _KUBERNETES)
-        allowed = key in _ALLOWED_LABELS or any(f"{domain}/".endswith(prefix) for prefix in _ALLOWED_PREFIXES)
+        allowed = key in OWN_LABELS or any(f"{domain}/".endswith(prefix) for prefix in _ALLOWED_PREFIXES)
         if of_kubernetes and not allowed:
             raise ConfigurationRefused(
                 f"--node-labels {key}: a node must not give itself this label of Kubernetes' own"

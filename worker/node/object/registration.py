@@ -7,7 +7,7 @@ the object is made; later they are the cluster's, and only the default labels an
 from collections.abc import Mapping
 from typing import Any, Final
 
-from worker.settings.cluster import ClusterSettings
+from worker.settings.cluster import OWN_LABELS, ClusterSettings
 
 Json = dict[str, Any]
 
@@ -17,20 +17,6 @@ UNINITIALIZED: Final = {
     "value": "true",
     "effect": "NoSchedule",
 }
-HELD_LABELS: Final = (
-    "kubernetes.io/hostname",
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
-    "node.kubernetes.io/instance-type",
-    "beta.kubernetes.io/instance-type",
-    "kubernetes.io/os",
-    "kubernetes.io/arch",
-    "beta.kubernetes.io/os",
-    "beta.kubernetes.io/arch",
-)
-"""Held to what this node says, as long as it says something."""
 
 
 def initial_node(name: str, cluster: ClusterSettings, architecture: str) -> Json:
@@ -57,7 +43,7 @@ def reconciled(existing: Json, initial: Mapping[str, Any]) -> Json:
     """Write over an existing Node what it must say if this node is to be it."""
     metadata = existing["metadata"]
     labels = dict(metadata.get("labels") or {})
-    for label in HELD_LABELS:
+    for label in OWN_LABELS:
         if label in initial["metadata"]["labels"]:
             labels[label] = initial["metadata"]["labels"][label]
             if not labels[label]:
