@@ -1,7 +1,7 @@
 """What does not change about a machine while it runs: its names, its kernel, its size.
 
-Read once a process from the files that cadvisor reads for the kubelet (google/cadvisor machine/info.go, utils/sysfs); a file that
-is not there leaves its word empty, and no node is refused for it.
+Asked for the Node and for /metrics/cadvisor. Read from the files that cadvisor reads for the kubelet (google/cadvisor
+machine/info.go, utils/sysfs); a file that is not there leaves its word empty, and no node is refused for it.
 """
 
 import os
