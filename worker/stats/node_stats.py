@@ -7,6 +7,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -40,6 +41,17 @@ _FIRST_PAUSE: Final = 1.0
 """Seconds between the two readings for who asks first."""
 
 _log: Final = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Found:
+    """The pods' cgroups, and what the runtime says of them."""
+
+    cgroups: Sequence[PodCgroup]
+    owners: Mapping[str, Owner] = field(default_factory=dict)
+    disks: Sequence[FileSystem] = ()
+    failed: bool = False
+    """It did not answer: only what needs no names can be told."""
 
 
 class NodeStats:
@@ -77,28 +89,10 @@ class NodeStats:
         return await self._disks.volume_families()
 
     async def _cadvisor(self) -> bytes:
-        cgroups = await asyncio.to_thread(self._cgroups)
-        owners: Mapping[str, Owner] = {}
-        disks: list[FileSystem] = []
-        failed = False
-        try:
-            owners = await self._owners.of(one.container_id for one in cgroups if one.container_id)
-            disks = await self._disks.file_systems()
-        except CriError as error:
-            failed = True
-            _log.warning("the runtime does not say whose cgroups are whose", err=str(error))
-        return await asyncio.to_thread(self._cadvisor_text, cgroups, owners, disks, failed=failed)
+        return await asyncio.to_thread(self._cadvisor_text, await self._found(with_disks=True))
 
     async def _resource(self) -> bytes:
-        cgroups = await asyncio.to_thread(self._cgroups)
-        owners: Mapping[str, Owner] = {}
-        failed = False
-        try:
-            owners = await self._owners.of(one.container_id for one in cgroups if one.container_id)
-        except CriError as error:
-            failed = True
-            _log.warning("the runtime does not say whose cgroups are whose", err=str(error))
-        return await asyncio.to_thread(self._resource_text, cgroups, owners, failed=failed)
+        return await asyncio.to_thread(self._resource_text, await self._found())
 
     async def _summary(self, *, whole: bool) -> bytes:
         async with self._reading:  # one after the other: each goes on from what the last one read
@@ -114,27 +108,43 @@ class NodeStats:
             said = summary(machine, read, rates, await self._disks.of(read))
         return json.dumps(said, separators=(",", ":")).encode()
 
+    async def _found(self, *, with_disks: bool = False) -> _Found:
+        """Find the pods' cgroups and whose they are, as far as the runtime says it."""
+        found = _Found(await asyncio.to_thread(self._cgroups))
+        try:
+            found.owners = await self._owners_of(found.cgroups)
+            if with_disks:
+                found.disks = await self._disks.file_systems()
+        except CriError as error:
+            found.failed = True
+            _log.warning("the runtime does not say whose cgroups are whose", err=str(error))
+        return found
+
     def _cgroups(self) -> list[PodCgroup]:
         return list(pod_cgroups(self._reader, self._root))
 
+    async def _owners_of(self, cgroups: Sequence[PodCgroup]) -> Mapping[str, Owner]:
+        return await self._owners.of(one.container_id for one in cgroups if one.container_id)
+
     async def _read(self, *, whole: bool) -> NodeReading:
         cgroups = await asyncio.to_thread(self._cgroups)
-        owners = await self._owners.of(one.container_id for one in cgroups if one.container_id)
+        owners = await self._owners_of(cgroups)
         return await asyncio.to_thread(read_node, self._reader, self._root, cgroups, owners, whole=whole)
 
-    def _cadvisor_text(
-        self, cgroups: Sequence[PodCgroup], owners: Mapping[str, Owner], disks: Sequence[FileSystem], *, failed: bool
-    ) -> bytes:
-        rows = read_rows(self._reader, cgroups, owners, boot_time())
+    def _cadvisor_text(self, found: _Found) -> bytes:
+        rows = read_rows(self._reader, found.cgroups, found.owners, boot_time())
         names = {one: device_name(one) for one in {device for row in rows for device in row.usage.transfers}}
-        errors = _error("container_scrape_error", failed=failed), _error("machine_scrape_error", failed=False)
-        return written(chain(families(rows, disks, names), machine_families(), errors))
+        errors = (
+            _error("container_scrape_error", failed=found.failed),
+            _error("machine_scrape_error", failed=False),
+        )
+        return written(chain(families(rows, found.disks, names), machine_families(), errors))
 
-    def _resource_text(self, cgroups: Sequence[PodCgroup], owners: Mapping[str, Owner], *, failed: bool) -> bytes:
-        read = read_node(self._reader, self._root, cgroups, owners, whole=False)
+    def _resource_text(self, found: _Found) -> bytes:
+        read = read_node(self._reader, self._root, found.cgroups, found.owners, whole=False)
         used = [Used(pod.sandbox, pod.usage) for pod in read.pods]
         used += [Used(one.owner, one.usage) for pod in read.pods for one in pod.containers]
-        return written(resource_families(read.node, used, failed=failed))
+        return written(resource_families(read.node, used, failed=found.failed))
 
 
 def reader_of(hierarchies: Hierarchies) -> CgroupReader:
