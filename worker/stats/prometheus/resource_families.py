@@ -13,9 +13,9 @@ _GAUGE: Final = "gauge"
 
 
 class Used(NamedTuple):
-    """A pod as a whole (owner: its sandbox), or one of its containers, or the node (no owner)."""
+    """A pod as a whole (owner: its sandbox), or one of its containers."""
 
-    owner: Owner | None
+    owner: Owner
     usage: CgroupUsage
 
 
@@ -23,9 +23,9 @@ def resource_families(node: CgroupUsage | None, used: Sequence[Used], *, failed:
     """Put what was read into families; `failed`: not all could be read."""
     if node is not None:
         yield from _of("node", [("", node)])
-    pods = [(_said(one.owner, whole=True), one.usage) for one in used if one.owner and one.owner.is_sandbox]
-    containers = [(_said(one.owner), one.usage) for one in used if one.owner and not one.owner.is_sandbox]
-    yield _started(one.owner for one in used if one.owner and not one.owner.is_sandbox)
+    pods = [(_said(one.owner, whole=True), one.usage) for one in used if one.owner.is_sandbox]
+    containers = [(_said(one.owner), one.usage) for one in used if not one.owner.is_sandbox]
+    yield _started(one.owner for one in used if not one.owner.is_sandbox)
     yield from _of("container", containers)
     limits = Family("container_swap_limit_bytes", "How much swap it may use.", _GAUGE)
     for said, usage in containers:

@@ -64,15 +64,17 @@ def network(devices: Sequence[Device], at: float) -> Json:
     return {"time": when(at), **main, "interfaces": each}
 
 
-def disk(found: FileSystem, used: int | None = None, inodes_used: int | None = None) -> Json:
-    """Tell a file system, and how much of it is whose; without `used` that is left out."""
-    said: Json = {"time": when(found.at), "availableBytes": found.available, "capacityBytes": found.capacity}
-    if used is not None:
-        said["usedBytes"] = used
-    said |= {"inodesFree": found.inodes_free, "inodes": found.inodes}
-    if inodes_used is not None:
-        said["inodesUsed"] = inodes_used
-    return said
+def disk(found: FileSystem, used: int, inodes_used: int) -> Json:
+    """Tell a file system, and how much of it is whose."""
+    return {
+        "time": when(found.at),
+        "availableBytes": found.available,
+        "capacityBytes": found.capacity,
+        "usedBytes": used,
+        "inodesFree": found.inodes_free,
+        "inodes": found.inodes,
+        "inodesUsed": inodes_used,
+    }
 
 
 def _device(one: Device) -> Json:
