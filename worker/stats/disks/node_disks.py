@@ -135,7 +135,10 @@ class NodeDisks:
         logs_dir, root_dir = self._config.pod_logs_dir, self._config.root_dir
         logs = {one.owner.id: logs_of(logs_dir, one.owner) for pod in read.pods for one in pod.containers}
         hosts = {pod.sandbox.pod_uid: hosts_of(root_dir, pod.sandbox.pod_uid) for pod in read.pods}
-        return Disks(layers, logs, hosts, volumes)
+        by_pod: dict[str, dict[Volume, VolumeUse]] = {}
+        for volume, use in volumes.items():
+            by_pod.setdefault(volume.pod_uid, {})[volume] = use
+        return Disks(layers, logs, hosts, by_pod)
 
 
 def _read_all(places: list[Path]) -> list[FileSystem]:

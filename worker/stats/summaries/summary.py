@@ -42,12 +42,12 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Disks:
-    """What pods hold on disks, by container id, pod UID and volume."""
+    """What pods hold on disks: layers and logs by container id, the others by the pod's UID."""
 
     layers: Mapping[str, Layer] = field(default_factory=dict)
     logs: Mapping[str, LogUse] = field(default_factory=dict)
     hosts: Mapping[str, LogUse] = field(default_factory=dict)
-    volumes: Mapping[Volume, VolumeUse] = field(default_factory=dict)
+    volumes: Mapping[str, Mapping[Volume, VolumeUse]] = field(default_factory=dict)
 
 
 def brief_summary(machine: Machine, read: NodeReading, rates: Mapping[str, int]) -> Json:
@@ -107,11 +107,10 @@ def _brief_pod(pod: PodReading, rates: Mapping[str, int]) -> Json:
 
 def _pod(machine: Machine, pod: PodReading, rates: Mapping[str, int], disks: Disks) -> Json:
     said = _brief_pod(pod, rates)
-    uid = pod.sandbox.pod_uid
     said["containers"] = [_container(machine, one, rates, disks) for one in pod.containers]
     if pod.devices:
         said["network"] = values.network(pod.devices, pod.usage.at)
-    volumes = {volume: use for volume, use in disks.volumes.items() if volume.pod_uid == uid}
+    volumes = disks.volumes.get(pod.sandbox.pod_uid, {})
     if volumes:
         said["volume"] = [_volume(volume, use) for volume, use in volumes.items()]
     said["ephemeral-storage"] = _own_storage(machine, pod, disks, volumes)
