@@ -5,8 +5,6 @@ so pods and containers are told as the kubelet tells them, with empty sets (pkg/
 """
 
 import asyncio
-import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +17,7 @@ from proto.podresources.v1 import api_pb2 as api
 from proto.podresources.v1 import api_pb2_grpc
 from worker.node.around import Around
 from worker.stats.pod_files import PodFile, PodFiles
+from worker.telemetry.local_socket import short_name
 
 SOCKET: Final = Path("pod-resources/kubelet.sock")
 _AT_ONCE: Final = 16
@@ -31,21 +30,16 @@ async def serve_pod_resources(around: Around) -> None:
     """Serve until cancelled; raises OSError and RuntimeError where the socket can't be made."""
     path = around.config.root_dir / SOCKET
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    folder = os.open(
-        path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-    )  # a socket's own path is 107 characters at most
     server = grpc.aio.server(maximum_concurrent_rpcs=_AT_ONCE)
-    try:
-        api_pb2_grpc.add_PodResourcesListerServicer_to_server(PodResources(around.config.root_dir), server)
-        server.add_insecure_port(f"unix:/proc/self/fd/{folder}/{path.name}")
-        await server.start()
-        await server.wait_for_termination()
-    finally:
-        path.unlink(missing_ok=True)
+    with short_name(path) as short:
         try:
-            await server.stop(None)
+            api_pb2_grpc.add_PodResourcesListerServicer_to_server(PodResources(around.config.root_dir), server)
+            server.add_insecure_port(f"unix:{short}")
+            await server.start()
+            await server.wait_for_termination()
         finally:
-            os.close(folder)
+            path.unlink(missing_ok=True)
+            await server.stop(None)
 
 
 class PodResources(api_pb2_grpc.PodResourcesListerServicer):  # type: ignore[misc]  # generated
@@ -84,11 +78,7 @@ class PodResources(api_pb2_grpc.PodResourcesListerServicer):  # type: ignore[mis
 
 
 def _active_pods(root_dir: Path, pods: PodFiles) -> list[PodFile]:
-    return pods.all(_going_on(root_dir))
-
-
-def _going_on(root_dir: Path) -> Iterable[str]:
-    return [one.uid for one in read_snapshots(root_dir) if one.phase not in _ENDED]
+    return pods.all(one.uid for one in read_snapshots(root_dir) if one.phase not in _ENDED)
 
 
 def _told(pod: PodFile) -> api.PodResources:

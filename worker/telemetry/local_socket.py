@@ -88,7 +88,7 @@ async def _asked(path: Path, name: str) -> str:
     connection = socket.socket(socket.AF_UNIX)
     connection.setblocking(False)  # noqa: FBT003 - the standard library's own
     try:
-        with _short(path) as short:
+        with short_name(path) as short:
             await asyncio.get_running_loop().sock_connect(connection, short)
         reader, writer = await asyncio.open_unix_connection(sock=connection)
     except BaseException:
@@ -111,7 +111,7 @@ def _bound(path: Path) -> socket.socket:
     _remove(path)
     listening = socket.socket(socket.AF_UNIX)
     try:
-        with _short(path) as short:
+        with short_name(path) as short:
             listening.bind(short)
         path.chmod(_MODE)
     except BaseException:
@@ -127,7 +127,7 @@ def _remove(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _short(path: Path) -> Iterator[str]:
+def short_name(path: Path) -> Iterator[str]:
     """Name a socket by its folder's descriptor: a socket's own path has 107 characters at most, a root-dir may have more."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
