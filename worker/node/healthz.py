@@ -18,6 +18,7 @@ from worker.node.processes import Processes
 ANSWERED: Final = ("ping", "log")
 """Checks of the kubelet's that are well when an answer comes at all."""
 SYNC_LOOP: Final = "syncloop"
+"""What the kubelet calls the check that its loop turns; ours are the loops of this process, and the other two."""
 
 
 def sync_loop(health: LoopHealth, processes: Processes) -> str:

@@ -22,12 +22,11 @@ from prometheus_client import (
 
 from activities.cgroup_hierarchies import Hierarchies
 from worker.node.certificates.facts import CertificateFacts
+from worker.node.healthz import ANSWERED, SYNC_LOOP
 from worker.stats.prometheus.machine import boot_time
 from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics
 
 _LABELS: Final = ["method", "path", "server_type", "long_running"]
-_CHECK: Final = "syncloop"
-"""What the kubelet calls the check that its loop turns; ours are the loops of this process."""
 
 
 class NodeMetrics:
@@ -99,7 +98,7 @@ class NodeMetrics:
 
     def render_slis(self, reason: str) -> bytes:
         """Write the checks (/metrics/slis), after one more: `reason` says what is wrong, empty: nothing."""
-        for name, fine in (("ping", True), ("log", True), (_CHECK, not reason)):
+        for name, fine in (dict.fromkeys(ANSWERED, True) | {SYNC_LOOP: not reason}).items():
             self._healthy.labels(name, "healthz").set(fine)
             self._checks.labels(name, "healthz", "success" if fine else "error").inc()
         return generate_latest(self._slis)
