@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
-import structlog
 
 from proto.pod_snapshot import read_snapshots
 from proto.podresources.v1 import api_pb2 as api
@@ -22,8 +21,6 @@ from worker.telemetry.local_socket import short_name
 SOCKET: Final = Path("pod-resources/kubelet.sock")
 _AT_ONCE: Final = 16
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
-
-log = structlog.get_logger(__name__)
 
 
 async def serve_pod_resources(around: Around) -> None:

@@ -34,7 +34,6 @@ class RuntimeState:
     handlers: tuple[Handler, ...] = ()
     supplemental_groups: bool | None = None
     """supplementalGroupsPolicy is obeyed; None: an old runtime says nothing of that."""
-    user_namespaces_host_network: bool = False
     version: str = ""
     """name://version, empty when it was never told."""
     images: tuple[Mapping[str, Any], ...] | None = None
@@ -68,7 +67,6 @@ def heard(before: RuntimeState, answer: cri.StatusResponse, now: datetime) -> Ru
         runtime_trouble="",
         handlers=_handlers(answer.runtime_handlers),
         supplemental_groups=features.supplemental_groups_policy if features else None,
-        user_namespaces_host_network=bool(features and features.user_namespaces_host_network),
     )
 
 

@@ -12,8 +12,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
-import structlog
-
 from proto.refusals import Refusal
 from worker.poller.manifests.manifest import NodeOfManifests, read_pod
 from worker.poller.manifests.manifest_document import read_document
@@ -22,8 +20,6 @@ from worker.poller.manifests.manifest_refusal import ManifestUnreadable
 from worker.poller.manifests.static_pod import Refused, StaticPod
 
 _POD: Final = {"apiVersion": "v1", "kind": "Pod"}
-
-_log: Final = structlog.get_logger(__name__)
 
 
 class Reads(Protocol):
