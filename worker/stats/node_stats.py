@@ -30,7 +30,7 @@ from worker.stats.disks.node_disks import NodeDisks
 from worker.stats.pod_files import PodFiles
 from worker.stats.prometheus.cadvisor_families import families
 from worker.stats.prometheus.container_rows import read_rows
-from worker.stats.prometheus.exposition import Family, written
+from worker.stats.prometheus.exposition import Family, single, written
 from worker.stats.prometheus.machine import boot_time, machine_families
 from worker.stats.prometheus.resource_families import Used, resource_families
 from worker.stats.summaries.cpu_rates import CpuRates
@@ -134,9 +134,10 @@ class NodeStats:
     def _cadvisor_text(self, found: _Found) -> bytes:
         rows = read_rows(self._reader, found.cgroups, found.owners, boot_time())
         names = {one: device_name(one) for one in {device for row in rows for device in row.usage.transfers}}
+        text = "1 if not everything could be read."
         errors = (
-            _error("container_scrape_error", failed=found.failed),
-            _error("machine_scrape_error", failed=False),
+            single("container_scrape_error", text, "gauge", found.failed),
+            single("machine_scrape_error", text, "gauge", 0),
         )
         return written(chain(families(rows, found.disks, names), machine_families(), errors))
 
@@ -150,9 +151,3 @@ class NodeStats:
 def reader_of(hierarchies: Hierarchies) -> CgroupReader:
     """Choose how this node's cgroups are read."""
     return CgroupsV2(hierarchies.v2) if hierarchies.v2 else CgroupsV1(hierarchies.v1)
-
-
-def _error(name: str, *, failed: bool) -> Family:
-    family = Family(name, "1 if not everything could be read.", "gauge")
-    family.add(int(failed))
-    return family

@@ -23,10 +23,15 @@ from prometheus_client import (
 from activities.cgroup_hierarchies import Hierarchies
 from worker.node.certificates.facts import CertificateFacts
 from worker.node.healthz import ANSWERED, SYNC_LOOP
+from worker.stats.prometheus.exposition import single, written
 from worker.stats.prometheus.machine import boot_time
 from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics
 
 _LABELS: Final = ["method", "path", "server_type", "long_running"]
+_RENEW_ERRORS: Final = {
+    "client": "kubelet_certificate_manager_client_expiration_renew_errors",
+    "server": "kubelet_server_expiration_renew_errors",
+}
 
 
 class NodeMetrics:
@@ -112,33 +117,16 @@ def certificate_text(certificates: Mapping[str, CertificateFacts], now: datetime
 
     One that the node does not see to itself has no series; one that is missing has no time left to tell.
     """
-    names = {
-        "client": "kubelet_certificate_manager_client_expiration_renew_errors",
-        "server": "kubelet_server_expiration_renew_errors",
-    }
-    lines = []
-    for which, errors in names.items():
+    told = []
+    for which, errors in _RENEW_ERRORS.items():
         if (facts := certificates.get(which)) is None:
             continue
+        prefix = f"kubelet_certificate_manager_{which}"
         if facts.not_after is not None:
-            ttl = f"kubelet_certificate_manager_{which}_ttl_seconds"
             left = (facts.not_after - now).total_seconds()
-            lines += [
-                f"# HELP {ttl} Seconds until the {which} certificate ends.",
-                f"# TYPE {ttl} gauge",
-                f"{ttl} {left}",
-            ]
-        lines += [
-            f"# HELP {errors} Renewals that failed.",
-            f"# TYPE {errors} counter",
-            f"{errors} {facts.renew_errors}",
-        ]
+            told.append(single(f"{prefix}_ttl_seconds", f"Seconds until the {which} certificate ends.", "gauge", left))
+        told.append(single(errors, "Renewals that failed.", "counter", facts.renew_errors))
         if facts.lived is not None:
-            lived = f"kubelet_certificate_manager_{which}_rotation_seconds"
-            seconds = facts.lived.total_seconds()
-            lines += [
-                f"# HELP {lived} How old the one before had become.",
-                f"# TYPE {lived} gauge",
-                f"{lived} {seconds}",
-            ]
-    return "".join(f"{line}\n" for line in lines)
+            lived = facts.lived.total_seconds()
+            told.append(single(f"{prefix}_rotation_seconds", "How old the one before had become.", "gauge", lived))
+    return written(told).decode()

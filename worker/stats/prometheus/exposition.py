@@ -46,6 +46,13 @@ class Family:
         self.lines.append(f"{self.name}{suffix}{braces} {number(value)}{when}")
 
 
+def single(name: str, text: str, kind: str, value: float, *, said: str = "") -> Family:
+    """Make a family of one sample."""
+    family = Family(name, text, kind)
+    family.add(value, said)
+    return family
+
+
 def written(families: Iterable[Family]) -> bytes:
     """Write families that have samples, each under one heading.
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from worker.node.machine import Machine, read_machine
 from worker.stats.cgroups.usage import read_text
-from worker.stats.prometheus.exposition import Family, labels
+from worker.stats.prometheus.exposition import Family, labels, single
 
 _CPUS: Final = Path("/sys/devices/system/cpu")
 
@@ -27,8 +27,7 @@ def machine_families() -> tuple[Family, ...]:
 
 
 def _families(machine: Machine) -> Iterator[Family]:
-    ids = {"boot_id": machine.boot_id, "machine_id": machine.machine_id, "system_uuid": machine.system_uuid}
-    said = labels(ids)
+    said = labels({"boot_id": machine.boot_id, "machine_id": machine.machine_id, "system_uuid": machine.system_uuid})
     logical, places = os.cpu_count() or 1, list(_places())
     for name, text, value in (
         ("machine_cpu_cores", "Logical processors.", logical),
@@ -37,10 +36,7 @@ def _families(machine: Machine) -> Iterator[Family]:
         ("machine_memory_bytes", "Memory.", machine.memory_bytes),
         ("machine_swap_bytes", "Swap.", machine.swap_bytes),
     ):
-        family = Family(name, text, "gauge")
-        family.add(value, said)
-        yield family
-    version = Family("cadvisor_version_info", "1, with the versions of kernel and system.", "gauge")
+        yield single(name, text, "gauge", value, said=said)
     versions = {
         "cadvisorRevision": "",
         "cadvisorVersion": "",
@@ -48,8 +44,8 @@ def _families(machine: Machine) -> Iterator[Family]:
         "kernelVersion": machine.kernel_version,
         "osVersion": machine.os_image,
     }
-    version.add(1, labels(versions))
-    yield version
+    text = "1, with the versions of kernel and system."
+    yield single("cadvisor_version_info", text, "gauge", 1, said=labels(versions))
 
 
 def _places() -> Iterator[tuple[bytes, bytes]]:
