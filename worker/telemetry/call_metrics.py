@@ -1,16 +1,25 @@
-"""What each of the three processes counts of its calls to the runtime and to the API server, by the kubelet's names.
+"""What each of the three processes tells of itself and of its calls to the runtime and to the API server, by the kubelet's names.
 
 A part of `Metrics` (worker, poller) and of `NodeMetrics`, which hand out their registries; it knows nothing of Temporal.
 """
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
 # the kubelet's buckets, pkg/kubelet/metrics/metrics.go
 _RUNTIME_BUCKETS: Final = tuple(0.005 * 2.5**step for step in range(14))
 # client-go's, component-base/metrics/prometheus/restclient/metrics.go
 _API_BUCKETS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
+
+
+def process_registry(node: str) -> CollectorRegistry:
+    """Make the registry of a process, with what is told of each: its memory and time, and its node's name."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which no dashboard of a kubelet knows
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    Gauge("kubelet_node_name", "The node's name; always 1.", ["node"], registry=registry).labels(node).set(1)
+    return registry
 
 
 class RuntimeCallMetrics:

@@ -12,21 +12,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-)
+from prometheus_client import Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
 
 from activities.timings import Timings
 from worker.endpoints.server import Address, Answer, Request
-from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics
+from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics, process_registry
 from worker.telemetry.image_metrics import ImageMetrics
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -42,14 +34,11 @@ class Metrics:
     """One process's numbers; every method may be called from any thread."""
 
     def __init__(self, node: str) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which no dashboard of a kubelet knows
-        self._registry = CollectorRegistry()
+        self._registry = process_registry(node)
         self._sdk: Address | None = None
         self._last_relist: float | None = None
         self._refresh: Callable[[], None] | None = None
         self._probes: Callable[[], bytes] | None = None
-        ProcessCollector(registry=self._registry)
-        self._gauge("kubelet_node_name", "The node's name; always 1.", "node").labels(node).set(1)
         self.runtime_operation = RuntimeCallMetrics(self._registry)
         self.api_request = ApiCallMetrics(self._registry)
         self._make_pods()

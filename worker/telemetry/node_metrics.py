@@ -10,22 +10,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from activities.cgroup_hierarchies import Hierarchies
 from worker.node.certificates.facts import CertificateFacts
 from worker.node.healthz import ANSWERED, SYNC_LOOP
 from worker.stats.prometheus.exposition import single, written
 from worker.stats.prometheus.machine import boot_time
-from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics
+from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics, process_registry
 
 _LABELS: Final = ["method", "path", "server_type", "long_running"]
 _RENEW_ERRORS: Final = {
@@ -39,11 +31,8 @@ class NodeMetrics:
 
     def __init__(self, node: str = "") -> None:
         """Take the node's name."""
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which no dashboard of a kubelet knows
-        self._registry = CollectorRegistry()
+        self._registry = process_registry(node)
         self._slis = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
-        self._gauge("kubelet_node_name", "The node's name; always 1.", "node").labels(node).set(1)
         self._gauge("kubelet_cgroup_version", "1 or 2.").set(2 if Hierarchies.of_this_node().v2 else 1)
         self.runtime_operation = RuntimeCallMetrics(self._registry)
         self.api_request = ApiCallMetrics(self._registry)
