@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefused, load_kubeconfig
-from worker.node.certificates.request import WAIT, NotIssued, certificate_for
+from worker.node.certificates.request import NotIssued, certificate_for
 from worker.node.certificates.signing import client_certificate, new_key
 from worker.node.certificates.store import CLIENT, CertificateStore
 from worker.settings.cluster import ClusterSettings
@@ -50,13 +50,11 @@ async def bootstrap(cluster: ClusterSettings, node: str) -> None:
     async with ApiServer(given, user_agent="tempolet-bootstrap") as api:
         while True:
             try:
-                async with asyncio.timeout(WAIT.total_seconds()):
-                    certificate = await certificate_for(api, client_certificate(node), key)
+                certificate = await certificate_for(api, client_certificate(node), key)
                 store.update(certificate, key, datetime.now(UTC))
                 break
-            except (ApiAway, ApiRefused, NotIssued, TimeoutError, ValueError) as error:
-                why = str(error) or f"nobody has decided within {WAIT}"
-                _log.warning("no certificate for this node yet, it is asked again", err=why, seconds=pause)
+            except (ApiAway, ApiRefused, NotIssued, ValueError) as error:
+                _log.warning("no certificate for this node yet, it is asked again", err=str(error), seconds=pause)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
     write_kubeconfig(cluster.kubeconfig, given, store.current_path)

@@ -18,7 +18,7 @@ from activities.clients.api_server.api_server import ApiAway, ApiRefused
 from activities.clients.api_server.resources import NODES
 from worker.node.around import Around
 from worker.node.certificates.facts import CertificateFacts
-from worker.node.certificates.request import WAIT, NotIssued, certificate_for
+from worker.node.certificates.request import NotIssued, certificate_for
 from worker.node.certificates.signing import Wanted, client_certificate, new_key, renew_at, serving_certificate
 from worker.node.certificates.store import CLIENT, SERVER, CertificateStore, Pair, StoreRefused
 from worker.node.threads import in_own_thread
@@ -48,10 +48,10 @@ class Kept:
             try:
                 wait = await self.look(chance)
                 pause = FIRST_PAUSE
-            except (ApiAway, ApiRefused, NotIssued, StoreRefused, TimeoutError, ValueError, OSError) as error:
+            except (ApiAway, ApiRefused, NotIssued, StoreRefused, ValueError, OSError) as error:
                 self.facts.renew_errors += 1
-                why = str(error) or f"nobody has decided within {WAIT}"
-                _log.error("the certificate could not be renewed, it is tried again", of=self.store.prefix, err=why)
+                said = str(error)
+                _log.error("the certificate could not be renewed, it is tried again", of=self.store.prefix, err=said)
                 wait, pause = timedelta(seconds=pause), min(pause * 2, LONGEST_PAUSE)
             await asyncio.sleep(wait.total_seconds())
 
@@ -70,8 +70,7 @@ class Kept:
 
     async def _renew(self, wanted: Wanted, old: Pair | None) -> None:
         key = await in_own_thread(new_key)
-        async with asyncio.timeout(WAIT.total_seconds()):
-            issued = await certificate_for(self.around.api, wanted, key)
+        issued = await certificate_for(self.around.api, wanted, key)
         now = datetime.now(UTC)
         new = await in_own_thread(self.store.update, issued, key, now)
         self.facts.not_after = new.not_after

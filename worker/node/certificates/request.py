@@ -4,6 +4,7 @@ Used by `bootstrap` and `renewal`. Whoever approves may take minutes (a serving 
 controller of the operator's), so the object is watched and not asked for again and again.
 """
 
+import asyncio
 import base64
 from datetime import timedelta
 from typing import Any, Final
@@ -26,7 +27,15 @@ class NotIssued(Exception):
 
 
 async def certificate_for(api: ApiServer, wanted: Wanted, key: bytes) -> bytes:
-    """Ask for a certificate and give it as PEM; raises NotIssued, ApiAway, ApiRefused; waits as long as nobody decides."""
+    """Ask for a certificate and give it as PEM; raises NotIssued, also when nobody decides in time, ApiAway, ApiRefused."""
+    try:
+        async with asyncio.timeout(WAIT.total_seconds()):
+            return await _issued(api, wanted, key)
+    except TimeoutError as error:
+        raise NotIssued(f"nobody has decided within {WAIT}") from error
+
+
+async def _issued(api: ApiServer, wanted: Wanted, key: bytes) -> bytes:
     asked = await api.create(CERTIFICATE_SIGNING_REQUESTS.path(), request_for(wanted, key))
     name = asked["metadata"]["name"]
     _log.info("a certificate is asked for, its approval is awaited", csr=name, signer=wanted.signer)
