@@ -6,7 +6,6 @@ pair that the certificate requests left in the folder of certificates (until the
 
 import contextlib
 import ipaddress
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from worker.settings.cluster import SERVER_CERTIFICATE, ClusterSettings
+from worker.whole_file import write_whole
 
 SELF_SIGNED: Final = "kubelet.crt"
 SELF_SIGNED_KEY: Final = "kubelet.key"
@@ -70,8 +70,8 @@ def make_self_signed(pair: Pair, host: str, now: datetime) -> None:
     encoded = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    _write(pair.key, encoded, 0o600)
-    _write(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    write_whole(pair.key, encoded)
+    write_whole(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
 
 
 def _expired(certificate: Path, now: datetime) -> bool:
@@ -85,14 +85,3 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
-
-
-def _write(file: Path, content: bytes, mode: int) -> None:
-    beside = file.with_name(f".{file.name}.new")
-    beside.unlink(missing_ok=True)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with os.fdopen(descriptor, "wb") as target:
-        target.write(content)
-        target.flush()
-        os.fsync(descriptor)
-    beside.replace(file)

@@ -8,7 +8,6 @@ is kept until a certificate has come, so a restart asks with the same one.
 import asyncio
 import base64
 import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +22,7 @@ from worker.node.certificates.request import NotIssued, certificate_for
 from worker.node.certificates.signing import client_certificate, new_key
 from worker.node.certificates.store import CLIENT, CertificateStore
 from worker.settings.cluster import ClusterSettings
+from worker.whole_file import write_whole
 
 PENDING_KEY: Final = "kubelet-client.key.tmp"
 FIRST_PAUSE: Final = 2.0
@@ -87,8 +87,7 @@ def pending_key(path: Path) -> bytes:
     except (OSError, ValueError):
         key = new_key()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor: 0600 from the first byte
-        file.write(key)
+    write_whole(path, key)
     return key
 
 
@@ -112,7 +111,4 @@ def write_kubeconfig(path: Path, given: Kubeconfig, pair: Path) -> None:
         "current-context": "default-context",
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.new")
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:  # noqa: PTH123 - a descriptor: 0600 from the first byte
-        json.dump(content, file, indent=2)
-    new.replace(path)
+    write_whole(path, json.dumps(content, indent=2).encode())

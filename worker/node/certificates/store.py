@@ -5,7 +5,6 @@ its certificates. Every process reads by the link; it is switched by one rename,
 """
 
 import contextlib
-import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from worker.whole_file import write_whole
 
 CLIENT: Final = "kubelet-client"
 SERVER: Final = "kubelet-server"
@@ -72,10 +73,7 @@ class CertificateStore:
         pair = read_pair(text)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
         path = self.folder / f"{self.prefix}-{now:%Y-%m-%d-%H-%M-%S}.pem"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor: 0600 from the first byte
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        write_whole(path, text)
         self._switch_to(path)
         return pair
 
