@@ -32,12 +32,11 @@ class Lookups:
 def node_addresses(given: Sequence[str], name: str, lookups: Lookups | None = None) -> tuple[str, ...]:
     """Say which addresses are this node's, the first one first; asks DNS only when none is given. Raises AddressesUnknown."""
     ask = lookups or THIS_MACHINE
-    specified = [one for one in given if not ipaddress.ip_address(one).is_unspecified]
-    for one in specified:
-        if wrong := why_not(one, ask):
-            raise AddressesUnknown(f"--node-ip: {wrong}")
-    if specified:
-        return tuple(specified)
+    if own := specified(given):
+        for one in own:
+            if wrong := why_not(one, ask):
+                raise AddressesUnknown(f"--node-ip: {wrong}")
+        return own
     with contextlib.suppress(ValueError):
         return (str(ipaddress.ip_address(name)),)
     family = ipaddress.ip_address(given[0]).version if given else 4
@@ -62,8 +61,12 @@ def told_addresses(
     if cluster:
         with contextlib.suppress(AddressesUnknown):
             return node_addresses(given, name, ask)
-    specified = tuple(one for one in given if not ipaddress.ip_address(one).is_unspecified)
-    return specified or tuple(filter(None, (ask.by_route(4), ask.by_route(6))))
+    return specified(given) or tuple(filter(None, (ask.by_route(4), ask.by_route(6))))
+
+
+def specified(given: Sequence[str]) -> tuple[str, ...]:
+    """Leave out 0.0.0.0 and ::, which are no addresses: they only say which family goes first."""
+    return tuple(one for one in given if not ipaddress.ip_address(one).is_unspecified)
 
 
 def why_not(address: str, ask: Lookups) -> str:

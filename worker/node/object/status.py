@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from proto.kubernetes.quantity import Quantity
+from worker.node.addresses import specified
 from worker.node.machine import Machine
 from worker.node.object.conditions import NodeEvent, conditions
 from worker.node.object.features import node_features, runtime_handlers
@@ -103,13 +104,9 @@ def _metadata(metadata: Json, settings: NodeSettings, machine: Machine) -> Json:
         "kubernetes.io/arch": machine.architecture,
     }
     annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != PROVIDED_ADDRESSES}
-    if settings.external_cloud and (given := _specified(settings)):
+    if settings.external_cloud and (given := specified(settings.given_addresses)):
         annotations[PROVIDED_ADDRESSES] = ",".join(given)
     return {**metadata, "labels": labels, "annotations": annotations}
-
-
-def _specified(settings: NodeSettings) -> list[str]:
-    return [one for one in settings.given_addresses if one not in {"0.0.0.0", "::"}]  # noqa: S104 - "any" is no address
 
 
 def _addresses(before: list[Json], settings: NodeSettings, found: tuple[str, ...]) -> list[Json]:
