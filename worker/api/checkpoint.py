@@ -13,6 +13,7 @@ from typing import Final
 from aiohttp import web
 
 from activities.clients.cri_error import CriError
+from proto.kubernetes.api_time import api_time
 from worker.api.answers import Refused, json_answer
 from worker.api.streams.pods import Asked, FoundPod, find_pod
 from worker.node.around import Around
@@ -51,8 +52,8 @@ def seconds(given: list[str]) -> int:
 async def _checkpointed(node: Around, found: FoundPod, asked: Asked, timeout_seconds: int) -> Path:
     """Ask the runtime; raises Refused in the kubelet's words."""
     folder = node.config.root_dir / FOLDER
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    location = folder / f"checkpoint-{found.full_name}-{asked.container}-{now}.tar"
+    now = datetime.now(UTC)
+    location = folder / f"checkpoint-{found.full_name}-{asked.container}-{api_time(now)}.tar"
     container_id = found.running(asked.container)
     if not container_id:
         raise _failed(asked, f"container {asked.container} not found")

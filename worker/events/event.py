@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from proto.kubernetes.api_time import api_time
+
 COMPONENT: Final = "kubelet"
 """The source that clients know: `kubectl describe` shows it in its column From."""
 NORMAL: Final = "Normal"
@@ -80,8 +82,8 @@ def event_of(happened: Happened, node_name: str, at: datetime) -> Json:
         "source": {"component": COMPONENT, "host": node_name},
         "reportingComponent": COMPONENT,
         "reportingInstance": node_name,
-        "firstTimestamp": rfc3339(at),
-        "lastTimestamp": rfc3339(at),
+        "firstTimestamp": api_time(at),
+        "lastTimestamp": api_time(at),
         "eventTime": None,
         "count": 1,
     }
@@ -91,11 +93,6 @@ def event_name(name: str, at: datetime) -> str:
     """Name an event: what it is about, and the nanoseconds when it was first seen, in hexadecimal."""
     since = at - datetime(1970, 1, 1, tzinfo=UTC)
     return f"{name}.{((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000:x}"
-
-
-def rfc3339(at: datetime) -> str:
-    """Write a time as the API does."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def cut(message: str) -> str:

@@ -6,8 +6,10 @@ last, as the kubelet puts it.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
+
+from proto.kubernetes.api_time import api_time
 
 Json = dict[str, Any]
 
@@ -85,11 +87,6 @@ def is_ready(node: Mapping[str, Any]) -> bool:
     """Say whether a Node is Ready by its own word."""
     found = (node.get("status") or {}).get("conditions") or ()
     return any(one["type"] == "Ready" and one["status"] == "True" for one in found)
-
-
-def api_time(at: datetime) -> str:
-    """Write a time as the API does, in whole seconds."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _new(kind: str, *, holds: bool, reason: str, message: str) -> Json:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from proto.kubernetes.api_time import api_time
 from worker.stats.cgroups.usage import CgroupUsage, Pressure
 from worker.stats.disks.filesystems import FileSystem
 from worker.stats.network import Device
@@ -14,7 +15,7 @@ _MAIN: Final = "eth0"
 
 def when(at: float) -> str:
     """Write a time as the API does: to the second."""
-    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return api_time(datetime.fromtimestamp(int(at), UTC))
 
 
 def cpu(usage: CgroupUsage, nanocores: int | None) -> Json:
