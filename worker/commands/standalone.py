@@ -1,11 +1,17 @@
 """`tempolet up` and `tempolet down`: the options of a standalone node; the work stands in `worker/standalone`."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from worker.commands.exits import CommandFailed, Exit
+
+if TYPE_CHECKING:
+    from worker.settings.flags import Flags
+    from worker.standalone.containerd_config import PodNetwork
+    from worker.standalone.settings import Ports
 
 StateDir = Annotated[
     Path | None,
@@ -32,6 +38,22 @@ ProviderConfig = Annotated[
 ProviderPrograms = Annotated[
     Path | None, typer.Option("--image-credential-provider-bin-dir", help="Folder of its programs.")
 ]
+Manifests = Annotated[list[Path] | None, typer.Argument(help="Manifests to put into the node's folder.")]
+Runtime = Annotated[
+    str, typer.Option("--container-runtime-endpoint", help="A containerd that runs [a private one is started].")
+]
+Name = Annotated[str, typer.Option("--hostname-override", help="The node's name [the hostname].")]
+Kubeconfig = Annotated[
+    Path | None, typer.Option("--kubeconfig", help="Join the cluster of this API server [none: standalone].")
+]
+NodeIp = Annotated[str, typer.Option("--node-ip", help="The address by which the cluster reaches this node.")]
+Bridge = Annotated[str, typer.Option(help="Bridge of the private containerd's pods.")]
+PodCidr = Annotated[str, typer.Option("--pod-cidr", help="Their subnet.")]
+CgroupRoot = Annotated[str, typer.Option("--cgroup-root", help="Cgroup below which pods live.")]
+TemporalPort = Annotated[int, typer.Option(help="Temporal's port on loopback.")]
+TemporalUiPort = Annotated[int, typer.Option(help="Its UI's.")]
+CodecPort = Annotated[int, typer.Option(help="Where the UI has payloads decoded.")]
+HealthzPort = Annotated[int, typer.Option(help="The worker's healthz; the poller's is the next one.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,72 +63,44 @@ def add_to(app: typer.Typer) -> None:
 
 
 def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
-    manifests: Annotated[list[Path] | None, typer.Argument(help="Manifests to put into the node's folder.")] = None,
+    manifests: Manifests = None,
     state_dir: StateDir = None,
     run_dir: RunDir = None,
     config: Config = None,
     own_config: OwnConfig = None,
     provider_config: ProviderConfig = None,
     provider_bin_dir: ProviderPrograms = None,
-    runtime: Annotated[
-        str, typer.Option("--container-runtime-endpoint", help="A containerd that runs [a private one is started].")
-    ] = "",
-    name: Annotated[str, typer.Option("--hostname-override", help="The node's name [the hostname].")] = "",
-    kubeconfig: Annotated[
-        Path | None, typer.Option("--kubeconfig", help="Join the cluster of this API server [none: standalone].")
-    ] = None,
-    node_ip: Annotated[str, typer.Option("--node-ip", help="The address by which the cluster reaches this node.")] = "",
-    bridge: Annotated[str, typer.Option(help="Bridge of the private containerd's pods.")] = "tempolet0",
-    pod_cidr: Annotated[str, typer.Option("--pod-cidr", help="Their subnet.")] = "10.213.0.0/22",
-    cgroup_root: Annotated[str, typer.Option("--cgroup-root", help="Cgroup below which pods live.")] = "/tempolet",
-    temporal_port: Annotated[int, typer.Option(help="Temporal's port on loopback.")] = 7233,
-    temporal_ui_port: Annotated[int, typer.Option(help="Its UI's.")] = 8233,
-    codec_port: Annotated[int, typer.Option(help="Where the UI has payloads decoded.")] = 8234,
-    healthz_port: Annotated[int, typer.Option(help="The worker's healthz; the poller's is the next one.")] = 10248,
+    runtime: Runtime = "",
+    name: Name = "",
+    kubeconfig: Kubeconfig = None,
+    node_ip: NodeIp = "",
+    bridge: Bridge = "tempolet0",
+    pod_cidr: PodCidr = "10.213.0.0/22",
+    cgroup_root: CgroupRoot = "/tempolet",
+    temporal_port: TemporalPort = 7233,
+    temporal_ui_port: TemporalUiPort = 8233,
+    codec_port: CodecPort = 8234,
+    healthz_port: HealthzPort = 10248,
 ) -> None:
     """Start a node: Temporal, containerd where none is given, worker and poller, with a kubeconfig the node's own process; then wait for its pods."""
-    from worker.commands import pods
-    from worker.config import load_node_config
     from worker.settings.flags import Flags
-    from worker.standalone.containerd_config import PodNetwork
-    from worker.standalone.given_configuration import read_given
-    from worker.standalone.node_config import node_flags
-    from worker.standalone.settings import Ports, Settings
-    from worker.standalone.up import up as bring_up
 
-    poller_healthz = healthz_port + 1 if healthz_port else 0
-    try:
-        network = PodNetwork(bridge, pod_cidr)
-    except ValueError as error:
-        raise CommandFailed(str(error), Exit.USAGE) from error
-    given, warnings = read_given(
-        Flags(
-            config=config,
-            tempolet_config=own_config,
-            hostname_override=name or None,
-            kubeconfig=kubeconfig,
-            node_ip=node_ip or None,
-            image_credential_provider_config=provider_config,
-            image_credential_provider_bin_dir=provider_bin_dir,
-        )
+    flags = Flags(
+        config=config,
+        tempolet_config=own_config,
+        hostname_override=name or None,
+        kubeconfig=kubeconfig,
+        node_ip=node_ip or None,
+        image_credential_provider_config=provider_config,
+        image_credential_provider_bin_dir=provider_bin_dir,
     )
-    typer.echo("".join(f"warning: {warning}\n" for warning in warnings), err=True, nl=False)
-    settings = Settings(
-        container_runtime_endpoint=runtime,
-        hostname_override=name,
-        kubeconfig=str(kubeconfig.absolute()) if kubeconfig else "",
-        node_ip=node_ip,
-        network=network,
-        cgroup=cgroup_root,
-        ports=Ports(temporal_port, temporal_ui_port, codec_port, healthz_port, poller_healthz),
-        given_configuration=given,
-        **_places(state_dir, run_dir),
-    )
-    missing = bring_up(settings, manifests or [])
-    pods.show(load_node_config(node_flags(settings)), output="table", watch=False)
-    if missing:
-        words = "; ".join(missing)
-        raise CommandFailed(f"the node is up, but not every manifest given now runs: {words} (logs: {settings.logs})")
+    chosen = _places(state_dir, run_dir) | {
+        "container_runtime_endpoint": runtime,
+        "cgroup": cgroup_root,
+        "network": _network(bridge, pod_cidr),
+        "ports": _ports(temporal_port, temporal_ui_port, codec_port, healthz_port),
+    }
+    _bring_up(flags, chosen, manifests or [])
 
 
 def down(
@@ -126,3 +120,43 @@ def _places(state_dir: Path | None, run_dir: Path | None) -> dict[str, Any]:
     """Name the folders that were given; the others have their defaults."""
     given = {"state_dir": state_dir, "run_dir": run_dir}
     return {name: path.absolute() for name, path in given.items() if path is not None}
+
+
+def _bring_up(flags: "Flags", chosen: Mapping[str, Any], manifests: Sequence[Path]) -> None:
+    """Bring up a node that is configured by `flags`, with these settings besides; raises CommandFailed."""
+    from worker.commands import pods
+    from worker.config import load_node_config
+    from worker.standalone.given_configuration import read_given
+    from worker.standalone.node_config import node_flags
+    from worker.standalone.settings import Settings
+    from worker.standalone.up import up as bring_up
+
+    given, warnings = read_given(flags)
+    typer.echo("".join(f"warning: {warning}\n" for warning in warnings), err=True, nl=False)
+    settings = Settings(
+        hostname_override=flags.hostname_override or "",
+        kubeconfig=str(flags.kubeconfig.absolute()) if flags.kubeconfig else "",
+        node_ip=flags.node_ip or "",
+        given_configuration=given,
+        **chosen,
+    )
+    missing = bring_up(settings, manifests)
+    pods.show(load_node_config(node_flags(settings)), output="table", watch=False)
+    if missing:
+        words = "; ".join(missing)
+        raise CommandFailed(f"the node is up, but not every manifest given now runs: {words} (logs: {settings.logs})")
+
+
+def _network(bridge: str, pod_cidr: str) -> "PodNetwork":
+    from worker.standalone.containerd_config import PodNetwork
+
+    try:
+        return PodNetwork(bridge, pod_cidr)
+    except ValueError as error:
+        raise CommandFailed(str(error), Exit.USAGE) from error
+
+
+def _ports(temporal: int, temporal_ui: int, codec: int, healthz: int) -> "Ports":
+    from worker.standalone.settings import Ports
+
+    return Ports(temporal, temporal_ui, codec, healthz, healthz + 1 if healthz else 0)
