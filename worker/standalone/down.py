@@ -134,7 +134,7 @@ def _put_aside(settings: Settings) -> list[Path]:
 @contextlib.contextmanager
 def _runtime(settings: Settings) -> Iterator[CriSweep | None]:
     """Open CRI; None when nothing answers there."""
-    with CriSweep(Path(settings.endpoint.removeprefix("unix://"))) as runtime:
+    with CriSweep(settings.runtime_socket) as runtime:
         try:
             runtime.sandboxes()
         except grpc.RpcError:

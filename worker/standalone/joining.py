@@ -5,6 +5,7 @@ Asked with the node's own rights, so a kubeconfig of somebody else is found here
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
@@ -26,7 +27,7 @@ async def until_joined(settings: Settings, within: timedelta) -> str:
     log = settings.logs / "node.log"
     name = node_name(settings.hostname_override or None)
     try:
-        async with ApiServer(load_kubeconfig(settings.kubeconfig_file), user_agent="tempolet-up") as api:
+        async with ApiServer(load_kubeconfig(Path(settings.kubeconfig)), user_agent="tempolet-up") as api:
             deadline = asyncio.get_running_loop().time() + within.total_seconds()
             while why := await _why_not(api, name):
                 if not settings.node.running():

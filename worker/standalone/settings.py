@@ -112,14 +112,14 @@ class Settings:
         return self.run_dir / "settings.json"
 
     @property
-    def kubeconfig_file(self) -> Path:
-        """The kubeconfig as a path."""
-        return Path(self.kubeconfig)
-
-    @property
     def endpoint(self) -> str:
         """The CRI endpoint that the node uses."""
         return self.container_runtime_endpoint or self.containerd.endpoint
+
+    @property
+    def runtime_socket(self) -> Path:
+        """That endpoint's socket."""
+        return Path(self.endpoint.removeprefix("unix://"))
 
     @property
     def containerd(self) -> Containerd:

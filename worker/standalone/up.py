@@ -87,7 +87,7 @@ def _pods_page(settings: Settings) -> str:
 def _start_containerd(settings: Settings, show: Progress) -> None:
     with show.step("containerd") as step:
         if settings.container_runtime_endpoint:
-            with CriSweep(Path(settings.endpoint.removeprefix("unix://"))) as runtime:
+            with CriSweep(settings.runtime_socket) as runtime:
                 step.detail = f"{runtime.wait_until_ready(GIVEN_RUNTIME_WITHIN)}, yours, at {settings.endpoint}"
             return
         containerd = settings.containerd
@@ -145,22 +145,30 @@ def _refuse_taken_ports(settings: Settings, role: str) -> None:
 def _healthy(settings: Settings, role: str) -> Identity:
     """Wait until a process answers on its healthz; raises UpFailed with the end of its log when it does not."""
     port = healthz_port(settings, role)
-    log = settings.logs / f"{role}.log"
     until = time.monotonic() + HEALTHY_WITHIN.total_seconds()
     answer = ""
     while identity := node_process(settings, role).running():
         try:
-            if (
-                not port
-                or urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=2).status == HTTPStatus.OK
-            ):
+            if not port or _answers(port):
                 return identity
         except OSError as error:
             answer = str(error)
         if time.monotonic() > until:
+            log = settings.logs / f"{role}.log"
             raise UpFailed(f"the {role} is not healthy after {HEALTHY_WITHIN.seconds} s ({answer}); see {log}")
         time.sleep(BETWEEN_LOOKS)
-    raise UpFailed(f"the {role} has ended; {log} ends:\n{last_lines(log)}")
+    raise _ended(settings, role)
+
+
+def _answers(port: int) -> bool:
+    """Ask a healthz; raises OSError when it says that something is wrong, or nothing."""
+    with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=2) as answer:
+        return bool(answer.status == HTTPStatus.OK)
+
+
+def _ended(settings: Settings, role: str) -> UpFailed:
+    log = settings.logs / f"{role}.log"
+    return UpFailed(f"the {role} has ended; {log} ends:\n{last_lines(log)}")
 
 
 def _run_pods(settings: Settings, manifests: Sequence[Path], show: Progress) -> dict[Path, str]:
@@ -170,7 +178,7 @@ def _run_pods(settings: Settings, manifests: Sequence[Path], show: Progress) -> 
         step.detail = ", ".join(one.path.name for one in wanted) or f"none: put some into {settings.manifests}"
     if not wanted:
         return {}
-    with show.step("pods") as step, CriSweep(Path(settings.endpoint.removeprefix("unix://"))) as runtime:
+    with show.step("pods") as step, CriSweep(settings.runtime_socket) as runtime:
         for pods in _looks(settings, wanted, runtime):
             step.doing(f"{len(pods.running)} of {len(wanted)} run")
         words = [f"{len(pods.running)} running"]
@@ -233,6 +241,5 @@ def _looks(settings: Settings, wanted: list[pods_watch.Manifest], runtime: CriSw
             return
         for role in roles(settings):
             if not node_process(settings, role).running():
-                log = settings.logs / f"{role}.log"
-                raise UpFailed(f"the {role} has ended; {log} ends:\n{last_lines(log)}")
+                raise _ended(settings, role)
         time.sleep(BETWEEN_LOOKS)
