@@ -1,4 +1,4 @@
-"""What the machine has of cpu, memory, huge pages, swap and disk (cadvisor's MachineInfo, as the kubelet asks it)."""
+"""What the machine has of cpu, memory, huge pages, swap, disk and process ids (cadvisor's MachineInfo, as the kubelet asks it)."""
 
 import os
 import platform
@@ -76,6 +76,12 @@ def swap_capacity(meminfo: Path = _MEMORY) -> int:
         if name == "SwapTotal":
             return int(amount.split()[0]) * _KIB
     return 0
+
+
+def task_capacity(proc: Path = Path("/proc")) -> tuple[int, int]:
+    """Count the tasks that there may be, and those that there are (pkg/kubelet/stats/pidlimit); raises OSError, ValueError."""
+    most = min(int((proc / "sys/kernel" / limit).read_text()) for limit in ("pid_max", "threads-max"))
+    return most, int((proc / "loadavg").read_text().split()[3].partition("/")[2])
 
 
 def swap_accounted(hierarchies: Hierarchies) -> bool:

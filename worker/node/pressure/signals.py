@@ -5,16 +5,15 @@ Blocking, brief reads of /proc, the root cgroup and two file systems; asked from
 
 import contextlib
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from activities.cgroup_hierarchies import Hierarchies
-from activities.node_capacity import memory_capacity
+from activities.node_capacity import memory_capacity, task_capacity
 from worker.node.pressure.judge import Observation
+from worker.stats.cgroups.usage import read_text, table
 
-_LIMITS: Final = ("sys/kernel/pid_max", "sys/kernel/threads-max")
 PROC: Final = Path("/proc")
 
 
@@ -45,15 +44,14 @@ def observe(places: Places) -> dict[str, Observation]:
 
 def memory(hierarchies: Hierarchies, capacity: int) -> Observation:
     """Measure memory: what is there less the working set of the root cgroup; raises OSError, KeyError, ValueError."""
-    if (
-        hierarchies.v2 is not None
-    ):  # its root has no memory.current: what is anonymous and what is of files stands for it
-        stat = _statistics(hierarchies.v2 / "memory.stat")
-        used, idle = stat["anon"] + stat["file"], stat["inactive_file"]
+    if hierarchies.v2 is not None:
+        # its root has no memory.current: what is anonymous and what is of files stands for it
+        stat = table(read_text(f"{hierarchies.v2}/memory.stat"))
+        used, idle = stat[b"anon"] + stat[b"file"], stat[b"inactive_file"]
     else:
         folder = hierarchies.v1["memory"]
         used = int((folder / "memory.usage_in_bytes").read_text())
-        idle = _statistics(folder / "memory.stat")["total_inactive_file"]
+        idle = table(read_text(f"{folder}/memory.stat"))[b"total_inactive_file"]
     return Observation(capacity - max(0, used - idle), capacity)
 
 
@@ -67,11 +65,6 @@ def disk(folder: Path) -> tuple[Observation, Observation]:
 
 
 def process_ids(proc: Path = PROC) -> Observation:
-    """Measure how many more tasks the kernel would make (pkg/kubelet/stats/pidlimit); raises OSError, ValueError."""
-    most = min(int((proc / limit).read_text()) for limit in _LIMITS)
-    tasks = int((proc / "loadavg").read_text().split()[3].partition("/")[2])
-    return Observation(most - tasks, most)
-
-
-def _statistics(file: Path) -> Mapping[str, int]:
-    return {name: int(value) for name, value in (line.split() for line in file.read_text().splitlines())}
+    """Measure how many more tasks the kernel would make; raises OSError, ValueError."""
+    most, there_are = task_capacity(proc)
+    return Observation(most - there_are, most)

@@ -7,9 +7,8 @@ from typing import Final, NamedTuple
 
 from activities.clients.runtime import RuntimeClient
 from activities.mounts import mount_table
-from activities.node_capacity import memory_capacity, swap_capacity
+from activities.node_capacity import memory_capacity, swap_capacity, task_capacity
 from worker.config import NodeConfig
-from worker.stats.cgroups.usage import number, read_text
 from worker.stats.disks.filesystems import FileSystem, file_system_of
 from worker.stats.disks.volumes import Volume, Volumes, VolumeUse, total_volumes, volumes_of
 from worker.stats.network import devices_of
@@ -115,8 +114,7 @@ class NodeDisks:
         }
 
     def _machine(self, images: ImageDisk) -> Machine:
-        limits = [number(read_text(f"/proc/sys/kernel/{name}")) for name in ("pid_max", "threads-max")]
-        load = read_text("/proc/loadavg").split()
+        most_processes, processes = task_capacity()
         return Machine(
             name=self._config.node_name,
             boot_time=boot_time(),
@@ -127,8 +125,8 @@ class NodeDisks:
             image_bytes=images.used_bytes,
             image_inodes=images.inodes,
             devices=devices_of("self"),
-            most_processes=min(limits),
-            processes=int(load[3].partition(b"/")[2]) if len(load) > 3 else 0,
+            most_processes=most_processes,
+            processes=processes,
         )
 
     def _counted(self, read: NodeReading, layers: dict[str, Layer], volumes: dict[Volume, VolumeUse]) -> Disks:
