@@ -25,9 +25,9 @@ from activities.node_services import NodeServices
 from activities.probes.outcome import Target
 from proto.temporal import names
 from proto.temporal.heartbeats import HookProgress
+from proto.temporal.hooks import Hook, HookEnded, HookRetry
 from proto.temporal.messages import shorten
-from proto.temporal.pod import Hook
-from proto.temporal.requests import HookEnded, HookRetry, RunHook
+from proto.temporal.requests import RunHook
 
 SHORTEST: Final = timedelta(seconds=1)
 """A hook that comes late (its worker was away) still runs: a grace is never shorter than this."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from temporalio.common import RetryPolicy
 
-from proto.temporal import names, node, requests, resize, volumes
+from proto.temporal import hooks, names, node, requests, resize, volumes
 from proto.temporal.pod import PodJson, ProbeKind
 from proto.temporal.resources import RuntimeResources
 from workflows.decide.actions import Action
@@ -132,7 +132,7 @@ CALLS: Final[dict[type, Call]] = {
     ),
     requests.RunHook: Call(
         names.RUN_HOOK,
-        requests.HookEnded,
+        hooks.HookEnded,
         timedelta(days=365),  # Kubernetes sets a postStart hook no time; a preStop hook ends itself with its grace
         lambda asked: f"{asked.hook} of {asked.name}" + (f": {asked.reason}" if asked.reason else "") + tries(asked),
     ),

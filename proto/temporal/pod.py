@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from proto.temporal.hooks import HookOutcome
 from proto.temporal.mounted import VolumesFacts
 from proto.temporal.resources import Allocatable, PendingResize, Resize, RuntimeResources
 from proto.temporal.wishes import Deletion, Ended, Eviction, FirstSight, GivenCondition, Shortening
@@ -104,32 +105,6 @@ class Exit:
     message: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
-
-
-class Hook(StrEnum):
-    """A container's lifecycle hooks, the API's words, and two of our own that are named like them."""
-
-    POST_START = "postStart"
-    PRE_STOP = "preStop"
-    PRE_START = "preStart"
-    """Ours: before an attempt starts."""
-    POST_STOP = "postStop"
-    """Ours: after an instance has ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class HookOutcome:
-    """How a hook of one instance ended; once it is known, the hook is not run again for that instance."""
-
-    container_id: str
-    succeeded: bool
-    message: str = ""
-    asked_at: datetime | None = None
-    """Of a preStop hook: when the stop was asked for, from where its grace counts."""
-    ended_at: datetime | None = None
-    sandbox_id: str = ""
-    attempt: int = 0
-    """Of a preStart hook, in place of a container's id: which attempt it was for, and where."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ facts, not judgements: what they mean is for `workflows/decide/`.
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from proto.temporal.hooks import Hook, HookRetry
 from proto.temporal.images import NO_SECRETS, PullSecrets
 from proto.temporal.mounted import MountedVolume
-from proto.temporal.pod import ContainerState, Hook, LinuxUser, PodJson, PodKey, ProbeFact, ProbeKind
+from proto.temporal.pod import ContainerState, LinuxUser, PodJson, PodKey, ProbeFact, ProbeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +180,6 @@ class RuntimeContainer:
 
 
 @dataclass(frozen=True, slots=True)
-class HookRetry:
-    """How often a hook that fails is tried, and how long is waited in between."""
-
-    max_attempts: int
-    initial: timedelta
-    factor: int
-    """Each pause is so many times the one before."""
-    longest: timedelta
-
-
-@dataclass(frozen=True, slots=True)
 class RunHook:
     """Run a lifecycle hook of a container, and answer how it ended."""
 
@@ -217,18 +207,6 @@ class RunHook:
     helper: StartContainer | None = None
     """Of an exec of those: the container that runs the command beside the pod's own; without `image_ref` it is pulled."""
     secrets: PullSecrets = NO_SECRETS
-
-
-@dataclass(frozen=True, slots=True)
-class HookEnded:
-    """How a hook ended."""
-
-    succeeded: bool
-    message: str = ""
-    again: bool = False
-    """An earlier try may have run it, and nobody knows how that ended."""
-    tries: int = 1
-    """This one and those before it that are known to have failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from activities.clients.cri_error import CriError
 from activities.hooks import HookActivities
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.heartbeats import HookProgress
-from proto.temporal.pod import Hook, PodKey
-from proto.temporal.requests import HookEnded, HookRetry, RunHook
+from proto.temporal.hooks import Hook, HookEnded, HookRetry
+from proto.temporal.pod import PodKey
+from proto.temporal.requests import RunHook
 
 POD = PodKey("default", "web", "uid-1")
 

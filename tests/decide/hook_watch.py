@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from proto.temporal.pod import ContainerState, Hook
+from proto.temporal.hooks import Hook
+from proto.temporal.pod import ContainerState
 from proto.temporal.requests import RunHook, StartContainer, StopContainer
 from tests.decide.runtime_model import RuntimeModel
 from workflows.decide import hook_terms, hooks, own_hooks

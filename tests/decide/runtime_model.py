@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from proto.kubernetes.container_hash import container_hash
-from proto.temporal.pod import ContainerState, Hook, PodJson
+from proto.temporal.hooks import Hook, HookEnded
+from proto.temporal.pod import ContainerState, PodJson
 from proto.temporal.requests import (
     DeletePodObject,
-    HookEnded,
     ImagesPresent,
     MakePodDirectories,
     PodRuntime,

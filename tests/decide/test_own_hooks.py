@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import ContainerFacts, Hook, HookOutcome, Lifecycle, NodeSettings, PodJson
-from proto.temporal.requests import HookEnded, HookRetry, RunHook
+from proto.temporal.hooks import Hook, HookEnded, HookOutcome, HookRetry
+from proto.temporal.pod import ContainerFacts, Lifecycle, NodeSettings, PodJson
+from proto.temporal.requests import RunHook
 from tests.decide.situations import (
     HERE,
     KEY,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proto.temporal.pod import Hook
+from proto.temporal.hooks import Hook
 from tests.decide.situations import container, pod
 from workflows.decide.slices import container_slice, hook_container_slice, hook_slice, sandbox_slice
 

@@ -13,8 +13,9 @@ from activities.hook_containers import HookContainers, hook_labels
 from activities.hooks import HookActivities
 from proto.cri.ownership import HOOK_LABEL
 from proto.cri.v1 import api_pb2 as cri
-from proto.temporal.pod import Hook, PodKey
-from proto.temporal.requests import HookEnded, PodSandbox, RunHook
+from proto.temporal.hooks import Hook, HookEnded
+from proto.temporal.pod import PodKey
+from proto.temporal.requests import PodSandbox, RunHook
 from tests.node.acting import Acting, start_request
 
 

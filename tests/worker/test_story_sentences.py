@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from proto.temporal import names, requests, volumes
-from proto.temporal.pod import Hook, PodJson
+from proto.temporal.hooks import Hook, HookEnded
+from proto.temporal.pod import PodJson
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
 from proto.temporal.signals import (
@@ -186,14 +187,14 @@ def recorded() -> Recorder:
         pytest.param(
             names.RUN_HOOK,
             requests.RunHook(POD, "web", "", Hook.PRE_START, {}, reason="before restart 2"),
-            requests.HookEnded(succeeded=True, tries=3),
+            HookEnded(succeeded=True, tries=3),
             ["preStart of web before restart 2 done in 1.00 s, at try 3"],
             id="a-hook-of-ours-at-its-third-try",
         ),
         pytest.param(
             names.RUN_HOOK,
             requests.RunHook(POD, "web", "c1", Hook.POST_STOP, {}, reason="after exit 1"),
-            requests.HookEnded(succeeded=False, message="exit code 4", tries=2, again=True),
+            HookEnded(succeeded=False, message="exit code 4", tries=2, again=True),
             [
                 (
                     "postStop of web after exit 1 failed after 1.00 s: FailedPostStopHook: exit code 4, at try 2,"
@@ -205,21 +206,21 @@ def recorded() -> Recorder:
         pytest.param(
             names.RUN_HOOK,
             requests.RunHook(POD, "web", "c1", Hook.POST_START, {}),
-            requests.HookEnded(succeeded=True),
+            HookEnded(succeeded=True),
             ["postStart of web done in 1.00 s"],
             id="post-start",
         ),
         pytest.param(
             names.RUN_HOOK,
             requests.RunHook(POD, "web", "c1", Hook.POST_START, {}),
-            requests.HookEnded(succeeded=False, message="exit code 3"),
+            HookEnded(succeeded=False, message="exit code 3"),
             ["postStart of web failed after 1.00 s: FailedPostStartHook: exit code 3"],
             id="post-start-failed",
         ),
         pytest.param(
             names.RUN_HOOK,
             requests.RunHook(POD, "web", "c1", Hook.PRE_STOP, {}, reason="ManifestRemoved"),
-            requests.HookEnded(succeeded=False, message="exit code 3", again=True),
+            HookEnded(succeeded=False, message="exit code 3", again=True),
             [
                 (
                     "preStop of web failed after 1.00 s: FailedPreStopHook: exit code 3, run again, for nobody knows how an"

@@ -19,12 +19,12 @@ from proto.kubernetes.container_hash import container_hash
 from proto.kubernetes.node_resources import NodeResources
 from proto.kubernetes.resources import container_resources
 from proto.temporal import names
+from proto.temporal.hooks import HookEnded
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
     AwaitPredecessor,
     DeletePodObject,
-    HookEnded,
     ImagesPresent,
     MakePodDirectories,
     PodRuntime,

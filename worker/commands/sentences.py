@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from proto.temporal import names, requests, resize, signals, volumes
+from proto.temporal import hooks, names, requests, resize, signals, volumes
 from proto.temporal.pod import PodOutcome, PodStart
 from proto.temporal.resources import RuntimeResources
 from worker.commands import container_sentences, edit_sentences, resize_sentences, volume_sentences
@@ -250,7 +250,7 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
     ),
     names.RUN_HOOK: ActivityRow(
         requests.RunHook,
-        requests.HookEnded,
+        hooks.HookEnded,
         lambda asked: f"{asked.hook} of {asked.name}",
         container_sentences.hook_ended,
     ),

@@ -10,7 +10,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from proto.kubernetes.go_duration import say_duration
-from proto.temporal.pod import ContainerState, Hook
+from proto.temporal.hooks import Hook
+from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
     PodSandbox,
     PulledImage,

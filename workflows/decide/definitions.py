@@ -10,7 +10,8 @@ An init container that ends by itself is left to end (kuberuntime_container.go c
 from typing import Any
 
 from proto.kubernetes.container_hash import container_hash
-from proto.temporal.pod import ContainerFacts, ContainerState, Hook, ImageFacts, Observed, PodJson
+from proto.temporal.hooks import Hook
+from proto.temporal.pod import ContainerFacts, ContainerState, ImageFacts, Observed, PodJson
 from proto.temporal.requests import StopContainer
 from workflows.decide.actions import container_key, hook_key, image_key
 from workflows.decide.init_containers import ends_by_itself

@@ -6,6 +6,7 @@ What an answer says of a container is written down in `instances`, what a re-rea
 from collections.abc import Mapping
 from datetime import timedelta
 
+from proto.temporal.hooks import HookEnded
 from proto.temporal.pod import (
     ContainerFacts,
     Failure,
@@ -17,7 +18,6 @@ from proto.temporal.pod import (
 from proto.temporal.requests import (
     AwaitPredecessor,
     DeletePodObject,
-    HookEnded,
     ImagesPresent,
     MakePodDirectories,
     PodRuntime,

@@ -13,12 +13,12 @@ from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
 
+from proto.temporal.hooks import HookEnded
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
     AwaitPredecessor,
     DeletePodObject,
-    HookEnded,
     ImagesPresent,
     MakePodDirectories,
     PodSandbox,

@@ -11,8 +11,8 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Final
 
-from proto.temporal.pod import Hook, PodJson
-from proto.temporal.requests import HookRetry
+from proto.temporal.hooks import Hook, HookRetry
+from proto.temporal.pod import PodJson
 from workflows.decide.defaults import default_handler
 
 DOMAIN: Final = "tempolet.dev"

@@ -12,7 +12,8 @@ from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
 
-from proto.temporal.pod import ContainerState, Hook, HookOutcome, Lifecycle
+from proto.temporal.hooks import Hook, HookOutcome
+from proto.temporal.pod import ContainerState, Lifecycle
 from proto.temporal.requests import RunHook, StopContainer
 from workflows.decide import hook_terms
 from workflows.decide.actions import Action, Wake, hook_key, key

@@ -8,8 +8,9 @@ calculateEffectiveGracePeriod).
 from datetime import datetime, timedelta
 from typing import Final
 
+from proto.temporal.hooks import Hook
 from proto.temporal.operator import PodStops, StopPod
-from proto.temporal.pod import Hook, Lifecycle
+from proto.temporal.pod import Lifecycle
 from proto.temporal.wishes import Shortening
 from workflows.decide import hooks
 from workflows.decide.grace import SHORTEST, Grace, grace_of, pod_grace

@@ -12,7 +12,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from proto.temporal.pod import Hook, HookOutcome, Lifecycle
+from proto.temporal.hooks import Hook, HookOutcome
+from proto.temporal.pod import Lifecycle
 from proto.temporal.requests import RunHook, StartContainer
 from workflows.decide import hook_terms
 from workflows.decide.actions import Action, Wake, key

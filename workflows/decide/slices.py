@@ -5,7 +5,8 @@ A pod may be a megabyte; a sandbox needs a page of it, a container its own part.
 
 from typing import Any, Final
 
-from proto.temporal.pod import Hook, PodJson
+from proto.temporal.hooks import Hook
+from proto.temporal.pod import PodJson
 from workflows.decide.contents import asks_credentials, lies_in_memory, told_fields, told_of_containers
 
 METADATA: Final = ("name", "namespace", "uid", "labels", "annotations")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from proto.pod_snapshot import PodSnapshot, pod_path
-from proto.temporal.pod import ContainerState, Hook, PodKey, ProbeKind
+from proto.temporal.hooks import Hook, HookEnded
+from proto.temporal.pod import ContainerState, PodKey, ProbeKind
 from proto.temporal.requests import (
-    HookEnded,
     PodSandbox,
     PulledImage,
     PullImage,

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from proto.temporal.pod import Hook
+from proto.temporal.hooks import Hook
 from workflows.decide.defaults import default_handler
 from workflows.decide.hook_terms import DOMAIN, HANDLERS, OWN_HOOKS
 from workflows.decide.supported import HOOK_ANNOTATION
