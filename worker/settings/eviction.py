@@ -133,9 +133,11 @@ def _amount(text: str) -> Amount | None:
 
 def _share(text: str) -> float:
     """Read a percentage in the kubelet's precision, so that both keep back the same number of bytes."""
-    found: float = struct.unpack(
-        "f", struct.pack("f", struct.unpack("f", struct.pack("f", float(text.rstrip("%"))))[0] / 100)
-    )[0]
+    return _float32(_float32(float(text.rstrip("%"))) / 100)
+
+
+def _float32(value: float) -> float:
+    found: float = struct.unpack("f", struct.pack("f", value))[0]
     return found
 
 
