@@ -15,6 +15,8 @@ from proto.kubernetes.storage_limits import StorageLimits
 FILE_NAME: Final = "observed.json"
 POD_FILE_NAME: Final = "pod.json"
 """Beside it: the pod as its source has it, written only when that changes."""
+FINAL_PHASES: Final = ("Succeeded", "Failed")
+"""Those that never turn back."""
 
 
 @dataclass(frozen=True, slots=True)

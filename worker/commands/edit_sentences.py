@@ -1,16 +1,14 @@
 """What a pod's story says of a listing: that it comes again, or what an edit of the manifest changes, and how."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
+from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.signals import PodListed
 from worker.commands.container_sentences import redefined
 from worker.commands.told import Told
 from workflows.decide.first_sight import API
 from workflows.decide.resources import INFEASIBLE, granted
 from workflows.decide.updates import Change, changes, needs_another_pod
-
-_FINISHED: Final = ("Succeeded", "Failed")
 
 
 def listed(told: Told, signal: PodListed) -> Iterator[str]:
@@ -28,7 +26,7 @@ def what_becomes(told: Told, signal: PodListed, found: Sequence[Change]) -> str:
         return "; the pod is replaced"
     if signal.source != API and (why := needs_another_pod(found)):
         return f"; the pod is replaced, for {why} can't be changed in place"
-    if told.phase in _FINISHED:
+    if told.phase in FINAL_PHASES:
         return "; a pod that has finished takes nothing over"
     if signal.pod is None:
         return ""

@@ -17,7 +17,7 @@ from activities.container_logs.reader import LogOptions, read_log
 from activities.container_logs.runs import StillRunning, log_of_run, run_of, statuses_of
 from activities.pod_paths import PodPaths
 from proto.kubernetes.go_duration import parse_duration
-from proto.pod_snapshot import PodSnapshot, read_snapshots
+from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, read_snapshots
 from proto.temporal.pod import PodKey
 from worker.commands.exits import CommandFailed, Exit
 from worker.commands.printable import printable
@@ -26,7 +26,6 @@ from worker.commands.wanted import Wanted
 from worker.config import NodeConfig
 
 BETWEEN_LOOKS: Final = timedelta(milliseconds=100)
-ENDED: Final = ("Failed", "Succeeded")
 A_TIME: Final = "2026-11-21T12:00:00Z"
 _WAITS: Final = {
     "ErrImagePull": "its image can't be pulled",
@@ -137,7 +136,7 @@ def why_none(pod: PodSnapshot, status: Mapping[str, Any] | None = None) -> str:
     """Say why a pod's container has no log: what it waits for, or that it will not start."""
     shown = pod.status if pod.status.get("reason") else {"reason": pod.reason, "message": pod.message}
     of_pod = ": ".join(filter(None, (shown.get("reason"), shown.get("message"))))
-    if pod.deleting or pod.phase in ENDED:
+    if pod.deleting or pod.phase in FINAL_PHASES:
         state = "goes" if pod.deleting else f"has {pod.phase}"
         return f"it will not start any more: the pod {state}" + (f": {of_pod}" if of_pod else "")
     waiting = ((status or {}).get("state") or {}).get("waiting") or {}

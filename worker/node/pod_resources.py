@@ -11,7 +11,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from proto.pod_snapshot import read_snapshots
+from proto.pod_snapshot import FINAL_PHASES, read_snapshots
 from proto.podresources.v1 import api_pb2 as api
 from proto.podresources.v1 import api_pb2_grpc
 from worker.node.around import Around
@@ -20,7 +20,6 @@ from worker.telemetry.local_socket import short_name
 
 SOCKET: Final = Path("pod-resources/kubelet.sock")
 _AT_ONCE: Final = 16
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 async def serve_pod_resources(around: Around) -> None:
@@ -75,7 +74,7 @@ class PodResources(api_pb2_grpc.PodResourcesListerServicer):  # type: ignore[mis
 
 
 def _active_pods(root_dir: Path, pods: PodFiles) -> list[PodFile]:
-    return pods.all(one.uid for one in read_snapshots(root_dir) if one.phase not in _ENDED)
+    return pods.all(one.uid for one in read_snapshots(root_dir) if one.phase not in FINAL_PHASES)
 
 
 def _told(pod: PodFile) -> api.PodResources:

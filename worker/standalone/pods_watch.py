@@ -12,14 +12,13 @@ from typing import Final
 import yaml
 
 from proto.cri.v1 import api_pb2 as cri
-from proto.pod_snapshot import PodSnapshot, read_snapshots
+from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, read_snapshots
 from proto.refusals import read_refusals
 from proto.temporal.names import API_SOURCE
 from worker.standalone.cri_sweep import CriSweep
 
 DEFAULT_GRACE: Final = 30  # seconds; terminationGracePeriodSeconds of a pod that says nothing
 POD_UID: Final = "io.kubernetes.pod.uid"
-FINISHED: Final = ("Succeeded", "Failed")
 ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing", "PredecessorPresent", "Terminating"})
 """Reasons of a pod that only has to be waited for."""
 
@@ -66,7 +65,7 @@ def look(root_dir: Path, manifests: Iterable[Manifest], runtime: CriSweep) -> Po
             refused[manifest.path] = f"{manifest.path.name}: {refusals[path].message}"
         elif not found:
             waiting[manifest.path] = f"{manifest.path.name} has no pod yet"
-        elif found[0].phase in FINISHED:
+        elif found[0].phase in FINAL_PHASES:
             finished.append(found[0])
         elif found[0].phase == "Running" and found[0].ready and _is_alive(found[0], alive):
             running.append(found[0])

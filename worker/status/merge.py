@@ -7,9 +7,9 @@ updateStatusInternal; pkg/kubelet/kubelet_pods.go generateAPIPodStatus).
 from collections.abc import Mapping
 from typing import Any, Final
 
+from proto.pod_snapshot import FINAL_PHASES
 from worker.status.normal import Json, normalized
 
-TERMINAL: Final = ("Succeeded", "Failed")
 OWN_CONDITIONS: Final = frozenset(
     {
         "PodScheduled",
@@ -35,7 +35,7 @@ _WHY_UNREADY: Final = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
 def merged(api: Mapping[str, Any], ours: Mapping[str, Any], *, stopped: bool) -> Json:
     """Say what the status is to be; `api` is normalized, `stopped`: nothing of the pod can run any more."""
     new = normalized(ours)
-    ends = ours.get("phase") in TERMINAL and api.get("phase") not in TERMINAL
+    ends = ours.get("phase") in FINAL_PHASES and api.get("phase") not in FINAL_PHASES
     new["conditions"] = _conditions(api, new, disrupted=ends and stopped)
     _keep(new, api, OF_OTHERS)
     if "startTime" in api:
@@ -48,11 +48,11 @@ def merged(api: Mapping[str, Any], ours: Mapping[str, Any], *, stopped: bool) ->
         new["observedGeneration"] = newest
     if ends and not stopped:
         _keep(new, api, ("phase", "reason", "message"))
-    elif api.get("phase") in TERMINAL:
+    elif api.get("phase") in FINAL_PHASES:
         _stay_ended(new, api)
     if new.get("phase") == api.get("phase"):  # somebody else may have said why it is in this phase
         new |= {name: api[name] for name in ("reason", "message") if name in api and not new.get(name)}
-    if new.get("phase") in TERMINAL:
+    if new.get("phase") in FINAL_PHASES:
         _unready(new)
     return new
 

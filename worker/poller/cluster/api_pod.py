@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from proto.kubernetes.source_annotations import MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
+from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import PodJson
 from proto.temporal.wishes import Ended, GivenCondition
 from worker.poller.manifests.static_pod import timestamp
 
-ENDED: Final = ("Succeeded", "Failed")
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 _NOT_KEPT: Final = frozenset(
     {"managedFields", "resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers"}
@@ -80,7 +80,7 @@ def read_api_pod(document: Mapping[str, Any], now: datetime) -> ApiPod:
 
 def _ended(status: Mapping[str, Any]) -> Ended | None:
     phase = status.get("phase")
-    return Ended(phase, status.get("reason") or "", status.get("message") or "") if phase in ENDED else None
+    return Ended(phase, status.get("reason") or "", status.get("message") or "") if phase in FINAL_PHASES else None
 
 
 def _conditions(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, GivenCondition]:

@@ -10,9 +10,9 @@ from typing import Final, Protocol
 
 import structlog
 
+from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.pod import Lifecycle, PodJson
 from proto.temporal.wishes import Rejected
-from worker.poller.cluster.api_pod import ENDED
 from worker.poller.gated_fields import fields_of_gates_off
 from worker.poller.runtime.known_pods import KnownPods
 from worker.settings.feature_gates import FeatureGates
@@ -89,7 +89,7 @@ class NodeAdmission:
 
     def _is_over(self, uid: str) -> bool:
         snapshot = self._known.of(uid)
-        return bool(snapshot and (snapshot.lifecycle == Lifecycle.TERMINATED or snapshot.phase in ENDED))
+        return bool(snapshot and (snapshot.lifecycle == Lifecycle.TERMINATED or snapshot.phase in FINAL_PHASES))
 
     def _footprint(self, uid: str, pod: PodJson) -> Footprint:
         known = self._footprints.get(uid)
