@@ -63,9 +63,8 @@ class PodSnapshot:
 
     def to_json(self) -> bytes:
         """Write it as JSON."""
-        said = {
-            one.name: getattr(self, one.name) for one in fields(self) if one.name != "pod"
-        }  # asdict would copy all of the status
+        # asdict would copy all of the status
+        said = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "pod"}
         return json.dumps(said, default=asdict, separators=(",", ":")).encode()
 
     @classmethod

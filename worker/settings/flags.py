@@ -61,9 +61,8 @@ def _headers(text: str) -> dict[str, list[str]]:
     for one in _list(text):
         name, colon, value = one.partition(":")
         if not colon or not name:
-            raise argparse.ArgumentTypeError(
-                "write Name:value,Other:value"
-            )  # and never what was there: it may be a credential
+            # never what was there: it may be a credential
+            raise argparse.ArgumentTypeError("write Name:value,Other:value")
         found.setdefault(name, []).append(value.strip())
     return found
 

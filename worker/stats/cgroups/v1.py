@@ -37,10 +37,8 @@ class CgroupsV1:
         self._add_cpu(usage, cgroup)
         self._add_memory(usage, cgroup)
         tasks = self._at("pids", cgroup)
-        usage.tasks, usage.tasks_most = (
-            number(read_text(f"{tasks}/pids.current")),
-            number(read_text(f"{tasks}/pids.max")),
-        )
+        usage.tasks = number(read_text(f"{tasks}/pids.current"))
+        usage.tasks_most = number(read_text(f"{tasks}/pids.max"))
         self._add_transfers(usage, cgroup)
         return usage
 
@@ -63,9 +61,8 @@ class CgroupsV1:
         usage.page_faults = counted.get(b"pgfault", 0)
         usage.major_faults = counted.get(b"pgmajfault", 0)
         usage.memory_limit = limit(read_text(f"{memory}/memory.limit_in_bytes"))
-        usage.swap_limit = limit(
-            read_text(f"{memory}/memory.memsw.limit_in_bytes")
-        )  # memory included, as cAdvisor tells it
+        # memory included, as cAdvisor tells it
+        usage.swap_limit = limit(read_text(f"{memory}/memory.memsw.limit_in_bytes"))
         return usage
 
     def made_at(self, cgroup: str) -> float:

@@ -43,10 +43,8 @@ class CgroupsV2:
         usage.memory_most = number(read_text(f"{folder}/memory.peak"))
         events = table(read_text(f"{folder}/memory.events"))
         usage.oom_kills = events.get(b"oom_kill", 0)
-        usage.tasks, usage.tasks_most = (
-            number(read_text(f"{folder}/pids.current")),
-            number(read_text(f"{folder}/pids.max")),
-        )
+        usage.tasks = number(read_text(f"{folder}/pids.current"))
+        usage.tasks_most = number(read_text(f"{folder}/pids.max"))
         usage.transfers = _transfers(read_text(f"{folder}/io.stat"))
         usage.pressure = self._pressure(cgroup, folder)
         return usage
