@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from proto.pod_snapshot import FINAL_PHASES
+from proto.temporal.names import API_SOURCE
 from proto.temporal.signals import PodListed
 from worker.commands.container_sentences import redefined
 from worker.commands.told import Told
-from workflows.decide.first_sight import API
 from workflows.decide.resources import INFEASIBLE, granted
 from workflows.decide.updates import Change, changes, needs_another_pod
 
@@ -16,7 +16,7 @@ def listed(told: Told, signal: PodListed) -> Iterator[str]:
     if told.deletion:
         yield f"listed again by {signal.source}"
     elif signal.pod is not None and told.pod and (found := changes(told.pod, signal.pod)):
-        what = "pod" if signal.source == API else "manifest"
+        what = "pod" if signal.source == API_SOURCE else "manifest"
         yield f"{what} changed: {', '.join(one.words for one in found)}{what_becomes(told, signal, found)}"
 
 
@@ -24,7 +24,7 @@ def what_becomes(told: Told, signal: PodListed, found: Sequence[Change]) -> str:
     """Say what an edit does that is not simply taken over."""
     if not signal.in_place:
         return "; the pod is replaced"
-    if signal.source != API and (why := needs_another_pod(found)):
+    if signal.source != API_SOURCE and (why := needs_another_pod(found)):
         return f"; the pod is replaced, for {why} can't be changed in place"
     if told.phase in FINAL_PHASES:
         return "; a pod that has finished takes nothing over"

@@ -17,8 +17,6 @@ from proto.temporal.wishes import Deletion, Ended, Eviction, FirstSight
 from workflows.decide.grace import pod_grace
 from workflows.decide.termination import doubt_what_failed
 
-API: Final = "api"
-"""The source word of pods that an API server gives."""
 DELETED: Final = "PodDeleted"
 DELETED_MESSAGE: Final = "its object was deleted in the API"
 REJECTED_PREFIX: Final = "Pod was rejected: "

@@ -1,5 +1,6 @@
 """What a signal changes: signals are hints and wishes, so none of them decides anything here (design §4.3)."""
 
+from proto.temporal.names import API_SOURCE
 from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import Lifecycle, Observed, PodJson
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
@@ -17,7 +18,7 @@ from workflows.decide import ephemeral
 from workflows.decide.allocation import allocate
 from workflows.decide.definitions import redefine
 from workflows.decide.evictions import evict
-from workflows.decide.first_sight import API, has_ended
+from workflows.decide.first_sight import has_ended
 from workflows.decide.gates import set_condition
 from workflows.decide.grace import Grace, asked_by, pod_grace
 from workflows.decide.listing import lasting, without_ephemeral
@@ -114,7 +115,7 @@ def hear_listing(situation: Situation, signal: PodListed) -> PodJson | None:
     """
     observed, pod = situation.observed, signal.pod
     outcome = outcome_of(situation, signal)
-    if signal.source == API:
+    if signal.source == API_SOURCE:
         return edited_in_api(situation, signal, outcome)
     if outcome is Outcome.REPLACED and observed.deletion is None:
         request_deletion(situation, DeletionRequested("file", "ManifestReplaced", why_replaced(situation, signal)))
