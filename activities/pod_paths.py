@@ -11,6 +11,8 @@ from typing import Final
 
 from proto.temporal.pod import PodKey
 
+CLAIMS: Final = "plugins/tempolet.dev~claims"
+"""In a pod's folder: which volume each of its claims has brought, remembered for as long as the pod is there."""
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})", re.ASCII)
 
 

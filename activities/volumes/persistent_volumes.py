@@ -15,14 +15,13 @@ from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.resources import NODES
 from activities.node_services import NodeServices
 from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
-from activities.pod_paths import plain_name
+from activities.pod_paths import CLAIMS, plain_name
 from activities.volumes import csi, fc, host_path, iscsi, local, nfs
 from activities.volumes.claims import ClaimUnusable, bound_volume, check_owner, check_use, volume_name
 from activities.volumes.node_affinity import NO_MATCH, reachable
 from activities.volumes.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 
-_FOLDER: Final = "plugins/tempolet.dev~claims"
 _MODE: Final = 0o750
 
 
@@ -162,7 +161,7 @@ def _as_persistent(volume: PodVolume, name: str) -> PodVolume:
 
 
 def _record_file(volume: PodVolume) -> Path:
-    return volume.paths.directory / _FOLDER / plain_name(volume.name, "volume name")
+    return volume.paths.directory / CLAIMS / plain_name(volume.name, "volume name")
 
 
 def _recorded(volume: PodVolume) -> ClaimRecord | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from activities.disk_use import NotCounted, count_files
-from activities.pod_paths import plugin_folder
+from activities.pod_paths import CLAIMS, plugin_folder
 from activities.timings import plugin_of, volume_kind
 from proto.kubernetes.claims import claim_of
 from worker.stats.cgroups.usage import folders
@@ -22,20 +22,12 @@ from worker.stats.disks.filesystems import file_system_of
 from worker.stats.disks.tried import Tried
 from worker.stats.prometheus.exposition import Family, labels
 
-CLAIMS: Final = "plugins/tempolet.dev~claims"
-"""In a pod's folder: which volume each claim has brought (activities/volumes/persistent_volumes.py)."""
 KEEP: Final = 60.0
 """KubeletConfiguration volumeStatsAggPeriod's default."""
 WAIT: Final = 3.0
 """Seconds that an answer to others waits for volumes."""
 _LONGEST_COUNT: Final = 20.0
-_WRITTEN: Final = {
-    "emptyDir": "kubernetes.io/empty-dir",
-    "configMap": "kubernetes.io/configmap",
-    "secret": "kubernetes.io/secret",
-    "downwardAPI": "kubernetes.io/downward-api",
-    "projected": "kubernetes.io/projected",
-}
+_WRITTEN: Final = ("emptyDir", "configMap", "secret", "downwardAPI", "projected")
 _MOUNTED: Final = ("csi", "nfs", "iscsi", "fc")
 _CSI: Final = "kubernetes.io~csi"
 _LOCAL: Final = ("emptyDir", "configMap", "gitRepo", "downwardAPI")
@@ -99,7 +91,7 @@ def volumes_of(root_dir: Path, pod: Mapping[str, Any], mount_points: Container[s
         kind = next((kind for kind in _WRITTEN if one.get(kind) is not None), "")
         if kind:
             in_memory = kind == "emptyDir" and one[kind].get("medium") == "Memory"
-            folder = home / plugin_folder(_WRITTEN[kind]) / name
+            folder = home / plugin_folder(plugin_of(kind)) / name
             yield Volume(uid, namespace, name, "", kind in _LOCAL and not in_memory, folder, is_written=True)
             continue
         claim = claim_of(pod_name, one)
