@@ -14,22 +14,23 @@ from activities.environment import expand
 from activities.hostnames import kernel_hostname
 from activities.network import on_host_network, port_mappings
 from activities.stop_signals import cri_signal
+from proto.cri.labels import (
+    CONTAINER_HASH,
+    CONTAINER_NAME,
+    CONTAINER_PORTS,
+    POD_GRACE,
+    POD_NAME,
+    POD_NAMESPACE,
+    POD_UID,
+    PRE_STOP_HANDLER,
+    RESTART_COUNT,
+    TERMINATION_MESSAGE_PATH,
+    TERMINATION_MESSAGE_POLICY,
+)
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.container_hash import container_hash
 from proto.kubernetes.resources import ContainerResources
 from proto.temporal.pod import PodKey
-
-POD_NAME: Final = "io.kubernetes.pod.name"
-POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
-POD_UID: Final = "io.kubernetes.pod.uid"
-CONTAINER_NAME: Final = "io.kubernetes.container.name"
-CONTAINER_HASH: Final = "io.kubernetes.container.hash"
-RESTART_COUNT: Final = "io.kubernetes.container.restartCount"
-TERMINATION_MESSAGE_PATH: Final = "io.kubernetes.container.terminationMessagePath"
-TERMINATION_MESSAGE_POLICY: Final = "io.kubernetes.container.terminationMessagePolicy"
-PRE_STOP_HANDLER: Final = "io.kubernetes.container.preStopHandler"
-CONTAINER_PORTS: Final = "io.kubernetes.container.ports"
-POD_GRACE: Final = "io.kubernetes.pod.terminationGracePeriod"
 
 _PORT_FIELDS: Final = ("name", "hostPort", "containerPort", "protocol", "hostIP")  # v1.ContainerPort's order
 

@@ -17,7 +17,7 @@ from temporalio import activity
 
 from activities.clients.cri_error import CriError, Remedy
 from activities.confidential import Hidden, hidden_of, without_values
-from activities.container_config import CONTAINER_HASH, container_labels
+from activities.container_config import container_labels
 from activities.container_logs.links import link_log, unlink_log
 from activities.container_preparation import prepare
 from activities.early_ends import end_or_status
@@ -30,6 +30,7 @@ from activities.resize import update_adopted
 from activities.runtime_facts import runtime_container
 from activities.sandbox import free_attempt
 from activities.security_context import BreaksNonRootError
+from proto.cri.labels import CONTAINER_HASH
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.container_hash import container_hash
 from proto.temporal import names

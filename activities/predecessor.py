@@ -13,11 +13,11 @@ from typing import Final
 from temporalio import activity
 
 from activities.clients.cri_error import CriError
-from activities.container_config import POD_NAME, POD_NAMESPACE, POD_UID
 from activities.errors import translated
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from activities.runtime_facts import READ_FAILED
+from proto.cri.labels import POD_NAME, POD_NAMESPACE, POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.temporal import names

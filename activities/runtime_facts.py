@@ -13,13 +13,13 @@ from temporalio import activity
 
 from activities.clients.cri_error import CriError, Remedy
 from activities.confidential import without_values
-from activities.container_config import CONTAINER_HASH, POD_UID
 from activities.errors import translated
 from activities.heartbeat import heartbeating
 from activities.network import sandbox_ips
 from activities.node_services import NodeServices
 from activities.stop_signals import signal_name
 from activities.termination_messages import termination_message
+from proto.cri.labels import CONTAINER_HASH, POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal import names
 from proto.temporal.pod import ContainerState, LinuxUser

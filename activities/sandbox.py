@@ -14,7 +14,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.clients.cri_error import CriError, Remedy
-from activities.container_config import POD_UID, SandboxInputs, sandbox_config
+from activities.container_config import SandboxInputs, sandbox_config
 from activities.directories import make_directories
 from activities.errors import failed, translated
 from activities.going_pods import GivenUpError
@@ -26,6 +26,7 @@ from activities.predecessor import list_of_full_name, other_uid
 from activities.resolver import NodeDns, Resolver, pod_resolver
 from activities.runtime_facts import runtime_sandbox
 from activities.security_context import sandbox_security, sandbox_sysctls
+from proto.cri.labels import POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.huge_pages import missing_sizes, page_size_name
 from proto.kubernetes.pod_totals import pod_requests

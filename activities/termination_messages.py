@@ -9,8 +9,8 @@ import posixpath
 from pathlib import Path
 from typing import Final
 
-from activities.container_config import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
 from activities.container_logs.log_files import refuse_foreign
+from proto.cri.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
 from proto.cri.v1 import api_pb2 as cri
 
 MAX_BYTES: Final = 4096  # kubecontainer.MaxContainerTerminationMessageLength

@@ -5,20 +5,16 @@ A pod is what its sandboxes and running containers carry as labels (pkg/kubelet/
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import web
 
 from activities.clients.cri_error import CriError
+from proto.cri.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from worker.api.answers import Refused, json_bytes
 from worker.api.pods import Json, pod_list
 from worker.node.around import Around
-
-_NAMESPACE: Final = "io.kubernetes.pod.namespace"
-_NAME: Final = "io.kubernetes.pod.name"
-_UID: Final = "io.kubernetes.pod.uid"
-_CONTAINER: Final = "io.kubernetes.container.name"
 
 
 async def handler(_: web.Request, node: Around) -> web.StreamResponse:
@@ -41,15 +37,19 @@ def running(sandboxes: Sequence[cri.PodSandbox], containers: Sequence[cri.Contai
         if container.state == cri.CONTAINER_RUNNING and (pod := _pod(pods, container.labels)):
             image = container.image.image or container.image_ref
             pod["spec"]["containers"].append(
-                {"name": container.labels.get(_CONTAINER, ""), "image": image, "resources": {}}
+                {"name": container.labels.get(CONTAINER_NAME, ""), "image": image, "resources": {}}
             )
     return list(pods.values())
 
 
 def _pod(pods: dict[str, Json], labels: Mapping[str, str]) -> Json | None:
     """Find or add a pod; None for what no kubelet made."""
-    uid = labels.get(_UID)
+    uid = labels.get(POD_UID)
     if not uid:
         return None
-    metadata: dict[str, Any] = {"name": labels.get(_NAME, ""), "namespace": labels.get(_NAMESPACE, ""), "uid": uid}
+    metadata: dict[str, Any] = {
+        "name": labels.get(POD_NAME, ""),
+        "namespace": labels.get(POD_NAMESPACE, ""),
+        "uid": uid,
+    }
     return pods.setdefault(uid, {"metadata": metadata, "spec": {"containers": []}, "status": {}})

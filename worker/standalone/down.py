@@ -14,6 +14,7 @@ from typing import Final
 import grpc
 
 from activities.file_trees import StillMounted, remove_tree
+from proto.cri.labels import POD_UID
 from worker.standalone import pods_watch
 from worker.standalone.cri_sweep import CriSweep
 from worker.standalone.machine import remains
@@ -151,7 +152,7 @@ def _end_runtime(settings: Settings) -> list[str]:
         with _runtime(settings) as runtime:
             ours = pods_watch.uids_of_node(settings.root_dir)
             if runtime and ours:
-                found = [one.id for one in runtime.sandboxes() if one.labels.get(pods_watch.POD_UID) in ours]
+                found = [one.id for one in runtime.sandboxes() if one.labels.get(POD_UID) in ours]
                 forced = [f"sandbox {one}: {error}" for one, error in runtime.remove_sandboxes(found).items()]
         remains.kill_all(remains.processes_in_cgroup(settings.cgroup))
         forced += [f"cgroup {stuck}" for stuck in remains.remove_cgroup(settings.cgroup)]

@@ -11,6 +11,7 @@ from typing import Final
 
 import yaml
 
+from proto.cri.labels import POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, read_snapshots
 from proto.refusals import read_refusals
@@ -18,7 +19,6 @@ from proto.temporal.names import API_SOURCE
 from worker.standalone.cri_sweep import CriSweep
 
 DEFAULT_GRACE: Final = 30  # seconds; terminationGracePeriodSeconds of a pod that says nothing
-POD_UID: Final = "io.kubernetes.pod.uid"
 ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing", "PredecessorPresent", "Terminating"})
 """Reasons of a pod that only has to be waited for."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from activities.container_config import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+from proto.cri.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from proto.cri.ownership import NODE_ANNOTATION
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc

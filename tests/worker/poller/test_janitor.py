@@ -10,7 +10,7 @@ import pytest
 from activities import mounts
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from activities.container_config import POD_GRACE
+from proto.cri.labels import POD_GRACE
 from proto.temporal.pod import PodKey
 from tests.worker.poller.fake_runtime import FakeRuntime, container, sandbox
 from tests.worker.poller.snapshots import snapshot

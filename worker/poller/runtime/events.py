@@ -20,7 +20,7 @@ import structlog
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.container_config import POD_UID
+from proto.cri.labels import POD_UID
 from proto.cri.ownership import HOOK_LABEL, NODE_ANNOTATION
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot

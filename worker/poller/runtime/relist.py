@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from activities.container_config import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+from proto.cri.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from proto.cri.ownership import HOOK_LABEL, NODE_ANNOTATION
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot

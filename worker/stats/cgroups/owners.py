@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from activities.clients.runtime import RuntimeClient
+from proto.cri.labels import CONTAINER_NAME
 
 ASK_AGAIN: Final = 2.0
 """Seconds: a cgroup of which the runtime knows nothing (another program's) must not cost two calls a scrape."""
-_NAME: Final = "io.kubernetes.container.name"
 _NANOSECOND: Final = 10**9
 
 
@@ -71,7 +71,7 @@ class Owners:
         for container in containers:
             if (sandbox := self._known.get(container.pod_sandbox_id)) is None:
                 continue
-            name = container.labels.get(_NAME) or container.metadata.name
+            name = container.labels.get(CONTAINER_NAME) or container.metadata.name
             image = self._images.get(container.image_ref or container.image.image, container.image.image)
             created = container.created_at / _NANOSECOND
             self._known[container.id] = sandbox._replace(id=container.id, container=name, image=image, created=created)
