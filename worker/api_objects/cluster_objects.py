@@ -7,7 +7,7 @@ publishes, and the loops run while the worker works.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.resources import SERVICES
@@ -23,6 +23,9 @@ from worker.api_objects.telling import ObjectTelling, Tell
 from worker.api_objects.tokens import ApiTokens
 from worker.api_objects.trust_bundles import ApiTrustBundles
 
+TOGETHER: Final = 0.2
+"""Seconds in which pods that show something else are looked at together: each look is at all pods of the node."""
+
 
 class ClusterObjects:
     """The objects of one node's pods; made in the event loop, hears of pods from any thread."""
@@ -34,6 +37,7 @@ class ClusterObjects:
         self._snapshots: Callable[[], Iterable[PodSnapshot]] = tuple
         self._heard: dict[str, Mapping[str, str]] = {}
         """By pod uid: the versions that a pod showed last."""
+        self._waking: asyncio.TimerHandle | None = None
         self.source = ApiObjects(api, self._pods, self._changed.set)
         self.tokens = ApiTokens(api)
         self.trust_bundles = ApiTrustBundles(api, self._changed.set)
@@ -55,7 +59,7 @@ class ClusterObjects:
         else:
             self._heard.pop(snapshot.uid, None)
         with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is told of anything any more
-            self._loop.call_soon_threadsafe(self._wake)
+            self._loop.call_soon_threadsafe(self._wake_soon)
 
     @contextlib.asynccontextmanager
     async def telling(
@@ -88,7 +92,12 @@ class ClusterObjects:
     def _pods(self) -> Iterable[PodSnapshot]:
         return self._snapshots()
 
+    def _wake_soon(self) -> None:
+        if self._waking is None:
+            self._waking = self._loop.call_later(TOGETHER, self._wake)
+
     def _wake(self) -> None:
+        self._waking = None
         self._changed.set()
         self._other_tokens.set()
         self.tokens.forget(frozenset(one.uid for one in self._pods()))

@@ -3,6 +3,7 @@
 A watch in a thread of its own; the times are when its events came, so both agents pay the same for the way to us.
 """
 
+import contextlib
 import http.client
 import json
 import ssl
@@ -26,12 +27,15 @@ class ApiObserver:
         self._running: dict[str, float] = {}
         self._gone: dict[str, float] = {}
         self._changed = threading.Condition()
+        self._closing = False
+        self._version = "0"
         self._connection = self._connect()
         self._thread = threading.Thread(target=self._follow, name="observer", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Stop following."""
+        self._closing = True
         if self._connection.sock:
             self._connection.sock.close()
 
@@ -64,19 +68,23 @@ class ApiObserver:
         context = ssl.create_default_context(cafile=str(self._plane.pki / "ca.crt"))
         context.load_cert_chain(self._plane.pki / "admin.crt", self._plane.pki / "admin.key")
         connection = http.client.HTTPSConnection("127.0.0.1", self._plane.port, context=context)
-        query = f"watch=true&resourceVersion=0&timeoutSeconds={WATCH_SECONDS}"
+        query = f"watch=true&resourceVersion={self._version}&timeoutSeconds={WATCH_SECONDS}"
         connection.request("GET", f"/api/v1/namespaces/{NAMESPACE}/pods?{query}")
         return connection
 
     def _follow(self) -> None:
-        try:
-            for line in self._connection.getresponse():
-                self._take(json.loads(line))
-        except (OSError, ValueError, http.client.HTTPException):
-            return  # closed
+        while not self._closing:
+            with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
+                for line in self._connection.getresponse():
+                    self._take(json.loads(line))
+            if not self._closing:  # the API server ends the watch of a reader that a busy machine kept from reading
+                self._connection = self._connect()
 
     def _take(self, event: Mapping[str, Any]) -> None:
+        if event["type"] == "ERROR":
+            raise TooSlow(f"the watch of the bench cannot go on: {event['object'].get('message')}")
         now, name = time.time(), event["object"]["metadata"]["name"]
+        self._version = event["object"]["metadata"]["resourceVersion"]
         with self._changed:
             if event["type"] == "DELETED":
                 self._gone.setdefault(name, now)
