@@ -98,4 +98,5 @@ def _configure(
     if is_quotable(environment, container):
         config.annotations[QUOTABLE] = "true"
     whole = awaited.isolation.whole(pod)
-    return config, describe_sandbox(services, request.pod, whole, request.sandbox_attempt, isolation=awaited.isolation)
+    sandbox = describe_sandbox(services, request.pod, whole, request.sandbox_attempt, isolation=awaited.isolation)
+    return config, sandbox.config

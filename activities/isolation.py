@@ -43,27 +43,40 @@ async def isolation_of(services: NodeServices, key: PodKey, pod: Mapping[str, An
 
     Raises RuntimeClassRefused, NoUsersOfItsOwnError, NoRangeError, OSError, CriError.
     """
+    return await _isolation(services, key, pod, await runtime_class_of(services, pod))
+
+
+async def isolation_of_new(services: NodeServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
+    """Say the same of a pod whose sandbox is to be made, and refuse first what can't be.
+
+    Raises SupplementalGroupsPolicyNotSupported besides.
+    """
     named = await runtime_class_of(services, pod)
-    handler = named.handler or services.settings.runtime_handler
-    if (pod.get("spec") or {}).get("hostUsers") is not False:
-        return Isolation(handler, runtime_class=named)
-    await _require_user_namespaces(services, handler)
-    directory = services.paths(key).directory
-    return Isolation(handler, await asyncio.to_thread(services.user_namespaces.of_pod, directory), named)
+    await refuse_unsupported(services, pod, named)
+    return await _isolation(services, key, pod, named)
 
 
-async def refuse_unsupported(services: NodeServices, pod: Mapping[str, Any]) -> None:
+async def refuse_unsupported(services: NodeServices, pod: Mapping[str, Any], named: RuntimeClass) -> None:
     """Refuse what can't be; raises SupplementalGroupsPolicyNotSupported, RuntimeClassRefused, and CriError.
 
     A runtime that does not know the policy would let the image's own groups in, which the pod wants to be kept from.
     """
-    refuse_other_overhead(pod, await runtime_class_of(services, pod))
+    refuse_other_overhead(pod, named)
     context = (pod.get("spec") or {}).get("securityContext") or {}
     if context.get("supplementalGroupsPolicy") == "Strict":
         abilities = await services.runtime.abilities()
         if not abilities.features.supplemental_groups_policy:
             message = "SupplementalGroupsPolicy=Strict is not supported in this node"
             raise failed(GROUPS_POLICY_NOT_SUPPORTED, message)
+
+
+async def _isolation(services: NodeServices, key: PodKey, pod: Mapping[str, Any], named: RuntimeClass) -> Isolation:
+    handler = named.handler or services.settings.runtime_handler
+    if (pod.get("spec") or {}).get("hostUsers") is not False:
+        return Isolation(handler, runtime_class=named)
+    await _require_user_namespaces(services, handler)
+    directory = services.paths(key).directory
+    return Isolation(handler, await asyncio.to_thread(services.user_namespaces.of_pod, directory), named)
 
 
 async def _require_user_namespaces(services: NodeServices, handler: str) -> None:

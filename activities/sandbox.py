@@ -6,7 +6,7 @@ that try has ended: it is waited for and adopted, and only a name that stays tak
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from activities.directories import make_directories
 from activities.errors import failed, translated
 from activities.going_pods import GivenUpError
 from activities.heartbeat import heartbeating
-from activities.isolation import ORDINARY, Isolation, isolation_of, refuse_unsupported
+from activities.isolation import ORDINARY, Isolation, isolation_of_new
 from activities.network import network_failure, on_host_network, read_node_file
 from activities.node_services import NodeServices
 from activities.predecessor import list_of_full_name, other_uid
@@ -100,16 +100,14 @@ class SandboxActivities:
             ready, attempt = await self._look(request)
             if ready:
                 return await self._read_back(ready, adopted=True)
-            await refuse_unsupported(services, pod)
-            isolation = await isolation_of(services, request.pod, pod)
-            config = await asyncio.to_thread(
+            isolation = await isolation_of_new(services, request.pod, pod)
+            described = await asyncio.to_thread(
                 prepare_sandbox, services, request.pod, isolation.whole(pod), attempt + raised, isolation=isolation
             )
             try:
-                sandbox_id = await services.runtime.run_pod_sandbox(config, isolation.handler)
+                sandbox_id = await services.runtime.run_pod_sandbox(described.config, isolation.handler)
                 made = await self._read_back(sandbox_id, adopted=False)
-                left_out = (await asyncio.to_thread(sandbox_resolver, services, pod)).notices
-                return replace(made, notices=left_out)
+                return replace(made, notices=described.notices)
             except CriError as error:
                 if error.remedy is not Remedy.ADOPT or raised == _RAISES:
                     raise
@@ -171,9 +169,18 @@ def free_attempt(asked: int, taken: Iterable[int]) -> int:
     return max([asked, *(attempt + 1 for attempt in taken)])
 
 
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A sandbox as the runtime is told of it, and what its pod is told besides."""
+
+    config: cri.PodSandboxConfig
+    notices: tuple[str, ...]
+    """What was left out of its name resolution."""
+
+
 def prepare_sandbox(
     services: NodeServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
-) -> cri.PodSandboxConfig:
+) -> Described:
     """Make the cgroup and log folder of a sandbox and build its configuration; blocks on files. Raises OSError, ValueError."""
     sizes = services.settings.resources.huge_page_sizes
     if missing := missing_sizes(pod_requests(pod), sizes):
@@ -189,10 +196,10 @@ def prepare_sandbox(
 
 def describe_sandbox(
     services: NodeServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
-) -> cri.PodSandboxConfig:
+) -> Described:
     """Build the configuration of a sandbox, as it was made and as each of its containers names it."""
-    settings, resolver = services.settings, sandbox_resolver(services, pod)
-    return sandbox_config(
+    settings, resolver = services.settings, _resolver(services, pod)
+    config = sandbox_config(
         SandboxInputs(
             key=key,
             pod=pod,
@@ -207,9 +214,10 @@ def describe_sandbox(
             overhead=overhead_resources(pod, settings.resources),
         )
     )
+    return Described(config, resolver.notices)
 
 
-def sandbox_resolver(services: NodeServices, pod: Mapping[str, Any]) -> Resolver:
+def _resolver(services: NodeServices, pod: Mapping[str, Any]) -> Resolver:
     """Answer a pod's name resolution on this node; blocks on the node's resolv.conf. Raises OSError."""
     settings = services.settings
     dns = NodeDns(settings.cluster_dns, settings.cluster_domain, read_node_file(settings.resolv_conf))

@@ -14,6 +14,7 @@ from activities.container_config import ContainerInputs, container_config
 from activities.image_pulls import ImagePulls
 from activities.isolation import NoUsersOfItsOwnError, isolation_of, refuse_unsupported
 from activities.node_services import ActivitySettings, NodeServices
+from activities.runtime_classes import NO_CLASS
 from activities.security_context import NODES_USERS, SecurityInputs, container_security
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources import ContainerResources
@@ -135,10 +136,10 @@ async def test_strict_groups(tmp_path: Path, policy: str | None, can: bool, refu
     services = node(tmp_path, strict=can)
     pod = {"spec": {"securityContext": {"supplementalGroupsPolicy": policy}}}
     if not refused:
-        await refuse_unsupported(services, pod)
+        await refuse_unsupported(services, pod, NO_CLASS)
         assert bool(asked(services)) is (policy == "Strict")
         return
     with pytest.raises(ApplicationError) as raised:
-        await refuse_unsupported(services, pod)
+        await refuse_unsupported(services, pod, NO_CLASS)
     assert raised.value.type == "SupplementalGroupsPolicyNotSupported"
     assert raised.value.message == "SupplementalGroupsPolicy=Strict is not supported in this node"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activities.isolation import isolation_of, refuse_unsupported
+from activities.isolation import isolation_of, isolation_of_new
 from activities.node_services import NodeServices
 from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 from activities.runtime_classes import RuntimeClassRefused
@@ -112,10 +112,10 @@ async def test_the_overhead(tmp_path: Path, spec: dict[str, Any], counts: dict[s
     services = with_classes(tmp_path)
     if refused:
         with pytest.raises(RuntimeClassRefused) as raised:
-            await refuse_unsupported(services, {"spec": spec})
+            await isolation_of_new(services, KEY, {"spec": spec})
         assert str(raised.value) == refused
     else:
-        await refuse_unsupported(services, {"spec": spec})
+        await isolation_of_new(services, KEY, {"spec": spec})
     pod = {"spec": spec}
     assert (await isolation_of(services, KEY, pod)).whole(pod)["spec"].get("overhead") == counts
 

@@ -29,7 +29,7 @@ async def test_a_killed_workers_calls_leave_one_of_each(acting: Acting, containe
     """Its sandbox and its start are found, waited for or made anew; no crash is made of it."""
     pod = acting.pod()
     await acting.run(acting.directories.make_pod_directories, MakePodDirectories(pod, ("web",)))
-    config = await asyncio.to_thread(prepare_sandbox, acting.services, pod, sandbox_spec(pod), 0)
+    config = (await asyncio.to_thread(prepare_sandbox, acting.services, pod, sandbox_spec(pod), 0)).config
     async with killed_worker(containerd, moment) as killed:
         await killed.run_pod_sandbox(config)
     sandbox = await acting.sandbox(pod)

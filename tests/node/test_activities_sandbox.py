@@ -58,7 +58,7 @@ async def test_two_runs_at_once_make_one_sandbox(acting: Acting) -> None:
 async def test_a_name_that_an_earlier_call_holds_is_adopted(acting: Acting) -> None:
     """The call of a killed worker is still under way in containerd: its sandbox becomes ours."""
     pod = acting.pod()
-    config = await asyncio.to_thread(prepare_sandbox, acting.services, pod, sandbox_spec(pod), 0)
+    config = (await asyncio.to_thread(prepare_sandbox, acting.services, pod, sandbox_spec(pod), 0)).config
     earlier = asyncio.create_task(acting.services.runtime.run_pod_sandbox(config))
     await asyncio.sleep(0)
     answer = await acting.sandbox(pod)
