@@ -37,7 +37,7 @@ class RegistryPull:
         if (rights := self.rights) is None:
             return (await self._pull())[0]
         try:
-            await rights.ready(self._image_ref)
+            await rights.ready(self.runtime.image_id)
             await rights.intend(self.image)
         except OSError as error:
             why = f'Failed to record image pull intent for container image "{self.image}": {error}'
@@ -71,7 +71,3 @@ class RegistryPull:
         if len(said := list(dict.fromkeys(one.details for one in failures))) == 1:
             raise failures[0]
         raise CriError(failures[0].call, grpc.StatusCode.UNKNOWN, f"[{', '.join(said)}]") from None
-
-    async def _image_ref(self, image: str) -> str:
-        found = await self.runtime.image_status(image)
-        return str(found.id) if found else ""
