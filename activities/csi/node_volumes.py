@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from activities import mounts
@@ -24,8 +24,9 @@ from activities.csi.pod_tokens import pod_tokens
 from activities.csi.republishing import Wish, remember_wish
 from activities.csi.requests import Asking, publish_request, stage_request
 from activities.csi.secrets import read_secret
-from activities.csi.volume import CsiVolume, Lifecycle
+from activities.csi.volume import CsiVolume, Lifecycle, lock_of
 from activities.node_services import NodeServices
+from activities.volumes.ownership import fs_group_of
 from activities.volumes.volume_type import VolumeFailed
 
 _IN_USE = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
@@ -70,9 +71,7 @@ class NodeVolumes:
         context = await self._attached(rules, volume)
         async with self._driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node:
             async with self._services.locks.hold(volume.lock):
-                mounting = _Mounting(
-                    replace(await _asking(node, volume, pod), publish_context=context), place, rules, pod
-                )
+                mounting = _Mounting(await _asking(node, volume, pod, context), place, rules, pod)
                 found = await self._stage_and_publish(node, mounting)
             by_us = rules.takes_fs_group(volume) and not mounting.asking.group_is_drivers
             return Published(by_us, found)
@@ -90,7 +89,7 @@ class NodeVolumes:
         ):
             if await asyncio.to_thread(place.record) is None:
                 return  # its pod has gone meanwhile
-            asking = replace(await _asking(node, volume, wish.pod), publish_context=context)
+            asking = await _asking(node, volume, wish.pod, context)
             staged = asking.stages and volume.lifecycle is Lifecycle.PERSISTENT
             staging = str(place.staging(volume.driver, volume.handle)) if staged else ""
             await self._publish(node, _Mounting(asking, place, rules, wish.pod), staging)
@@ -106,7 +105,7 @@ class NodeVolumes:
             return
         async with (
             self._driver(record.driver, "Unmounter.TearDownAt failed to get CSI client") as node,
-            self._services.locks.hold(f"csi/{record.driver}/{record.handle}"),
+            self._services.locks.hold(lock_of(record.driver, record.handle)),
         ):
             self._drivers.published.discard(str(place.target))
             if not record.unpublished:
@@ -210,14 +209,14 @@ class NodeVolumes:
         await asyncio.to_thread(place.forget_staging, *key)
 
 
-async def _asking(node: CsiNode, volume: CsiVolume, pod: Mapping[str, Any]) -> Asking:
+async def _asking(node: CsiNode, volume: CsiVolume, pod: Mapping[str, Any], context: Mapping[str, str]) -> Asking:
     """Gather what a driver is to be told of a volume; raises VolumeFailed."""
     try:
         able = await node.capabilities()
     except CsiError as error:
         raise VolumeFailed(f"NodeGetCapabilities: {error}") from None
-    group = (pod["spec"].get("securityContext") or {}).get("fsGroup")
-    return Asking(volume=volume, able=able, fs_group=group)
+    wanted = fs_group_of(pod)
+    return Asking(volume=volume, able=able, fs_group=wanted.group if wanted else None, publish_context=context)
 
 
 def _forget_unstaged(place: Place, key: tuple[str, str]) -> None:

@@ -12,10 +12,10 @@ from typing import Final
 from activities.clients.csi_driver import CsiError, connected
 from activities.clients.plugin_registration import plugin_at
 from activities.csi.drivers import CsiDrivers, Driver
+from activities.csi.volume import DRIVER_NAME
 from proto.pluginregistration.v1 import api_pb2 as registration
 
 CSI_PLUGIN: Final = "CSIPlugin"
-_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _VERSION: Final = re.compile(r"v?(0|[1-9][0-9]*)((?:\.[0-9]+)+)", re.ASCII)
 _MAJOR: Final = 1
 
@@ -67,7 +67,7 @@ def _acceptable(info: registration.PluginInfo, endpoint: str, drivers: CsiDriver
     """Answer the version to speak with a driver; raises PluginRefused for a name or versions that can't be taken."""
     doing = f"validation failed for CSI Driver {info.name} at endpoint {endpoint}"
     refusing = "RegisterPlugin error -- plugin validation failed with err: " + doing
-    if not _NAME.fullmatch(info.name):  # it becomes a path
+    if not DRIVER_NAME.fullmatch(info.name):  # it becomes a path
         raise PluginRefused(f"{refusing}: its name must be a domain name of at most 63 characters")
     version = highest_version(info.supported_versions)
     if version is None:

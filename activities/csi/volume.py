@@ -60,7 +60,12 @@ class CsiVolume:
     @property
     def lock(self) -> str:
         """The key under which it is staged, published and undone, one pod after the other."""
-        return f"csi/{self.driver}/{self.handle}"
+        return lock_of(self.driver, self.handle)
+
+
+def lock_of(driver: str, handle: str) -> str:
+    """Say the key under which a volume is dealt with, also where no more is known of it than its record."""
+    return f"csi/{driver}/{handle}"
 
 
 def ephemeral_handle(pod_uid: str, name: str) -> str:
