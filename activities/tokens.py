@@ -41,6 +41,11 @@ class TokenWish:
     """Another account of the same name is refused."""
 
 
+def wish_of_pod(pod: BoundPod, account: str, audience: str, seconds: int | None) -> TokenWish:
+    """Ask for a token that ends with its pod; without an audience it is for the API server itself."""
+    return TokenWish(pod.namespace, account, (audience,) if audience else (), seconds, pod)
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceAccountToken:
     """A token and its time."""

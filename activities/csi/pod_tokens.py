@@ -10,7 +10,7 @@ from typing import Any
 
 from activities.csi.driver_object import DriverRules
 from activities.csi.hiding import TOKENS
-from activities.tokens import BoundPod, TokenRefused, TokenSource, TokenWish
+from activities.tokens import BoundPod, TokenRefused, TokenSource, wish_of_pod
 from activities.volumes.volume_type import VolumeFailed
 
 
@@ -22,10 +22,8 @@ async def pod_tokens(tokens: TokenSource, rules: DriverRules, pod: Mapping[str, 
     bound = BoundPod(metadata["namespace"], metadata["name"], metadata["uid"])
     found = {}
     for asked in rules.token_requests:
-        audiences = (asked.audience,) if asked.audience else ()
-        wish = TokenWish(bound.namespace, account, audiences, asked.expiration_seconds, bound)
         try:
-            token = await tokens.token(wish)
+            token = await tokens.token(wish_of_pod(bound, account, asked.audience, asked.expiration_seconds))
         except TokenRefused as refused:
             doing = "mounter.SetUpAt failed to get service account token attributes"
             raise VolumeFailed(f"kubernetes.io/csi: {doing}: {refused}") from refused

@@ -7,11 +7,10 @@ a volume is told at once.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from activities.tokens import BoundPod, ServiceAccountToken, TokenRefused, TokenWish
+from activities.tokens import BoundPod, ServiceAccountToken, TokenRefused, wish_of_pod
 from activities.trust_bundles import TrustAnchors, TrustBundleRefused
 from activities.volumes.volume_type import PodVolume
 from proto.kubernetes.projections import expiration_seconds, token_key, trust_bundle_key
-from proto.temporal.pod import PodKey
 
 _Source = Mapping[str, Any]
 
@@ -20,9 +19,9 @@ async def read_tokens(volume: PodVolume) -> dict[str, ServiceAccountToken | str]
     """Have a token for each serviceAccountToken projection of a volume, by its key."""
     found: dict[str, ServiceAccountToken | str] = {}
     account = str(volume.pod_spec["spec"].get("serviceAccountName") or "")
+    pod = BoundPod(volume.pod.namespace, volume.pod.name, volume.pod.uid)
     for source in _projections(volume.source, "serviceAccountToken"):
-        audience = source.get("audience")
-        wish = token_wish(volume.pod, account, (audience,) if audience else (), expiration_seconds(source))
+        wish = wish_of_pod(pod, account, source.get("audience") or "", expiration_seconds(source))
         try:
             found[token_key(source)] = await volume.services.tokens.token(wish)
         except TokenRefused as refused:
@@ -39,11 +38,6 @@ async def read_trust_bundles(volume: PodVolume) -> dict[str, TrustAnchors | str]
         except TrustBundleRefused as refused:
             found[trust_bundle_key(source)] = str(refused)
     return found
-
-
-def token_wish(pod: PodKey, account: str, audiences: tuple[str, ...], seconds: int | None) -> TokenWish:
-    """Ask for a token that ends with its pod."""
-    return TokenWish(pod.namespace, account, audiences, seconds, BoundPod(pod.namespace, pod.name, pod.uid))
 
 
 def _projections(source: _Source, kind: str) -> Iterator[_Source]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import structlog
 from temporalio.service import RPCError
 
-from activities.tokens import BoundPod, TokenRefused, TokenSource, TokenWish, due
+from activities.tokens import BoundPod, TokenRefused, TokenSource, TokenWish, due, wish_of_pod
 from proto.kubernetes.projections import TOKENS, audience_of
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
@@ -57,9 +57,7 @@ def wish_of(pod: PodSnapshot, key: str) -> TokenWish:
     audience, seconds = audience_of(key)
     spec: Mapping[str, Any] = pod.pod.get("spec") or {}
     bound = BoundPod(pod.namespace, pod.name, pod.uid)
-    return TokenWish(
-        pod.namespace, str(spec.get("serviceAccountName") or ""), (audience,) if audience else (), seconds, bound
-    )
+    return wish_of_pod(bound, str(spec.get("serviceAccountName") or ""), audience, seconds)
 
 
 class TokenRotation:
