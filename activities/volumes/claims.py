@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from activities.volumes.persistent_type import PersistentVolume
+from proto.kubernetes.node_selector import Labels, selects
 
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 _GROUP_ANNOTATION: Final = "pv.beta.kubernetes.io/gid"
@@ -78,6 +79,12 @@ def bound_volume(
         block=_mode(spec) == _BLOCK,
         group_id=_group_of(volume),
     )
+
+
+def reachable(volume_spec: Mapping[str, Any], labels: Labels, node: str) -> bool:
+    """Say whether the node may use the volume; one that asks for nothing may be used from anywhere."""
+    required = (volume_spec.get("nodeAffinity") or {}).get("required")
+    return not required or selects(required.get("nodeSelectorTerms") or (), labels, node)
 
 
 def check_use(name: str, persistent: PersistentVolume, pod_spec: Mapping[str, Any]) -> None:

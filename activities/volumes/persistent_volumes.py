@@ -17,8 +17,7 @@ from activities.node_services import NodeServices
 from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 from activities.pod_paths import CLAIMS, plain_name
 from activities.volumes import csi, fc, host_path, iscsi, local, nfs
-from activities.volumes.claims import ClaimUnusable, bound_volume, check_owner, check_use, volume_name
-from activities.volumes.node_affinity import NO_MATCH, reachable
+from activities.volumes.claims import ClaimUnusable, bound_volume, check_owner, check_use, reachable, volume_name
 from activities.volumes.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 
@@ -122,7 +121,7 @@ async def _bound(volume: PodVolume, claim: str, *, own: bool) -> PersistentVolum
     check_use(volume.name, persistent, volume.pod_spec["spec"])
     spec, node = found.json["spec"], volume.services.settings.node_name
     if spec.get("nodeAffinity") and not reachable(spec, await _node_labels(volume.services), node):
-        raise ClaimUnusable(f"MountVolume.NodeAffinity check failed for volume {name}: {NO_MATCH}")
+        raise ClaimUnusable(f"MountVolume.NodeAffinity check failed for volume {name}: no matching NodeSelectorTerms")
     return persistent
 
 

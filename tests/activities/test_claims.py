@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.volumes.claims import ClaimUnusable, bound_volume, check_use, volume_name
-from activities.volumes.node_affinity import reachable
+from activities.volumes.claims import ClaimUnusable, bound_volume, check_use, reachable, volume_name
 from activities.volumes.persistent_type import PersistentVolume
 
 REF = {"namespace": "default", "name": "data", "uid": "claim-uid"}
