@@ -20,6 +20,7 @@ from activities.volumes import csi, fc, host_path, iscsi, local, nfs
 from activities.volumes.claims import ClaimUnusable, bound_volume, check_owner, check_use, reachable, volume_name
 from activities.volumes.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
+from proto.kubernetes.claims import ephemeral_claim
 
 _MODE: Final = 0o750
 
@@ -106,7 +107,7 @@ class GenericEphemeral(PersistentVolumes):
 
     async def mount(self, volume: PodVolume) -> Mounted:
         """Mount the volume of the claim that was made for this pod."""
-        return await self._mount(volume, f"{volume.pod.name}-{volume.name}", own=True)
+        return await self._mount(volume, ephemeral_claim(volume.pod.name, volume.name), own=True)
 
 
 async def _bound(volume: PodVolume, claim: str, *, own: bool) -> PersistentVolume:

@@ -5,10 +5,10 @@ finds them. What is undone is undone for each volume, whether or not it was ever
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -22,7 +22,7 @@ from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from activities.pod_paths import plain_name
 from activities.runtime_classes import RuntimeClassRefused, runtime_class_of
-from activities.timings import MOUNT, UNMOUNT
+from activities.timings import MOUNT, UNMOUNT, volume_kind
 from activities.volumes.forsaken_mounts import mounts_again
 from activities.volumes.ownership import FsGroup, fs_group_of, give_to_group
 from activities.volumes.subpaths import unmount_sub_paths
@@ -140,12 +140,11 @@ def pod_volumes(services: NodeServices, request: MountVolumes | UnmountVolumes) 
     return found
 
 
-def type_of(volume: Mapping[str, Any]) -> str:
+def type_of(volume: PodJson) -> str:
     """Say a volume's type, of which there is one (validation). Raises FailedMount for one that nobody mounts here."""
-    kinds = [field for field in volume if field != "name"]
-    if not kinds or kinds[0] not in VOLUME_TYPES:
+    if (kind := volume_kind(volume)) not in VOLUME_TYPES:
         raise failed(FAILED_MOUNT, f'volume "{volume["name"]}": no volume plugin matched')
-    return kinds[0]
+    return kind
 
 
 def faults(doing: str, volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
