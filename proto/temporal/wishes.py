@@ -67,7 +67,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Why this node does not take a pod, found before its workflow began."""
+    """Why this node does not take a pod."""
 
     reason: str
     message: str

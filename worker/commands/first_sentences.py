@@ -5,10 +5,10 @@ The start holds all that this was decided by.
 
 from collections.abc import Iterator
 
+from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.temporal.pod import PodStart
 from proto.temporal.wishes import FirstSight
 from workflows.decide.admission import why_rejected
-from workflows.decide.first_sight import REJECTED_PREFIX
 
 
 def at_first(start: PodStart) -> Iterator[str]:

@@ -6,11 +6,11 @@ Asked by `pod_events` with each snapshot; each answer has a key, and what was to
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.pod_snapshot import PodSnapshot
 from worker.events.activity_table import Subject
 from worker.events.event import NORMAL, WARNING, Happened
 
-REJECTED: Final = "Pod was rejected: "
 FAILED: Final = "Failed"
 _OWN_LIMIT: Final = "DeadlineExceeded"
 _STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
@@ -25,7 +25,7 @@ def told_by(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keyed]:
             yield from _backing_off(snapshot, subject, status)
     if snapshot.status.get("phase") == FAILED and (reason := snapshot.status.get("reason")):
         kind = NORMAL if reason == _OWN_LIMIT else WARNING
-        message = str(snapshot.status.get("message") or "").removeprefix(REJECTED)
+        message = str(snapshot.status.get("message") or "").removeprefix(REJECTED_PREFIX)
         yield f"ended/{reason}", Happened(subject.pod, kind, reason, message)
     for condition in snapshot.status.get("conditions") or ():
         yield from _resizing(subject, condition)

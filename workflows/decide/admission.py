@@ -7,14 +7,14 @@ a pod that it has rejected: an edit of its manifest, which makes another pod, as
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
-from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED
+from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED, REJECTED_PREFIX
 from proto.kubernetes.sysctls import safe_sysctls, why_forbidden
-from proto.temporal.pod import NodeSettings
+from proto.temporal.pod import NodeSettings, Observed
 from proto.temporal.requests import RunPodSandbox
-from proto.temporal.wishes import Eviction
+from proto.temporal.wishes import Eviction, Rejected
 from workflows.decide.situation import Situation
 from workflows.decide.termination import doubt_what_failed
 
@@ -28,15 +28,7 @@ BY_RUNTIME: Final = frozenset({GROUPS_POLICY_NOT_SUPPORTED})
 """Reasons that the first sandbox of a pod may come back with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """Why a node does not take a pod."""
-
-    reason: str
-    message: str
-
-
-def rejection(situation: Situation) -> Rejection | None:
+def rejection(situation: Situation) -> Rejected | None:
     """Say why the pod is not taken; None when it is, or has begun already."""
     observed = situation.observed
     if observed.sandbox or observed.containers or observed.next_sandbox_attempt or situation.busy:
@@ -44,7 +36,7 @@ def rejection(situation: Situation) -> Rejection | None:
     return next(why_rejected(situation.source, situation.settings), None)
 
 
-def why_rejected(pod: Mapping[str, Any], node: NodeSettings) -> Iterator[Rejection]:
+def why_rejected(pod: Mapping[str, Any], node: NodeSettings) -> Iterator[Rejected]:
     """Name every reason against a pod, the kubelet's first one first."""
     spec, labels = pod.get("spec") or {}, (pod.get("metadata") or {}).get("labels") or {}
     context = spec.get("securityContext") or {}
@@ -53,18 +45,18 @@ def why_rejected(pod: Mapping[str, Any], node: NodeSettings) -> Iterator[Rejecti
         network, ipc = bool(spec.get("hostNetwork")), bool(spec.get("hostIPC"))
         for one in sysctls:
             if why := why_forbidden(one["name"], allowed, host_network=network, host_ipc=ipc):
-                yield Rejection(SYSCTL_FORBIDDEN, f"forbidden sysctl: {why}")
+                yield Rejected(SYSCTL_FORBIDDEN, f"forbidden sysctl: {why}")
     if node.kernel:  # else the pod began before anybody asked for its system
         yield from _other_system(spec, labels)
     if not node.apparmor and needs_apparmor(spec):
-        yield Rejection(APPARMOR, "Cannot enforce AppArmor: AppArmor is not enabled on the host")
+        yield Rejected(APPARMOR, "Cannot enforce AppArmor: AppArmor is not enabled on the host")
 
 
-def _other_system(spec: Mapping[str, Any], labels: Mapping[str, str]) -> Iterator[Rejection]:
+def _other_system(spec: Mapping[str, Any], labels: Mapping[str, str]) -> Iterator[Rejected]:
     if labels.get(_OS_LABEL, _OS) != _OS:
-        yield Rejection(OTHER_OS_LABEL, f"Failed to admit pod as the `{_OS_LABEL}` label doesn't match node label")
+        yield Rejected(OTHER_OS_LABEL, f"Failed to admit pod as the `{_OS_LABEL}` label doesn't match node label")
     if (spec.get("os") or {}).get("name", _OS) != _OS:
-        yield Rejection(OTHER_OS, "Failed to admit pod as the OS field doesn't match node OS")
+        yield Rejected(OTHER_OS, "Failed to admit pod as the OS field doesn't match node OS")
 
 
 def needs_apparmor(spec: Mapping[str, Any]) -> bool:
@@ -82,7 +74,7 @@ def rejected_by_runtime(situation: Situation, action: RunPodSandbox, reason: str
     return reason in BY_RUNTIME and action.attempt == 0 and situation.observed.eviction is None
 
 
-def reject(situation: Situation, why: Rejection) -> None:
+def reject(observed: Observed, why: Rejected, now: datetime) -> None:
     """Write down that the pod is not taken: what another life of it may have left on the node goes, and nothing begins."""
-    doubt_what_failed(situation.observed)
-    situation.observed.eviction = Eviction(situation.now, why.reason, f"Pod was rejected: {why.message}")
+    doubt_what_failed(observed)
+    observed.eviction = Eviction(now, why.reason, f"{REJECTED_PREFIX}{why.message}")

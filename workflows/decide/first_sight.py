@@ -13,13 +13,13 @@ from typing import Final
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.temporal.pod import Lifecycle, Observed, PodStart
-from proto.temporal.wishes import Deletion, Ended, Eviction, FirstSight
+from proto.temporal.wishes import Deletion, Ended, FirstSight
+from workflows.decide.admission import reject
 from workflows.decide.grace import pod_grace
 from workflows.decide.termination import doubt_what_failed
 
 DELETED: Final = "PodDeleted"
 DELETED_MESSAGE: Final = "its object was deleted in the API"
-REJECTED_PREFIX: Final = "Pod was rejected: "
 
 
 def seen_first(start: PodStart, spec: V1PodSpec, now: datetime) -> Observed:
@@ -33,9 +33,7 @@ def seen_first(start: PodStart, spec: V1PodSpec, now: datetime) -> Observed:
     if seen.ended:
         has_ended(observed, seen.ended)
     elif seen.rejected:
-        doubt_what_failed(observed)
-        why = seen.rejected
-        observed.eviction = Eviction(now, why.reason, f"{REJECTED_PREFIX}{why.message}")
+        reject(observed, seen.rejected, now)
     if seen.deleted:
         begin_deleted(observed, seen, spec, now)
     return observed

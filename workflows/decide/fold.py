@@ -40,6 +40,7 @@ from proto.temporal.requests import (
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
+from proto.temporal.wishes import Rejected
 from workflows.decide import admission, allocation, backoff
 from workflows.decide.actions import Action, image_key, is_endless, key
 from workflows.decide.instances import container_stopped, forget_image, hook_ended, instance_started
@@ -134,7 +135,7 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             observed.failures.pop(key(action))
             observed.waiting_for = message
         case RunPodSandbox() if admission.rejected_by_runtime(situation, action, reason):
-            admission.reject(situation, admission.Rejection(reason, message))
+            admission.reject(observed, Rejected(reason, message), now)
         case StartContainer(container=container):
             facts = observed.containers.setdefault(container["name"], ContainerFacts(attempt=action.attempt))
             facts.failure_reason, facts.failure_message, facts.failed_at = reason, message, now

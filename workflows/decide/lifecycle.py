@@ -54,7 +54,7 @@ def happened(situation: Situation, event: Event) -> None:
         if any(container_key(name) in observed.failures for name in situation.companions):
             observed.runtime_stale = observed.starts_in_doubt = True
     if event is Event.REJECTED and (why := admission.rejection(situation)):
-        admission.reject(situation, why)
+        admission.reject(observed, why, situation.now)
     if event is Event.DEADLINE_EXCEEDED:
         doubt_what_failed(observed)
         observed.eviction = Eviction(situation.now, deadline.REASON, deadline.MESSAGE)

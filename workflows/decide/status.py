@@ -11,6 +11,7 @@ from kubernetes.client.models.v1_host_ip import V1HostIP
 from kubernetes.client.models.v1_pod_ip import V1PodIP
 from kubernetes.client.models.v1_pod_status import V1PodStatus
 
+from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.kubernetes.qos import qos_class
 from proto.temporal.pod import Lifecycle
 from proto.temporal.requests import RunPodSandbox, StartContainer
@@ -22,7 +23,6 @@ from workflows.decide.container_status import (
     container_status,
     ephemeral_status,
 )
-from workflows.decide.first_sight import REJECTED_PREFIX
 from workflows.decide.phase import TERMINAL, Phase, pod_phase
 from workflows.decide.pod_level_status import allocated_resources, pod_resources_shown
 from workflows.decide.situation import Situation
@@ -54,9 +54,8 @@ def pod_status(situation: Situation) -> V1PodStatus:
     if situation.spec.host_network and observed.sandbox:
         ips = host_ips
     why = (observed.ended or observed.eviction) if phase is Phase.FAILED else None
-    shown = why is None or not why.message.startswith(
-        REJECTED_PREFIX
-    )  # of what was never begun nothing is said (rejectPod)
+    # of what was never begun nothing is said (rejectPod)
+    shown = why is None or not why.message.startswith(REJECTED_PREFIX)
     return V1PodStatus(
         phase=phase.value,
         observed_generation=situation.generation,
