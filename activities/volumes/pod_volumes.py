@@ -29,11 +29,10 @@ from activities.volumes.subpaths import unmount_sub_paths
 from activities.volumes.table import VOLUME_TYPES
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal import names
+from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT
 from proto.temporal.pod import PodJson, PodKey
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 
-FAILED_MOUNT: Final = "FailedMount"
-FAILED_UNMOUNT: Final = "FailedUnmount"
 _GIVEN: Final = "tempolet.dev/fs-group"
 _EXPECTED: Final = (VolumeFailed, StillMounted, OSError, CriError, ApplicationError)
 

@@ -7,7 +7,6 @@ change all at once. What an object holds goes from its source to the volume and 
 import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from activities.objects import KeptObject, ObjectMissing, ObjectRefused
 from activities.volumes import empty_dir
@@ -17,10 +16,7 @@ from activities.volumes.credentials import read_tokens, read_trust_bundles
 from activities.volumes.nested_mounts import make_nested_mount_points
 from activities.volumes.ownership import fs_group_of, fs_user_of
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
-from proto.temporal.mounted import MountedVolume
-
-IMMUTABLE: Final = "="
-"""Before the version of an object that promised not to change: nobody needs to look at it again."""
+from proto.temporal.mounted import IMMUTABLE, MountedVolume
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""The types of activities' failures that are no Kubernetes reasons: what history has, and who waits for which."""
+"""The types of activities' failures that more than one room knows: what history has, and who waits for which.
+
+The first ones are no reasons of Kubernetes.
+"""
 
 from typing import Final
 
@@ -8,3 +11,7 @@ PREDECESSOR_PRESENT: Final = "PredecessorPresent"
 INVALID_POD_NAME: Final = "InvalidPodName"
 UNEXPECTED: Final = "UnexpectedError"
 """A defect of ours (`activities/unexpected.py`)."""
+
+FAILED_MOUNT: Final = "FailedMount"
+FAILED_UNMOUNT: Final = "FailedUnmount"
+CONFIG_ERROR: Final = "CreateContainerConfigError"

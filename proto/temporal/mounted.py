@@ -1,6 +1,12 @@
 """A volume that is mounted, as it is remembered of a pod and told to the starts of its containers."""
 
 from dataclasses import dataclass, field
+from typing import Final
+
+IMMUTABLE: Final = "="
+"""What the version of an object begins with that promised not to change: nobody needs to look at it again."""
+UNKNOWN: Final = "?"
+"""The version of an object that is wanted and not shown yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ class VolumesFacts:
     """For which sandbox they were last mounted."""
     volumes: tuple[MountedVolume, ...] = ()
     objects: dict[str, str] = field(default_factory=dict)
-    """The versions of the objects that they show, by `<plural>/<name>`; one that is immutable begins with `=`."""
+    """The versions of the objects that they show, by `<plural>/<name>`; one that is immutable begins with IMMUTABLE."""
     told: str = ""
     """A digest of what they tell of the pod itself (decide/contents.py)."""
     knows_recursive_read_only: bool = False

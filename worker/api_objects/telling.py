@@ -19,12 +19,13 @@ from activities.objects import ObjectKind
 from activities.trust_bundles import TrustBundleRefused
 from proto.kubernetes.projections import trust_bundle_key
 from proto.pod_snapshot import PodSnapshot
+from proto.temporal.mounted import IMMUTABLE
 from proto.temporal.names import OBJECTS_CHANGED
 from proto.temporal.signals import ObjectsChanged
 from worker.api_objects.trust_anchors import anchors
 from worker.api_objects.trust_bundles import ApiTrustBundles
 from worker.api_objects.watched_objects import WATCHED, Key, WatchedObjects
-from worker.objects.news import IMMUTABLE, Hint, Told, Versions, news
+from worker.objects.news import Hint, Told, Versions, news
 
 SOURCE: Final = "objects"
 SETTLE: Final = 0.05

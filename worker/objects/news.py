@@ -5,12 +5,9 @@ Pure; asked wherever objects are kept: by `poller.objects` for a folder, by `api
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from proto.pod_snapshot import PodSnapshot
-
-IMMUTABLE: Final = "="
-UNKNOWN: Final = "?"
+from proto.temporal.mounted import IMMUTABLE, UNKNOWN
 
 Versions = Mapping[tuple[str, str], str]
 """(namespace, `<plural>/<name>`) -> version."""

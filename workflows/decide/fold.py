@@ -6,6 +6,7 @@ What an answer says of a container is written down in `instances`, what a re-rea
 from collections.abc import Mapping
 from datetime import timedelta
 
+from proto.temporal.failure_types import PREDECESSOR_PRESENT
 from proto.temporal.hooks import HookEnded
 from proto.temporal.pod import (
     ContainerFacts,
@@ -131,7 +132,7 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             observed.images[name] = ImageFacts(
                 reason=reason, message=message, backoff=image_delay(situation, name, reason), failed_at=now
             )
-        case RunPodSandbox() if reason == "PredecessorPresent":
+        case RunPodSandbox() if reason == PREDECESSOR_PRESENT:
             observed.failures.pop(key(action))
             observed.waiting_for = message
         case RunPodSandbox() if admission.rejected_by_runtime(situation, action, reason):

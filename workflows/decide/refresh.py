@@ -12,7 +12,8 @@ from datetime import timedelta
 from typing import Final
 
 from proto.kubernetes.claims import claim_of
-from proto.temporal.mounted import VolumesFacts
+from proto.temporal.failure_types import CONFIG_ERROR, FAILED_MOUNT
+from proto.temporal.mounted import IMMUTABLE, UNKNOWN, VolumesFacts
 from proto.temporal.pod import Observed
 from proto.temporal.signals import ObjectsChanged
 from proto.temporal.volumes import MountedVolumes, MountVolumes
@@ -21,12 +22,6 @@ from workflows.decide.contents import shown_objects, tells_of_its_pod, told, var
 from workflows.decide.situation import RETRY_AFTER, Situation
 from workflows.decide.slices import own_part, volumes_slice
 
-IMMUTABLE: Final = "="
-"""What the version of an object begins with that promised not to change."""
-UNKNOWN: Final = "?"
-"""The version of an object that is wanted and not shown yet."""
-CONFIG_ERROR: Final = "CreateContainerConfigError"
-FAILED_MOUNT: Final = "FailedMount"
 LONGEST_RETRY: Final = timedelta(hours=1)
 """A refresh that keeps failing waits for another version, and looks by itself this rarely: each try is history."""
 

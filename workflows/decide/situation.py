@@ -9,6 +9,7 @@ from kubernetes.client.models.v1_container import V1Container
 from kubernetes.client.models.v1_ephemeral_container import V1EphemeralContainer
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
+from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT
 from proto.temporal.images import PullSecrets
 from proto.temporal.pod import ContainerFacts, Failure, ImageFacts, NodeSettings, Observed, PodJson, PodKey
 from proto.temporal.requests import StartContainer
@@ -166,7 +167,7 @@ def pause_after(failure: Failure) -> timedelta:
     first, longest = RETRY_AFTER, LONGEST_RETRY
     if failure.reason == "NetworkNotReady":  # it comes back for all pods at once, and soon
         first, longest = RETRY_AFTER_TRANSIENT, RETRY_AFTER
-    if failure.reason in ("FailedMount", "FailedUnmount"):  # others make or let go what it waits for, at any moment
+    if failure.reason in (FAILED_MOUNT, FAILED_UNMOUNT):  # others make or let go what it waits for, at any moment
         first = RETRY_AFTER_TRANSIENT
     doublings: int = 2 ** min(failure.tries - 1, 6)
     return min(first * doublings, longest)

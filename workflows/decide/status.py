@@ -13,6 +13,7 @@ from kubernetes.client.models.v1_pod_status import V1PodStatus
 
 from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.kubernetes.qos import qos_class
+from proto.temporal.failure_types import PREDECESSOR_PRESENT
 from proto.temporal.pod import Lifecycle
 from proto.temporal.requests import RunPodSandbox, StartContainer
 from workflows.decide.actions import VOLUMES_KEY
@@ -108,7 +109,7 @@ def first_reason(situation: Situation, statuses: list[V1ContainerStatus]) -> tup
     if observed.eviction:
         return observed.eviction.reason, observed.eviction.message + held_up(situation)
     if observed.waiting_for:
-        return "PredecessorPresent", observed.waiting_for
+        return PREDECESSOR_PRESENT, observed.waiting_for
     for name in ("sandbox", VOLUMES_KEY, "directories"):
         if failure := observed.failures.get(name):
             return failure.reason, failure.message

@@ -7,6 +7,7 @@ tries fail (pkg/kubelet/kuberuntime/kuberuntime_container.go startSpec.getTarget
 
 from dataclasses import dataclass
 
+from proto.temporal.failure_types import CONFIG_ERROR
 from proto.temporal.pod import ContainerState
 from workflows.decide.situation import Situation
 
@@ -43,7 +44,7 @@ def no_target(situation: Situation, target: str) -> NoTarget | None:
     """Say why nobody can look into this container now."""
     facts = situation.facts(target)
     if not facts.container_id:
-        return NoTarget("CreateContainerConfigError", f"unable to find target container {target}")
+        return NoTarget(CONFIG_ERROR, f"unable to find target container {target}")
     if situation.spec.host_pid or situation.spec.share_process_namespace:
         return None  # nothing is asked of the runtime: in such a pod all processes are seen anyway
     if facts.state is not ContainerState.RUNNING or facts.sandbox_id != situation.sandbox_id:
