@@ -6,11 +6,12 @@ helpers.go, util/util.go, kuberuntime_sandbox.go). Which fields a pod may have w
 """
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.pod_containers import every_container
 from proto.kubernetes.sysctls import normalized
 from proto.temporal.pod import PodKey
 
@@ -81,7 +82,9 @@ def sandbox_security(pod: Mapping[str, Any], user_namespace: cri.UserNamespace) 
     said = _pod_context(pod)
     return cri.LinuxSandboxSecurityContext(
         namespace_options=namespaces(pod, user_namespace),
-        privileged=any((one.get("securityContext") or {}).get("privileged") for one in _containers(pod)),
+        privileged=any(
+            (one.get("securityContext") or {}).get("privileged") for one in every_container(pod.get("spec") or {})
+        ),
         seccomp=cri.SecurityProfile(profile_type=cri.SecurityProfile.RuntimeDefault),
         run_as_user=_number(said.get("runAsUser")),
         run_as_group=_number(said.get("runAsGroup")),
@@ -181,12 +184,6 @@ def namespaces(pod: Mapping[str, Any], user_namespace: cri.UserNamespace, target
 
 def _pod_context(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     return (pod.get("spec") or {}).get("securityContext") or {}
-
-
-def _containers(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    spec = pod.get("spec") or {}
-    for kind in ("initContainers", "containers", "ephemeralContainers"):
-        yield from spec.get(kind) or ()
 
 
 def _number(value: int | None) -> cri.Int64Value | None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from activities.volumes.persistent_type import PersistentVolume
 from proto.kubernetes.node_selector import Labels, selects
+from proto.kubernetes.pod_containers import every_container
 
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 _GROUP_ANNOTATION: Final = "pv.beta.kubernetes.io/gid"
@@ -90,8 +91,7 @@ def reachable(volume_spec: Mapping[str, Any], labels: Labels, node: str) -> bool
 def check_use(name: str, persistent: PersistentVolume, pod_spec: Mapping[str, Any]) -> None:
     """Refuse a device that a container mounts, and files that one takes for a device; raises ClaimUnusable."""
     mode, field = (_BLOCK, "volumeMounts") if persistent.block else (_FILESYSTEM, "volumeDevices")
-    kinds = ("initContainers", "containers", "ephemeralContainers")
-    used = (one for kind in kinds for part in pod_spec.get(kind) or () for one in part.get(field) or ())
+    used = (one for container in every_container(pod_spec) for one in container.get(field) or ())
     if any(one["name"] == name for one in used):
         raise ClaimUnusable(f"volume {name} has volumeMode {mode}, but is specified in {field}")
 

@@ -9,9 +9,9 @@ from posixpath import normpath
 from typing import Any, Final
 
 from activities.volumes.volume_type import VolumeFailed
+from proto.kubernetes.pod_containers import every_container
 
 _MODE: Final = 0o755
-_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 def make_nested_mount_points(directory: Path, name: str, pod: Mapping[str, Any]) -> None:
@@ -26,17 +26,14 @@ def make_nested_mount_points(directory: Path, name: str, pod: Mapping[str, Any])
 
 def nested_mount_points(name: str, pod: Mapping[str, Any]) -> Iterator[str]:
     """Name them, relative to the volume: of those that lie in each other the outermost. Raises VolumeFailed."""
-    for kind in _CONTAINERS:
-        for container in pod["spec"].get(kind) or ():
-            mounts = container.get("volumeMounts") or ()
-            everything = sorted({normpath(one["mountPath"]) for one in mounts})
-            for own in (normpath(one["mountPath"]) for one in mounts if one["name"] == name):
-                if own.startswith(".."):
-                    raise VolumeFailed(f"invalid container mount point {own}")
-                below = own.removesuffix("/")
-                yield from _outermost(
-                    [path for path in everything if path.startswith(f"{below}/") and path != own], below
-                )
+    for container in every_container(pod["spec"]):
+        mounts = container.get("volumeMounts") or ()
+        everything = sorted({normpath(one["mountPath"]) for one in mounts})
+        for own in (normpath(one["mountPath"]) for one in mounts if one["name"] == name):
+            if own.startswith(".."):
+                raise VolumeFailed(f"invalid container mount point {own}")
+            below = own.removesuffix("/")
+            yield from _outermost([path for path in everything if path.startswith(f"{below}/") and path != own], below)
 
 
 def _outermost(paths: list[str], own: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.tree_walk import walk_tree
+from proto.kubernetes.pod_containers import every_container
 
 ON_ROOT_MISMATCH: Final = "OnRootMismatch"
 _READ_WRITE: Final = 0o660
@@ -44,10 +45,7 @@ def fs_user_of(pod: Mapping[str, Any]) -> int | None:
     """Say as which user all containers of a pod run; None where they are several, or one does not say (FsUserFrom)."""
     spec = pod.get("spec") or {}
     of_pod = (spec.get("securityContext") or {}).get("runAsUser")
-    kinds = ("initContainers", "containers", "ephemeralContainers")
-    users = {
-        (one.get("securityContext") or {}).get("runAsUser", of_pod) for kind in kinds for one in spec.get(kind) or ()
-    }
+    users = {(one.get("securityContext") or {}).get("runAsUser", of_pod) for one in every_container(spec)}
     return users.pop() if len(users) == 1 else None
 
 

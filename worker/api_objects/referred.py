@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from activities.objects import ObjectKind
+from proto.kubernetes.pod_containers import every_container
 
 _Source = Mapping[str, Any]
 Reference = tuple[ObjectKind, str]
 """An object of the pod's namespace."""
 
-_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 _VARIABLES: Final[Mapping[str, ObjectKind]] = {
     "configMapRef": ObjectKind.CONFIG_MAPS,
     "configMapKeyRef": ObjectKind.CONFIG_MAPS,
@@ -33,9 +33,8 @@ def references(pod: _Source) -> frozenset[Reference]:
     """Name all of them, each once."""
     spec = pod.get("spec") or {}
     found = {(ObjectKind.SECRETS, one.get("name")) for one in spec.get("imagePullSecrets") or ()}
-    for kind in _CONTAINERS:
-        for container in spec.get(kind) or ():
-            found |= set(_of_variables(container))
+    for container in every_container(spec):
+        found |= set(_of_variables(container))
     for volume in spec.get("volumes") or ():
         found |= set(_of_volume(volume))
     return frozenset((kind, name) for kind, name in found if name)

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from proto.kubernetes.go_duration import say_duration
+from proto.kubernetes.pod_containers import every_container
 from proto.temporal.hooks import Hook
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import (
@@ -55,11 +56,7 @@ class Subject:
 
     def name_with(self, image: str) -> str:
         """Name that container; empty where none has it."""
-        for field in ("initContainers", "containers", "ephemeralContainers"):
-            for one in self.spec.get(field) or ():
-                if one.get("image") == image:
-                    return str(one["name"])
-        return ""
+        return next((str(one["name"]) for one in every_container(self.spec) if one.get("image") == image), "")
 
 
 @dataclass(frozen=True, slots=True)

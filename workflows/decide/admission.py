@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED, REJECTED_PREFIX
+from proto.kubernetes.pod_containers import every_container
 from proto.kubernetes.sysctls import safe_sysctls, why_forbidden
 from proto.temporal.pod import NodeSettings, Observed
 from proto.temporal.requests import RunPodSandbox
@@ -61,8 +62,7 @@ def _other_system(spec: Mapping[str, Any], labels: Mapping[str, str]) -> Iterato
 
 def needs_apparmor(spec: Mapping[str, Any]) -> bool:
     """Say whether the pod or one of its containers asks for a profile that confines."""
-    everyone = (one for kind in ("initContainers", "containers", "ephemeralContainers") for one in spec.get(kind) or ())
-    for holder in (spec, *everyone):
+    for holder in (spec, *every_container(spec)):
         profile = (holder.get("securityContext") or {}).get("appArmorProfile") or {}
         if profile.get("type", "Unconfined") != "Unconfined":
             return True

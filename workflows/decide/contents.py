@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from posixpath import normpath
 from typing import Any, Final
 
+from proto.kubernetes.pod_containers import every_container
 from proto.kubernetes.projections import token_key, trust_bundle_key
 from proto.temporal.pod import PodJson
 
@@ -22,7 +23,6 @@ _VARIABLES: Final = (
     *(("configMapRef", "configmaps"), ("configMapKeyRef", "configmaps")),
     *(("secretRef", "secrets"), ("secretKeyRef", "secrets")),
 )
-_KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 def told_fields(volumes: Sequence[Source]) -> tuple[str, ...]:
@@ -38,14 +38,9 @@ def told_of_containers(spec: Source) -> set[str]:
     if any("resourceFieldRef" in item for one in volumes for item in downward_items(one)):
         fields.add("resources")
     written = {one["name"] for one in volumes if is_written(one)}
-    if any(has_nested_mounts(one.get("volumeMounts") or (), written) for one in _containers(spec)):
+    if any(has_nested_mounts(one.get("volumeMounts") or (), written) for one in every_container(spec)):
         fields.add("volumeMounts")
     return fields
-
-
-def _containers(spec: Source) -> Iterator[Source]:
-    for kind in _KINDS:
-        yield from spec.get(kind) or ()
 
 
 def told(pod: PodJson) -> str:
@@ -55,7 +50,7 @@ def told(pod: PodJson) -> str:
     fields = told_fields(volumes)
     shown: list[Any] = [pod["metadata"].get(field) or {} for field in fields]
     if "resources" in told_of_containers(spec):
-        shown.append([[one["name"], one.get("resources") or {}] for one in _containers(spec)])
+        shown.append([[one["name"], one.get("resources") or {}] for one in every_container(spec)])
     if not shown:
         return ""
     text = json.dumps(shown, sort_keys=True, separators=(",", ":"))

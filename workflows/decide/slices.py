@@ -5,6 +5,7 @@ A pod may be a megabyte; a sandbox needs a page of it, a container its own part.
 
 from typing import Any, Final
 
+from proto.kubernetes.pod_containers import KINDS, every_container
 from proto.temporal.hooks import Hook
 from proto.temporal.pod import PodJson
 from workflows.decide.contents import asks_credentials, lies_in_memory, told_fields, told_of_containers
@@ -39,7 +40,6 @@ _USER: Final = "runAsUser"
 _BY_DRIVER: Final = frozenset({"persistentVolumeClaim", "ephemeral", "csi"})
 """Volumes whose driver may be told whose they are, and which may be devices."""
 _USES: Final = ("volumeMounts", "volumeDevices")
-_KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 PROBED: Final = ("name", "ports", "livenessProbe", "readinessProbe", "startupProbe")
@@ -100,7 +100,7 @@ def volumes_slice(pod: PodJson) -> PodJson:
     if any((one.get("emptyDir") or {}).get("medium") or lies_in_memory(one) for one in volumes):
         fields |= {*SIZED}
     cut |= _cut(spec, ("resources",) if "resources" in fields else ())
-    for kind in _KINDS if fields else ():
+    for kind in KINDS if fields else ():
         if spec.get(kind):
             cut[kind] = [_user(one, fields) for one in spec[kind]]
     metadata = ("name", "namespace", "uid", *told_fields(volumes))
@@ -143,11 +143,9 @@ def hook_container_slice(pod: PodJson, name: str) -> PodJson:
 
 def own_part(pod: PodJson, name: str) -> PodJson:
     """Find one container's part; raises KeyError for a name the pod does not have."""
-    spec = pod["spec"]
-    for one in (*spec.get("initContainers", ()), *spec["containers"], *spec.get("ephemeralContainers", ())):
+    for one in every_container(pod["spec"]):
         if one["name"] == name:
-            part: PodJson = one
-            return part
+            return dict(one)
     raise KeyError(f"the pod has no container {name!r}")
 
 

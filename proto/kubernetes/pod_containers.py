@@ -1,0 +1,13 @@
+"""The containers of a pod's spec, of every kind."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+KINDS: Final = ("initContainers", "containers", "ephemeralContainers")
+"""The fields that hold them, in the order in which they begin."""
+
+
+def every_container(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Walk all of them in that order."""
+    for kind in KINDS:
+        yield from spec.get(kind) or ()
