@@ -8,7 +8,6 @@ makeDeviceMountPath.
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,6 +17,7 @@ from typing import Final, Protocol
 from activities import mounts
 from activities.csi.left_behind import DATA, ESCAPED_PLUGIN
 from activities.csi.volume import CsiVolume, Lifecycle, attachment_name
+from activities.whole_files import write_json
 
 PLUGIN: Final = "kubernetes.io/csi"
 _UNPUBLISHED: Final = "tempolet.dev/unpublished"
@@ -183,12 +183,7 @@ def read_record(directory: Path) -> VolumeRecord | None:
 def write_record(directory: Path, data: Mapping[str, str]) -> None:
     """Write a folder's vol_data.json, whole or not at all."""
     make_folder(directory)
-    new = directory / f".{DATA}"
-    with new.open("w") as file:
-        json.dump(data, file)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(directory / DATA)
+    write_json(directory / DATA, data, synced=True)
 
 
 def forget_record(directory: Path) -> None:

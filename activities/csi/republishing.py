@@ -14,6 +14,7 @@ from typing import Any, Final
 from activities.csi.left_behind import ESCAPED_PLUGIN
 from activities.csi.places import FilesPlace
 from activities.csi.volume import CsiVolume, Lifecycle, SecretPlace
+from activities.whole_files import write_json
 
 FILE: Final = "republish.json"
 
@@ -29,9 +30,7 @@ class Wish:
 
 def remember_wish(place: FilesPlace, volume: CsiVolume, pod: Mapping[str, Any]) -> None:
     """Write down that a volume is to be published again. Blocks on files; raises OSError."""
-    new = place.directory / f".{FILE}"
-    new.write_text(json.dumps({"volume": asdict(volume), "pod": pod}))
-    new.replace(place.directory / FILE)
+    write_json(place.directory / FILE, {"volume": asdict(volume), "pod": pod})
 
 
 def wishes(root_dir: Path) -> Iterator[Wish]:

@@ -19,6 +19,7 @@ from activities.pod_paths import plain_name
 from activities.volumes.disks import mount_disk, show, users_of
 from activities.volumes.persistent_type import PersistentVolume
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
+from activities.whole_files import write_json
 from proto.temporal.mounted import MountedVolume
 
 Disk = dict[str, Any]
@@ -139,9 +140,7 @@ def one_name(part: str) -> str:
 
 def _remember(record: Path, content: Mapping[str, Any]) -> None:
     record.parent.mkdir(mode=_MODE, parents=True, exist_ok=True)
-    new = record.with_name(f".{record.name}")
-    new.write_text(json.dumps(content))
-    new.replace(record)
+    write_json(record, content)
 
 
 def _recorded(record: Path) -> dict[str, Any] | None:

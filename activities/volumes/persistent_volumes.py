@@ -7,7 +7,7 @@ gone, or bound to another volume, by then.
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from activities.volumes import csi, fc, host_path, iscsi, local, nfs
 from activities.volumes.claims import ClaimUnusable, bound_volume, check_owner, check_use, reachable, volume_name
 from activities.volumes.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
+from activities.whole_files import write_json
 from proto.kubernetes.claims import ephemeral_claim
 
 _MODE: Final = 0o750
@@ -187,9 +188,7 @@ def _remember(volume: PodVolume, persistent: PersistentVolume) -> None:
         )
     file = _record_file(volume)
     file.parent.mkdir(mode=_MODE, parents=True, exist_ok=True)
-    new = file.with_name(f".{file.name}")
-    new.write_text(json.dumps({"type": record.type, "name": record.name, "block": record.block}))
-    new.replace(file)
+    write_json(file, asdict(record))
 
 
 def _forget(volume: PodVolume) -> None:
