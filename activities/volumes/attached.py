@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from activities import mounts
 from activities.pod_paths import plain_name
-from activities.volumes.disks import mount_disk, show, users_of
+from activities.volumes.disks import hide, mount_disk, show, users_of
 from activities.volumes.persistent_type import PersistentVolume
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 from activities.whole_files import write_json
@@ -87,7 +87,7 @@ class AttachedDisk:
         """Hide it from the pod, and detach it when no other one has it."""
         target, record = volume.directory(self._kind.plugin), self._record(volume)
         written = await asyncio.to_thread(_recorded, record)
-        await asyncio.to_thread(_unmount, target)
+        await asyncio.to_thread(hide, target)
         if written is None:
             return
         disk: Disk = written["disk"]
@@ -95,7 +95,7 @@ class AttachedDisk:
         async with volume.services.locks.hold(str(point)):
             await asyncio.to_thread((devices / volume.pod.uid).unlink, missing_ok=True)
             if not await asyncio.to_thread(_is_used, point, devices, volume.services.settings.root_dir / "pods"):
-                await asyncio.to_thread(_unmount, point)
+                await asyncio.to_thread(hide, point)
                 await asyncio.to_thread(_remove, devices)
                 await self._kind.detach(volume, disk)
             await asyncio.to_thread(record.unlink, missing_ok=True)
@@ -157,11 +157,6 @@ def _is_used(point: Path, devices: Path, pods: Path) -> bool:
     if devices.is_dir() and any(devices.iterdir()):
         return True
     return bool(users_of(point, pods))
-
-
-def _unmount(point: Path) -> None:
-    mounts.unmount(point)
-    _remove(point)
 
 
 def _remove(folder: Path) -> None:

@@ -70,6 +70,13 @@ async def show(source: Path, target: Path, *, options: Sequence[str] = (), read_
     return False
 
 
+def hide(target: Path) -> None:
+    """Undo what `show` did, or a mount of a disk; what is gone is hidden. Blocks on files; raises OSError."""
+    mounts.unmount(target)
+    with contextlib.suppress(FileNotFoundError):
+        target.rmdir()
+
+
 def users_of(point: Path, below: Path) -> list[str]:
     """List the other mounts, below a folder, of what is mounted at a point."""
     own = mounts.mount_at(point)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities import mounts
-from activities.volumes.disks import mount_disk, show, users_of
+from activities.volumes.disks import hide, mount_disk, show, users_of
 from activities.volumes.persistent_type import PersistentVolume
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal.mounted import MountedVolume
@@ -52,7 +52,7 @@ class PersistentLocal:
         """Hide it from the pod; a device that no other pod sees is unmounted."""
         if block:
             return
-        await asyncio.to_thread(_hide, volume.directory(PLUGIN))
+        await asyncio.to_thread(hide, volume.directory(PLUGIN))
         point = _global_point(volume)
         async with volume.services.locks.hold(str(point)):
             await asyncio.to_thread(_let_go, point, volume.services.settings.root_dir / "pods")
@@ -87,12 +87,6 @@ async def _show(volume: PodVolume, source: Path, persistent: PersistentVolume, o
     others = await asyncio.to_thread(users_of, target, volume.services.settings.root_dir / "pods")
     mounted = MountedVolume(volume.name, str(target), read_only=read_only, selinux_relabel=True)
     return Mounted(mounted, found=found, takes_fs_group=not read_only and not others)
-
-
-def _hide(target: Path) -> None:
-    mounts.unmount(target)
-    with contextlib.suppress(FileNotFoundError):
-        target.rmdir()
 
 
 def _let_go(point: Path, pods: Path) -> None:
