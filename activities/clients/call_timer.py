@@ -26,14 +26,26 @@ class CallTimer(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]
         self, continuation: Callable[..., Any], client_call_details: grpc.aio.ClientCallDetails, request: Any
     ) -> Any:
         """Wait for the call's end to time it; the caller gets the finished call."""
-        method = client_call_details.method
-        path = method.decode() if isinstance(method, bytes) else method
+        _, name = called(client_call_details)
         start = time.perf_counter()
         call = await continuation(client_call_details, request)
-        try:
-            failed = await call.code() is not grpc.StatusCode.OK
-        except asyncio.CancelledError:
-            call.cancel()  # waiting for a code, unlike waiting for the answer, doesn't end the call by itself
-            raise
-        self._measure(path.rpartition("/")[2], time.perf_counter() - start, failed=failed)
+        code = await code_of(call)
+        self._measure(name, time.perf_counter() - start, failed=code is not grpc.StatusCode.OK)
         return call
+
+
+def called(details: grpc.aio.ClientCallDetails) -> tuple[str, str]:
+    """Name the service and the method that are called."""
+    path = details.method.decode() if isinstance(details.method, bytes) else details.method
+    service, _, name = path.lstrip("/").partition("/")
+    return service, name
+
+
+async def code_of(call: Any) -> grpc.StatusCode:
+    """Wait for a call's end; who gives it up meanwhile ends it."""
+    try:
+        code: grpc.StatusCode = await call.code()
+    except asyncio.CancelledError:
+        call.cancel()  # waiting for a code, unlike waiting for the answer, doesn't end the call by itself
+        raise
+    return code

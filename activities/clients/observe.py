@@ -5,25 +5,19 @@ their own: the poller's relists would else be a trace a minute that tells nothin
 there is an exporter is the worker's to know.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import grpc
 import grpc.aio
 from opentelemetry import trace
 
+from activities.clients.call_timer import Measure, called, code_of
+
 _SPAN_ATTRIBUTES: Final = {"container_id": "container.id", "pod_sandbox_id": "k8s.pod.sandbox.id"}
 """Fields of CRI requests that say which object a call is about."""
-
-
-class Measure(Protocol):
-    """Where a finished call is counted."""
-
-    def __call__(self, call: str, seconds: float, *, failed: bool) -> None:
-        """Take the CRI's name of the call, how long it took, and whether it failed."""
 
 
 class CallObserver(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]  # generic in the stubs only
@@ -36,17 +30,11 @@ class CallObserver(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-a
         self, continuation: Callable[..., Any], client_call_details: grpc.aio.ClientCallDetails, request: Any
     ) -> Any:
         """Wait for the call's end to measure it; the caller gets the finished call."""
-        method = client_call_details.method
-        path = method.decode() if isinstance(method, bytes) else method
-        service, _, name = path.lstrip("/").partition("/")
+        service, name = called(client_call_details)
         start = time.perf_counter()
         with _span(service, name, request) as span:
             call = await continuation(client_call_details, request)
-            try:
-                code = await call.code()
-            except asyncio.CancelledError:
-                call.cancel()  # waiting for a code, unlike waiting for the answer, doesn't end the call by itself
-                raise
+            code = await code_of(call)
             failed = code is not grpc.StatusCode.OK
             if span is not None:
                 span.set_attribute("rpc.grpc.status_code", code.value[0])
