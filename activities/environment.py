@@ -9,7 +9,8 @@ what is told.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -88,7 +89,7 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(match[1] for match in _REFERENCE.finditer(text) if match[1] is not None)
 
 
-def refers_to(text: str, names: frozenset[str]) -> bool:
+def refers_to(text: str, names: Set[str]) -> bool:
     """Say whether a text refers to one of these variables."""
     return not names.isdisjoint(names_in(text))
 
@@ -113,6 +114,7 @@ def file_references(container: Mapping[str, Any]) -> tuple[FileReference, ...]:
 def resolve_environment(container: Mapping[str, Any], sources: Sources) -> Environment:
     """Give each variable its value; of a name declared twice the last one counts. Raises UnresolvedVariable."""
     values: dict[str, str] = {}
+    known = ChainMap(values, dict(sources.services))
     confidential: set[str] = set()
     for source in container.get("envFrom") or ():
         brought = _all_of(source, sources)
@@ -121,15 +123,14 @@ def resolve_environment(container: Mapping[str, Any], sources: Sources) -> Envir
     for variable in container.get("env") or ():
         name, text, chosen = variable["name"], variable.get("value") or "", variable.get("valueFrom") or {}
         told = text or not chosen
-        value = (
-            expand(text, {**sources.services, **values} if sources.services else values)
-            if told
-            else _value_from(chosen, container, sources)
-        )
+        value = expand(text, known) if told else _value_from(chosen, container, sources)
         if value is None:  # an optional one that is not there: what envFrom or a line above says stays
             continue
-        hidden = refers_to(text, frozenset(confidential)) if told else not chosen.keys().isdisjoint(_CONFIDENTIAL)
-        confidential = confidential | {name} if hidden else confidential - {name}
+        hidden = refers_to(text, confidential) if told else not chosen.keys().isdisjoint(_CONFIDENTIAL)
+        if hidden:
+            confidential.add(name)
+        else:
+            confidential.discard(name)
         values[name] = value
     for name, value in values.items():
         if "\0" in value:  # the runtime would refuse it with words that quote the value

@@ -40,14 +40,17 @@ def service_variables(services: Iterable[_Service], namespace: str, *, links: bo
     """
     chosen: dict[str, _Service] = {}
     for service in services:
-        metadata, spec = service["metadata"], service.get("spec") or {}
-        place = (metadata.get("namespace"), metadata["name"])
+        metadata = service["metadata"]
+        own = links and metadata.get("namespace") == namespace  # first: of a cluster's thousands it is few
+        if not own and (metadata.get("namespace"), metadata["name"]) != _MASTER:
+            continue
+        spec = service.get("spec") or {}
         if spec.get("clusterIP") in _NO_ADDRESS or not spec.get("ports"):
             continue
-        if place == _MASTER:
-            chosen.setdefault(metadata["name"], spec)
-        elif place[0] == namespace and links:
+        if own:
             chosen[metadata["name"]] = spec
+        else:
+            chosen.setdefault(metadata["name"], spec)
     return {key: value for name in sorted(chosen) for key, value in _of(name, chosen[name])}
 
 
