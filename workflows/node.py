@@ -8,10 +8,10 @@ the images and this adds nothing to the history.
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from datetime import timedelta
+from functools import partial
+from typing import Final
 
 from temporalio import workflow
-from temporalio.exceptions import CancelledError
 
 from proto.temporal import names
 from proto.temporal.node import NodeConfigured, NodeObserved, NodeStart, NodeStatus
@@ -29,17 +29,19 @@ from workflows.decide.node import (
     node_key,
     outdated,
 )
+from workflows.loop import ArrivalLoop, has_grown
 from workflows.node_card import node_card
 from workflows.steps import Failed, carry_out_node
 from workflows.versions import NODE_BEHAVIOURS, require_known
 
-SIGNALS_A_RUN = 2000
-
+CANCEL_IGNORED: Final = (
+    "a cancel of the node's workflow is ignored: terminate it, and the poller's next start begins it anew"
+)
 Arrival = NodeConfigured | tuple[NodeAction, NodeAnswer | Failed]
 
 
 @workflow.defn(name=names.NODE_WORKFLOW)
-class NodeWorkflow:
+class NodeWorkflow(ArrivalLoop[Arrival]):
     """A node's images."""
 
     @workflow.init
@@ -71,35 +73,20 @@ class NodeWorkflow:
             if isinstance(answer, Wake):
                 wakes.append(answer)
             else:
-                self.under_way[node_key(answer)] = asyncio.create_task(self.carry_out(answer))
+                self.under_way[node_key(answer)] = asyncio.create_task(
+                    self.file_when_done(partial(self.carried_out, answer))
+                )
         return min(wakes, key=lambda one: one.at, default=None)
 
-    async def carry_out(self, action: NodeAction) -> None:
-        """Carry an action out and file what came back."""
-        try:
-            self.arrived.append((action, await carry_out_node(action)))
-        except (asyncio.CancelledError, CancelledError):
-            return
-        except Exception as bug:  # noqa: BLE001 - raised in the loop, where it fails the workflow task and is seen
-            self.bugs.append(bug)
+    async def carried_out(self, action: NodeAction) -> Arrival:
+        """Carry an action out; answers it with what came back."""
+        return action, await carry_out_node(action)
 
     async def next_event(self, wake: Wake | None) -> None:
         """Wait for an answer, a signal or the wake, and write down what came."""
-        timeout = max(wake.at - workflow.now(), timedelta(milliseconds=1)) if wake else None
-        try:
-            await workflow.wait_condition(
-                lambda: bool(self.arrived or self.bugs), timeout=timeout, timeout_summary=wake.summary if wake else None
-            )
-        except TimeoutError:
-            return
-        except asyncio.CancelledError:
-            workflow.logger.warning(
-                "a cancel of the node's workflow is ignored: terminate it, and the poller's next start begins it anew"
-            )
-        if self.bugs:
-            raise self.bugs[0]
-        while self.arrived:
-            self.write_down(self.arrived.popleft())
+        if await self.next_arrival(wake, CANCEL_IGNORED):
+            while self.arrived:
+                self.write_down(self.arrived.popleft())
 
     def write_down(self, arrival: Arrival) -> None:
         """Bring one arrival into what is known."""
@@ -121,7 +108,7 @@ class NodeWorkflow:
 
     def is_long(self) -> bool:
         """Say whether this run's history has grown enough."""
-        return workflow.info().is_continue_as_new_suggested() or self.observed.signals >= SIGNALS_A_RUN
+        return has_grown(self.observed.signals)
 
     def continue_as_new_if_long(self) -> None:
         """Begin a new run once nothing is under way but the watch, which the new run asks for again."""

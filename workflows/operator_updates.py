@@ -6,7 +6,6 @@ asked, and what it changes, is decided in `decide/`.
 """
 
 from abc import ABC, abstractmethod
-from collections import deque
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
@@ -29,6 +28,7 @@ from workflows.decide.actions import Action
 from workflows.decide.fold import Answer
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
+from workflows.loop import ArrivalLoop
 from workflows.steps import Failed
 
 Arrival = hints.Signal | tuple[Action, Answer | Failed]
@@ -41,10 +41,8 @@ def refuse(refusal: Refusal | None) -> None:
         raise ApplicationError(refusal.message, type=refusal.reason, non_retryable=True)
 
 
-class OperatorUpdates(ABC):
+class OperatorUpdates(ArrivalLoop[Arrival], ABC):
     """The Updates of a pod's workflow."""
-
-    arrived: deque[Arrival]
 
     @abstractmethod
     def situation(self) -> Situation:

@@ -8,12 +8,11 @@ while the runtime holds anything of the pod (design §4.5): every failure is a f
 import asyncio
 from collections import deque
 from dataclasses import replace
-from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 from temporalio import workflow
-from temporalio.exceptions import CancelledError
 
 from proto.temporal import names
 from proto.temporal.operator import Explanation
@@ -38,12 +37,10 @@ from workflows.decide.fold import fold, fold_failure
 from workflows.decide.listing import without_ephemeral
 from workflows.decide.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.situation import Situation
+from workflows.loop import has_grown
 from workflows.operator_updates import Arrival, OperatorUpdates
 from workflows.steps import Failed, carry_out
 from workflows.versions import require_known
-
-SIGNALS_A_RUN = 2000
-"""Temporal refuses more than 10,000 (design §4.3)."""
 
 
 def spec_of(pod: PodJson) -> V1PodSpec:
@@ -123,17 +120,13 @@ class PodWorkflow(OperatorUpdates):
         """Begin every action that is decided; a run that is about to be continued begins nothing more."""
         plan = Plan() if self.is_long() else pod_actions(self.situation())
         for action in plan.begin:
-            self.under_way[key(action)] = (action, asyncio.create_task(self.carry_out(action)))
+            task = asyncio.create_task(self.file_when_done(partial(self.carried_out, action)))
+            self.under_way[key(action)] = (action, task)
         return plan
 
-    async def carry_out(self, action: Action) -> None:
-        """Carry an action out and file what came back."""
-        try:
-            self.arrived.append((action, await carry_out(action)))
-        except (asyncio.CancelledError, CancelledError):
-            return
-        except Exception as bug:  # noqa: BLE001 - raised in the loop, where it fails the workflow task and is seen
-            self.bugs.append(bug)
+    async def carried_out(self, action: Action) -> Arrival:
+        """Carry an action out; answers it with what came back."""
+        return action, await carry_out(action)
 
     def publish_status(self) -> None:
         """Tell the node's cache, the search attributes and the UI's card where the pod stands."""
@@ -146,20 +139,8 @@ class PodWorkflow(OperatorUpdates):
 
     async def next_event(self, plan: Plan) -> None:
         """Wait for an answer, a signal or the plan's wake, and write down what came."""
-        timeout = max(plan.wake.at - workflow.now(), timedelta(milliseconds=1)) if plan.wake else None
-        try:
-            await workflow.wait_condition(
-                lambda: bool(self.arrived or self.bugs),
-                timeout=timeout,
-                timeout_summary=plan.wake.summary if plan.wake else None,
-            )
-        except TimeoutError:
-            return
-        except asyncio.CancelledError:
-            workflow.logger.warning("a cancel of %s is ignored: remove its manifest instead", self.pod)
-        if self.bugs:
-            raise self.bugs[0]
-        self.write_down_all()
+        if await self.next_arrival(plan.wake, f"a cancel of {self.pod} is ignored: remove its manifest instead"):
+            self.write_down_all()
 
     def write_down_all(self) -> None:
         """Bring all that has arrived into `Observed`, in its order."""
@@ -185,7 +166,7 @@ class PodWorkflow(OperatorUpdates):
 
     def is_long(self) -> bool:
         """Say whether this run's history has grown enough."""
-        return workflow.info().is_continue_as_new_suggested() or self.observed.signals >= SIGNALS_A_RUN
+        return has_grown(self.observed.signals)
 
     def continue_as_new_if_long(self) -> None:
         """Begin a new run with everything known, once nothing is under way that ends by itself and nothing unread."""

@@ -31,7 +31,6 @@ from proto.temporal.node import (
 )
 from proto.temporal.requests import PulledImage
 from worker.host.run import sandbox_runner
-from workflows import node as node_module
 from workflows.node import NodeWorkflow
 from workflows.versions import CURRENT_NODE
 
@@ -163,7 +162,7 @@ async def test_a_restart_adds_nothing_but_what_it_says(host: Host) -> None:
 
 async def test_a_long_run_is_continued_with_all_that_is_known(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second run watches on, and knows what the first has done."""
-    monkeypatch.setattr(node_module, "SIGNALS_A_RUN", 2)
+    monkeypatch.setattr("workflows.loop.SIGNALS_A_RUN", 2)
     handle = await host.configure("a:1")
     await host.images.until(lambda: "a:1" in host.images.sizes)
     await host.configure("b:1")
