@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from proto.node_images import read_node_images
+from tests.node.pull_nodes import served
 from tests.node.recorded_node import EVERY_SECOND, FULL, NEVER_FULL, configure, news, until_told
 from tests.node.registry import Registry
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, tempolet_node
@@ -32,11 +33,7 @@ def own(slot: int, node_dir: Path) -> Iterator[Containerd]:
 @pytest.fixture
 def registry(own: Containerd) -> Iterator[Registry]:
     """Serve an image that is no other's."""
-    (archive,) = (own.parts_dir / "images").glob("busybox*.tar")
-    with Registry(archive, label="collected") as made:
-        hosts = own.places.registries / made.host / "hosts.toml"
-        hosts.parent.mkdir(parents=True)
-        hosts.write_text(f'server = "http://{made.host}"\n')
+    with served(own, label="collected") as made:
         yield made
 
 

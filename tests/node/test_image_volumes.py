@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.node.pod_story import log_of, story, words
+from tests.node.pull_nodes import served
 from tests.node.registry import Registry
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
@@ -14,11 +15,7 @@ from worker.standalone.containerd import Containerd
 @pytest.fixture
 def registry(containerd: Containerd) -> Iterator[Registry]:
     """Serve busybox under any name, which is another image than the container's own."""
-    (archive,) = (containerd.parts_dir / "images").glob("busybox*.tar")
-    with Registry(archive, label="shown in a volume") as made:
-        hosts = containerd.places.registries / made.host / "hosts.toml"
-        hosts.parent.mkdir(parents=True)
-        hosts.write_text(f'server = "http://{made.host}"\n')
+    with served(containerd, label="shown in a volume") as made:
         yield made
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.pod_story import log_of, story
+from tests.node.pull_nodes import served
 from tests.node.registry import Registry
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
@@ -37,12 +38,8 @@ def node(
 @pytest.fixture(scope="module")
 def image(containerd: Containerd) -> Iterator[str]:
     """Serve a busybox whose image names a stop signal."""
-    (archive,) = (containerd.parts_dir / "images").glob("busybox*.tar")
-    with Registry(archive) as registry:
+    with served(containerd, label="") as registry:
         name_stop_signal(registry, IMAGE_SIGNAL)
-        hosts = containerd.places.registries / registry.host / "hosts.toml"
-        hosts.parent.mkdir(parents=True)
-        hosts.write_text(f'server = "http://{registry.host}"\n')
         yield f"{registry.host}/interrupted:1"
 
 

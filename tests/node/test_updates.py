@@ -10,7 +10,7 @@ import pytest
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid
 from tests.node.operating import history, tempolet
-from tests.node.registry import Registry
+from tests.node.pull_nodes import served
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -28,11 +28,7 @@ def node(
 @pytest.fixture(scope="module")
 def other_image(containerd: Containerd) -> Iterator[str]:
     """Serve another image, of busybox's layers, which has to be pulled."""
-    (archive,) = (containerd.parts_dir / "images").glob("busybox*.tar")
-    with Registry(archive, label="other") as made:
-        hosts = containerd.places.registries / made.host / "hosts.toml"
-        hosts.parent.mkdir(parents=True)
-        hosts.write_text(f'server = "http://{made.host}"\n')
+    with served(containerd, label="other") as made:
         yield f"{made.host}/busybox:2"
 
 
