@@ -47,12 +47,6 @@ RESOURCES: Final[Fields] = {
     "claims": only_empty(Kind.OBJECTS),
 }
 
-POD_RESOURCES: Final[Fields] = {
-    "requests": runs(Kind.QUANTITY_MAP),
-    "limits": runs(Kind.QUANTITY_MAP),
-    "claims": only_empty(Kind.OBJECTS),
-}
-
 RESIZE_POLICY: Final[Fields] = {"resourceName": runs(Kind.STRING), "restartPolicy": runs(Kind.STRING)}
 
 EXEC_ACTION: Final[Fields] = {"command": runs(Kind.STRINGS)}
@@ -209,7 +203,7 @@ SPEC: Final[Fields] = {
     "preemptionPolicy": runs(Kind.STRING),
     "runtimeClassName": runs(Kind.STRING),
     "overhead": runs(Kind.QUANTITY_MAP, never=("hugepages-*", "*/*")),
-    "resources": runs(Kind.OBJECT, POD_RESOURCES),
+    "resources": runs(Kind.OBJECT, RESOURCES),
     "resourceClaims": only_empty(Kind.OBJECTS),
     "readinessGates": runs(Kind.OBJECTS, READINESS_GATE),
     "enableServiceLinks": runs(Kind.BOOLEAN),

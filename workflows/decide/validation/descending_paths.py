@@ -1,6 +1,7 @@
-"""Rules about paths that may lead only downward: a volumeMount's subPath and subPathExpr.
+"""Rules about paths that may lead only downward: a volumeMount's subPath and subPathExpr, a profile's, a file's in a volume.
 
-Called by `volumes`; source: pkg/apis/core/validation/validation.go, validateLocalDescendingPath, validatePathNoBacksteps.
+Called by `volumes`, `content_volumes`, `environment` and `security`; source: pkg/apis/core/validation/validation.go,
+validateLocalDescendingPath, validatePathNoBacksteps.
 """
 
 from collections.abc import Iterator, Mapping

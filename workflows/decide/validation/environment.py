@@ -10,6 +10,7 @@ from typing import Any, Final
 from proto.kubernetes.field_paths import split_subscript
 from proto.kubernetes.quantity import QuantityError, canonical_quantity, parse_quantity
 from workflows.decide.validation import names
+from workflows.decide.validation.descending_paths import without_backsteps
 from workflows.decide.validation.field_errors import invalid, not_found, not_supported, required
 
 Object = Mapping[str, Any]
@@ -185,8 +186,7 @@ def _file_key_selector(selector: Object, path: str) -> Iterator[str]:
         yield from (invalid(f"{path}.volumeName", volume, one) for one in names.dns_label(volume))
     if not file:
         yield required(f"{path}.path")
-    elif ".." in file.split("/"):
-        yield invalid(f"{path}.path", file, "must not contain '..'")
+    yield from without_backsteps(file, f"{path}.path")
 
 
 _RULES: Final[Mapping[str, Callable[[Object, str], Iterator[str]]]] = {

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from proto.kubernetes.sysctls import LONGEST, NAME_PATTERN, Namespace, is_name, namespace_of
+from workflows.decide.validation.descending_paths import descending
 from workflows.decide.validation.field_errors import duplicate, forbidden, invalid, not_supported, required, too_long
 
 _MAX_ID: Final = 2**31 - 1
@@ -119,10 +120,7 @@ def _seccomp(profile: Mapping[str, Any] | None, path: str) -> Iterator[str]:
     elif local is None:
         yield required(f"{path}.localhostProfile", "must be set when seccomp type is Localhost")
     else:
-        if local.startswith("/"):
-            yield invalid(f"{path}.localhostProfile", local, "must be a relative path")
-        if ".." in local.split("/"):
-            yield invalid(f"{path}.localhostProfile", local, "must not contain '..'")
+        yield from descending(local, f"{path}.localhostProfile")
 
 
 def _apparmor(profile: Mapping[str, Any] | None, path: str) -> Iterator[str]:

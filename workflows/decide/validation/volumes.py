@@ -10,7 +10,7 @@ from typing import Any, Final
 from proto.kubernetes.quantity import parse_quantity
 from workflows.decide.validation import content_volumes, names, storage_sources
 from workflows.decide.validation.csi_source import validate_csi
-from workflows.decide.validation.descending_paths import sub_path
+from workflows.decide.validation.descending_paths import sub_path, without_backsteps
 from workflows.decide.validation.devices import validate_volume_devices
 from workflows.decide.validation.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required
 
@@ -71,8 +71,7 @@ def _host_path(source: Source, path: str) -> Iterator[str]:
     if not (given := source.get("path")):
         yield required(f"{path}.path")
         return
-    if ".." in given.split("/"):
-        yield invalid(f"{path}.path", given, "must not contain '..'")
+    yield from without_backsteps(given, f"{path}.path")
     if (kind := source.get("type", "")) not in _HOST_PATH_TYPES:
         yield not_supported(f"{path}.type", kind, _HOST_PATH_TYPES)
 
