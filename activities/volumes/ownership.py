@@ -21,7 +21,6 @@ ON_ROOT_MISMATCH: Final = "OnRootMismatch"
 _READ_WRITE: Final = 0o660
 _READ: Final = 0o440
 _ENTER: Final = 0o110
-_PERMISSIONS: Final = 0o777
 _MODE: Final = 0o7777
 
 

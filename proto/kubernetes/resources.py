@@ -6,7 +6,7 @@ stand in `oom_score`, `memory` (swap, protection), `huge_pages` and `pod_totals`
 `NodeResources`. None means: leave the kernel's value alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -142,13 +142,6 @@ def overhead_resources(pod: Mapping[str, Any], node: NodeResources) -> Container
     """
     overhead = pod_overhead(pod)
     return _linux_resources(overhead, overhead, node) if overhead else None
-
-
-def burstable_cpu_shares(pods: Iterable[Mapping[str, Any]]) -> int:
-    """Say the shares of the cgroup that holds all burstable pods; the best-effort one has always MIN_SHARES."""
-    burstable = (pod for pod in pods if qos_class(pod) is QosClass.BURSTABLE)
-    asked = (requests_and_overhead(pod, pod_requests(pod)).get("cpu", ZERO).milli for pod in burstable)
-    return cpu_shares(sum(asked))
 
 
 def _linux_resources(requests: ResourceList, limits: ResourceList, node: NodeResources) -> ContainerResources:

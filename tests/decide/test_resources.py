@@ -11,7 +11,6 @@ from proto.kubernetes.pod_totals import pod_requests
 from proto.kubernetes.resources import (
     ContainerResources,
     PodResources,
-    burstable_cpu_shares,
     container_resources,
     cpu_quota,
     cpu_shares,
@@ -192,12 +191,6 @@ def test_oom_score_of_a_sidecar(own: dict[str, Any], score: int) -> None:
     """Beside a container that asks for a quarter of the node's memory (pkg/kubelet/qos/policy.go)."""
     pod = with_sidecars(beside(own), main=want(",1G"))
     assert oom_score_adj(pod, pod["spec"]["initContainers"][0], 4_000_000_000) == score
-
-
-def test_only_burstable_pods_raise_the_burstable_cgroup() -> None:
-    """Guaranteed pods live beside that cgroup, not in it."""
-    assert burstable_cpu_shares([BURSTABLE, PARTIAL, GUARANTEED, pod_of(want())]) == cpu_shares(300)
-    assert burstable_cpu_shares([]) == 2
 
 
 @pytest.mark.parametrize(
