@@ -124,6 +124,14 @@ class Node:
                     return snapshot
                 await self.changed.wait()
 
+    async def called(self, name: str) -> Any:
+        """Wait until an activity is called; answers its first request."""
+        async with asyncio.timeout(20):
+            while not self.runtime.named(name):
+                self.runtime.changed.clear()
+                await self.runtime.changed.wait()
+        return self.runtime.named(name)[0]
+
     async def exits(self, handle: WorkflowHandle[Any, PodOutcome], name: str, exit_code: int) -> None:
         """Let a container end, and tell the workflow as the poller would."""
         ended = self.runtime.live()[name]

@@ -23,14 +23,6 @@ def called(node: Node, *of: str) -> list[str]:
     ]
 
 
-async def until_asked(node: Node, name: str) -> None:
-    """Wait until an activity is under way."""
-    async with asyncio.timeout(20):
-        while not node.runtime.named(name):
-            node.runtime.changed.clear()
-            await node.runtime.changed.wait()
-
-
 async def test_a_life_with_both_hooks(node: Node) -> None:
     """Each runs once, the next container waits for the first, the stop for the second."""
     pod = hooked("postStart", "preStop")
@@ -63,7 +55,7 @@ async def test_a_deletion_gives_a_post_start_up(node: Node) -> None:
     pod = hooked("postStart", "preStop")
     gate = node.runtime.held[names.RUN_HOOK] = asyncio.Event()
     handle = await node.start(pod)
-    await until_asked(node, names.RUN_HOOK)
+    await node.called(names.RUN_HOOK)
     del node.runtime.held[names.RUN_HOOK]
     await node.delete(handle)
     assert [one.hook for one in node.runtime.named(names.RUN_HOOK)] == ["postStart", "preStop"]
@@ -77,7 +69,7 @@ async def test_a_container_that_ends_during_its_pre_stop_is_not_waited_for(node:
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.ready)
     await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
-    await until_asked(node, names.RUN_HOOK)
+    await node.called(names.RUN_HOOK)
     await node.exits(handle, "web", 0)
     async with asyncio.timeout(20):
         await handle.result()
@@ -114,7 +106,7 @@ async def test_a_deletion_gives_a_pre_start_up(node: Node) -> None:
     pod = annotated("preStart")
     gate = node.runtime.held[names.RUN_HOOK] = asyncio.Event()
     handle = await node.start(pod)
-    await until_asked(node, names.RUN_HOOK)
+    await node.called(names.RUN_HOOK)
     await node.delete(handle)
     assert called(node, names.START_CONTAINER, names.STOP_CONTAINER) == []
     gate.set()
@@ -127,7 +119,7 @@ async def test_a_deletion_waits_for_a_post_stop_no_longer_than_its_grace(node: N
     await node.until(pod, lambda one: one.ready)
     gate = node.runtime.held[names.RUN_HOOK] = asyncio.Event()
     await node.exits(handle, "web", 1)
-    await until_asked(node, names.RUN_HOOK)
+    await node.called(names.RUN_HOOK)
     await node.delete(handle)
     assert [one.hook for one in node.runtime.named(names.RUN_HOOK)] == ["postStop"]
     gate.set()

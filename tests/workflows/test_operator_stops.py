@@ -39,15 +39,6 @@ async def stands(handle: Handle) -> str:
     return next(str(one.text) for one in answer.sentences if one.kind is SentenceKind.STANDS)
 
 
-async def called(node: Node, name: str) -> Any:
-    """Wait until an activity is called; answers its first request."""
-    async with asyncio.timeout(20):
-        while not node.runtime.named(name):
-            node.runtime.changed.clear()
-            await node.runtime.changed.wait()
-    return node.runtime.named(name)[0]
-
-
 async def test_a_stop_under_way_is_hastened(node: Node) -> None:
     """A pod that is wanted is not stopped; one that goes is, sooner but never later."""
     pod = pod_json(terminationGracePeriodSeconds=300)
@@ -59,7 +50,7 @@ async def test_a_stop_under_way_is_hastened(node: Node) -> None:
     )
     node.runtime.held[names.STOP_CONTAINER] = asyncio.Event()
     await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone"))
-    await called(node, names.STOP_CONTAINER)
+    await node.called(names.STOP_CONTAINER)
     later = await stop(handle, 400)
     assert (later.asked, later.grace, later.sooner) == (timedelta(seconds=400), timedelta(minutes=5), timedelta())
     assert await stands(handle) == "it is going, web runs: ManifestRemoved: web.yaml is gone (grace 300 s)"
@@ -126,7 +117,7 @@ async def test_a_pod_is_evicted_wherever_it_stands(node: Node, held: str) -> Non
     pod = pod_json()
     gate = node.runtime.held[held] = asyncio.Event()
     handle = await node.start(pod)
-    await called(node, held)
+    await node.called(held)
     await ask(handle, EvictPod(WHO, "Evicted"), update=names.EVICT_POD, answer=PodEvicted)
     gate.set()
     ended = await node.until(pod, lambda one: one.lifecycle == "terminated")

@@ -158,9 +158,7 @@ async def test_deletion_before_the_sandbox_exists(node: Node) -> None:
     pod = pod_json()
     gate = node.runtime.held[names.RUN_POD_SANDBOX] = asyncio.Event()
     handle = await node.start(pod)
-    while not node.runtime.named(names.RUN_POD_SANDBOX):
-        node.runtime.changed.clear()
-        await node.runtime.changed.wait()
+    await node.called(names.RUN_POD_SANDBOX)
     await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
     await node.until(pod, lambda one: one.deleting)
     gate.set()

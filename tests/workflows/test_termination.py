@@ -23,15 +23,6 @@ def going(grace: float | None = None) -> DeletionRequested:
     return DeletionRequested("operator", "Deleted", "", None if grace is None else timedelta(seconds=grace))
 
 
-async def called(node: Node, name: str) -> Any:
-    """Wait until an activity is called; answers its first request."""
-    async with asyncio.timeout(20):
-        while not node.runtime.named(name):
-            node.runtime.changed.clear()
-            await node.runtime.changed.wait()
-    return node.runtime.named(name)[0]
-
-
 async def timers(handle: WorkflowHandle[Any, Any]) -> list[str]:
     """Name the timers that a workflow waits for."""
     await handle.query(
@@ -177,7 +168,7 @@ async def test_a_second_deletion_shortens_a_stop_under_way(node: Node, grace: fl
     await node.until(pod, lambda one: one.ready)
     node.runtime.held[names.STOP_CONTAINER] = asyncio.Event()
     await handle.signal(names.DELETION_REQUESTED, going())
-    await called(node, names.STOP_CONTAINER)
+    await node.called(names.STOP_CONTAINER)
     await handle.signal(names.DELETION_REQUESTED, going(grace))
     async with asyncio.timeout(20):
         outcome = await handle.result()
@@ -194,7 +185,7 @@ async def test_a_longer_grace_changes_nothing(node: Node) -> None:
     await node.until(pod, lambda one: one.ready)
     gate = node.runtime.held[names.STOP_CONTAINER] = asyncio.Event()
     await handle.signal(names.DELETION_REQUESTED, going())
-    await called(node, names.STOP_CONTAINER)
+    await node.called(names.STOP_CONTAINER)
     await handle.signal(names.DELETION_REQUESTED, going(90))
     await handle.signal(names.DELETION_REQUESTED, going())
     await node.until(pod, lambda one: one.deleting)
@@ -229,7 +220,7 @@ async def test_deletion_while_a_container_starts(node: Node) -> None:
     pod = pod_json()
     gate = node.runtime.held[names.START_CONTAINER] = asyncio.Event()
     handle = await node.start(pod)
-    await called(node, names.START_CONTAINER)
+    await node.called(names.START_CONTAINER)
     await handle.signal(names.DELETION_REQUESTED, going())
     await node.until(pod, lambda one: one.deleting)
     gate.set()

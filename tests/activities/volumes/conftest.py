@@ -1,4 +1,4 @@
-"""A node with a CSI driver, and a block device (a file behind a loop device), for the tests of this folder."""
+"""A node, one with a CSI driver, and a block device (a file behind a loop device), for the tests of this folder."""
 
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -9,6 +9,8 @@ import pytest
 
 from activities import mounts
 from activities.csi.drivers import CsiDrivers
+from activities.node_services import NodeServices
+from tests.activities.volume_node import volume_services
 from tests.activities.volumes.csi_node import Node, NodeWithDriver
 from tests.csi.orders import Setup
 
@@ -19,6 +21,15 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     monkeypatch.setattr(CsiDrivers.get, "__defaults__", (timedelta(milliseconds=50),))
     async with NodeWithDriver(tmp_path, Setup()) as made:
         yield made
+
+
+@pytest.fixture
+async def services(tmp_path: Path) -> AsyncIterator[NodeServices]:
+    """Give a node; whatever is left mounted is undone."""
+    async with volume_services(tmp_path) as made:
+        yield made
+    for point in mounts.mounts_below(tmp_path):
+        mounts.unmount(Path(point), detach=True)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ disk behind all of it is a loop device.
 """
 
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from activities.volumes.scsi import ScsiTree
 from activities.volumes.volume_type import PodVolume, VolumeFailed
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodKey
-from tests.activities.volume_node import volume_services
 from tests.activities.volumes.stand_ins import StandIns
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
@@ -32,15 +30,6 @@ SOURCE = {"targetPortal": "192.0.2.1", "iqn": IQN, "lun": 0}
 PLACE = f"iface-default/192.0.2.1:3260-{IQN}-lun-0"
 SESSION = "class/iscsi_host/host7/device/session1"
 SHOW = 'case "$*" in *show*) echo "iface.iscsi_ifacename = default"; echo "iface.transport_name = tcp"; exit 0;; esac'
-
-
-@pytest.fixture
-async def services(tmp_path: Path) -> AsyncIterator[NodeServices]:
-    """Give a node; whatever is left mounted is undone."""
-    async with volume_services(tmp_path) as made:
-        yield made
-    for point in mounts.mounts_below(tmp_path):
-        mounts.unmount(Path(point), detach=True)
 
 
 @pytest.fixture

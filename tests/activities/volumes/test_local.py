@@ -4,7 +4,6 @@ The devices are files behind loop devices, where the machine has those.
 """
 
 import os
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,19 +18,9 @@ from activities.volumes.persistent_type import PersistentVolume
 from activities.volumes.volume_type import PodVolume, VolumeFailed
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodKey
-from tests.activities.volume_node import volume_services
 from tests.activities.volumes.stand_ins import StandIns
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
-
-
-@pytest.fixture
-async def services(tmp_path: Path) -> AsyncIterator[NodeServices]:
-    """Give a node; whatever is left mounted is undone."""
-    async with volume_services(tmp_path) as made:
-        yield made
-    for point in mounts.mounts_below(tmp_path):
-        mounts.unmount(Path(point), detach=True)
 
 
 def of_pod(services: NodeServices, uid: str = "uid-1") -> PodVolume:
