@@ -17,6 +17,7 @@ from typing import Any, Final
 from activities.downward import FieldError, default_limits, find_container, metadata_value, resource_value
 from activities.objects import ObjectKind
 from proto.kubernetes.pod_totals import ResourceList
+from proto.kubernetes.variable_sources import variable_objects
 
 _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _KINDS: Final[Mapping[str, tuple[ObjectKind, str]]] = {
@@ -96,13 +97,7 @@ def refers_to(text: str, names: Set[str]) -> bool:
 
 def references(container: Mapping[str, Any]) -> tuple[Reference, ...]:
     """List the objects that a container's variables come from, each once, in the order in which they are asked for."""
-    found: dict[Reference, None] = {}
-    for source in container.get("envFrom") or ():
-        found |= {(kind, source[ref]["name"]): None for ref, (kind, _) in _KINDS.items() if source.get(ref)}
-    for variable in container.get("env") or ():
-        chosen = {} if variable.get("value") else variable.get("valueFrom") or {}
-        found |= {(kind, chosen[ref].get("name", "")): None for ref, (kind, _) in _KINDS.items() if chosen.get(ref)}
-    return tuple(found)
+    return tuple(dict.fromkeys((ObjectKind(plural), name) for plural, name in variable_objects(container)))
 
 
 def file_references(container: Mapping[str, Any]) -> tuple[FileReference, ...]:

@@ -9,17 +9,12 @@ from typing import Any, Final
 
 from activities.objects import ObjectKind
 from proto.kubernetes.pod_containers import every_container
+from proto.kubernetes.variable_sources import variable_objects
 
 _Source = Mapping[str, Any]
 Reference = tuple[ObjectKind, str]
 """An object of the pod's namespace."""
 
-_VARIABLES: Final[Mapping[str, ObjectKind]] = {
-    "configMapRef": ObjectKind.CONFIG_MAPS,
-    "configMapKeyRef": ObjectKind.CONFIG_MAPS,
-    "secretRef": ObjectKind.SECRETS,
-    "secretKeyRef": ObjectKind.SECRETS,
-}
 _VOLUME_SECRETS: Final[Mapping[str, str]] = {
     "azureFile": "secretName",
     **dict.fromkeys(("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"), "secretRef"),
@@ -34,18 +29,10 @@ def references(pod: _Source) -> frozenset[Reference]:
     spec = pod.get("spec") or {}
     found = {(ObjectKind.SECRETS, one.get("name")) for one in spec.get("imagePullSecrets") or ()}
     for container in every_container(spec):
-        found |= set(_of_variables(container))
+        found |= {(ObjectKind(plural), name) for plural, name in variable_objects(container)}
     for volume in spec.get("volumes") or ():
         found |= set(_of_volume(volume))
     return frozenset((kind, name) for kind, name in found if name)
-
-
-def _of_variables(container: _Source) -> Iterator[tuple[ObjectKind, str | None]]:
-    sources = [one.get("valueFrom") or {} for one in container.get("env") or ()]
-    for source in (*(container.get("envFrom") or ()), *sources):
-        for field, kind in _VARIABLES.items():
-            if chosen := source.get(field):
-                yield kind, chosen.get("name")
 
 
 def _of_volume(volume: _Source) -> Iterator[tuple[ObjectKind, str | None]]:

@@ -19,10 +19,6 @@ WRITTEN: Final = ("configMap", "secret", "downwardAPI", "projected")
 """The types whose files the node writes."""
 IN_MEMORY: Final = ("secret", "downwardAPI", "projected")
 _MAPS: Final = ("labels", "annotations")
-_VARIABLES: Final = (
-    *(("configMapRef", "configmaps"), ("configMapKeyRef", "configmaps")),
-    *(("secretRef", "secrets"), ("secretKeyRef", "secrets")),
-)
 
 
 def told_fields(volumes: Sequence[Source]) -> tuple[str, ...]:
@@ -92,15 +88,6 @@ def asks_credentials(volume: Source) -> bool:
     """Say whether a volume shows something that is made for its pod alone, or that one user of it is to own."""
     sources = (volume.get("projected") or {}).get("sources") or ()
     return any("serviceAccountToken" in one or "clusterTrustBundle" in one for one in sources)
-
-
-def variable_objects(container: Source) -> Iterator[str]:
-    """Name the ConfigMaps and Secrets that a container's variables come from, as `configmaps/<name>`."""
-    sources = [one.get("valueFrom") or {} for one in container.get("env") or ()]
-    for source in (*(container.get("envFrom") or ()), *sources):
-        for field, plural in _VARIABLES:
-            if field in source:
-                yield f"{plural}/{source[field].get('name', '')}"
 
 
 def is_written(volume: Source) -> bool:

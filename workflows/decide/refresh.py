@@ -12,13 +12,14 @@ from datetime import timedelta
 from typing import Final
 
 from proto.kubernetes.claims import claim_of
+from proto.kubernetes.variable_sources import variable_objects
 from proto.temporal.failure_types import CONFIG_ERROR, FAILED_MOUNT
 from proto.temporal.mounted import IMMUTABLE, UNKNOWN, VolumesFacts
 from proto.temporal.pod import Observed
 from proto.temporal.signals import ObjectsChanged
 from proto.temporal.volumes import MountedVolumes, MountVolumes
 from workflows.decide.actions import VOLUMES_KEY, Action, Wake, container_key
-from workflows.decide.contents import shown_objects, tells_of_its_pod, told, variable_objects
+from workflows.decide.contents import shown_objects, tells_of_its_pod, told
 from workflows.decide.situation import RETRY_AFTER, Situation
 from workflows.decide.slices import own_part, volumes_slice
 
@@ -129,5 +130,6 @@ def watched_objects(situation: Situation) -> dict[str, str]:
     for one in situation.everyone:
         failure = failures.get(container_key(one.name))
         if failure and failure.reason == CONFIG_ERROR:
-            wanted |= dict.fromkeys(variable_objects(own_part(situation.source, one.name)), UNKNOWN)
+            objects = variable_objects(own_part(situation.source, one.name))
+            wanted |= {f"{plural}/{name}": UNKNOWN for plural, name in objects}
     return wanted | (facts.objects if facts else {})
