@@ -64,7 +64,6 @@ class _Wanted:
 class AttachedDisk:
     """Volumes of one kind of disk, of a pod's own or by a claim."""
 
-    takes_fs_group = True
     takes_mount_options = True
     takes_block = True
 

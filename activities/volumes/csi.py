@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 class EphemeralCsi:
     """`csi` volumes: made by a driver for one pod, and gone with it."""
 
-    takes_fs_group = False  # that depends on the driver: `Mounted.takes_fs_group`
-
     async def mount(self, volume: PodVolume) -> Mounted:
         """Have the driver publish it."""
         wanted = ephemeral_volume(volume.name, volume.source, volume.pod.namespace, volume.pod.uid)

@@ -35,9 +35,7 @@ _ANY_NODE: Final = NodeResources(memory_capacity=1)
 
 
 class EmptyDir:
-    """emptyDir volumes."""
-
-    takes_fs_group = False  # seen to here, before the volume is marked as whole
+    """emptyDir volumes; fsGroup is seen to before one is marked as whole."""
 
     async def mount(self, volume: PodVolume) -> Mounted:
         """Find it or make it."""

@@ -32,8 +32,6 @@ TYPES: Final = ("", *_KINDS)
 class HostPath:
     """hostPath volumes."""
 
-    takes_fs_group = False
-
     async def mount(self, volume: PodVolume) -> Mounted:
         """Check that the path is what its type says."""
         path = str(volume.source["path"])

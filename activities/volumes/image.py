@@ -24,8 +24,6 @@ class PathIgnored(ValueError):
 class Image:
     """image volumes."""
 
-    takes_fs_group = False
-
     async def mount(self, volume: PodVolume) -> Mounted:
         """Say that it is read-only, whatever a container's mount says."""
         return Mounted(MountedVolume(volume.name, read_only=True))

@@ -28,8 +28,6 @@ _MODE: Final = 0o750
 class Nfs:
     """nfs volumes of a pod's own."""
 
-    takes_fs_group = False
-
     async def mount(self, volume: PodVolume) -> Mounted:
         """Find it in the mount table or mount it."""
         source = volume.source

@@ -68,8 +68,6 @@ class ClaimRecord:
 class PersistentVolumes:
     """persistentVolumeClaim volumes."""
 
-    takes_fs_group = False  # each says it itself: `Mounted.takes_fs_group`
-
     async def mount(self, volume: PodVolume) -> Mounted:
         """Mount the volume to which the claim is bound."""
         return await self._mount(volume, str(volume.source["claimName"]))

@@ -92,11 +92,10 @@ class VolumeActivities:
         )
 
     async def _mount(self, kind: str, volume: PodVolume) -> Mounted:
-        """Mount one; it becomes the fsGroup's where its type or the volume itself says so, once and to the end."""
+        """Mount one; it becomes the fsGroup's where its type asks for that, once and to the end."""
         with self._services.timings.of_volume(MOUNT, kind):
             mounted = await VOLUME_TYPES[kind].mount(volume)
-        group, own = fs_group_of(volume.pod_spec), mounted.takes_fs_group
-        if group and (VOLUME_TYPES[kind].takes_fs_group if own is None else own):
+        if mounted.takes_fs_group and (group := fs_group_of(volume.pod_spec)):
             await asyncio.to_thread(_give_once, volume, mounted, group)
         return mounted
 

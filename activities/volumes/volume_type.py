@@ -46,15 +46,12 @@ class Mounted:
     """It was there already."""
     objects: Mapping[str, str] = field(default_factory=dict)
     """The versions of the objects that it shows, by `<plural>/<name>`."""
-    takes_fs_group: bool | None = None
-    """Whether its files are to become the pod's fsGroup's, where its type alone does not say that."""
+    takes_fs_group: bool = False
+    """Its files are to become the pod's fsGroup's (`ownership`), which its type has not seen to itself."""
 
 
 class VolumeType(Protocol):
     """One type of volume. Both verbs may come twice, late and halfway, and never two at a time for one pod."""
-
-    takes_fs_group: bool
-    """Whether its files become the pod's fsGroup's once it is mounted; one that sees to that itself (`ownership`) says no."""
 
     async def mount(self, volume: PodVolume) -> Mounted:
         """Find the volume or make it; raises VolumeFailed and OSError. Files are touched in threads."""

@@ -21,13 +21,12 @@ from proto.temporal.mounted import IMMUTABLE, MountedVolume
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles:
-    """A type of volume that is read-only to its pod and filled by the node."""
+    """A type of volume that is read-only to its pod and filled by the node; fsGroup is seen to before anybody sees a file."""
 
     kind: str
     plugin: str
     in_memory: bool
     """Its files never reach a disk."""
-    takes_fs_group = False  # seen to while the files are written, before anybody sees them
 
     async def mount(self, volume: PodVolume) -> Mounted:
         """Write its files as they are to be now; raises VolumeFailed, which never quotes what an object holds."""

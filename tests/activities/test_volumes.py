@@ -181,8 +181,6 @@ async def test_a_mount_that_hangs_is_given_up_when_its_pod_goes(
 class Odd:
     """A type of volume that fails, lies somewhere, or hangs when it is mounted."""
 
-    takes_fs_group = True
-
     def __init__(self, error: Exception | None = None, path: Path | None = None) -> None:
         self.error, self.path, self.found = error, path, False
         self.reached = asyncio.Event()
@@ -194,7 +192,7 @@ class Odd:
             raise self.error
         if self.path is None:
             await asyncio.Event().wait()
-        return Mounted(MountedVolume(volume.name, str(self.path)), self.found)
+        return Mounted(MountedVolume(volume.name, str(self.path)), self.found, takes_fs_group=True)
 
     async def unmount(self, volume: PodVolume) -> None:
         """Do nothing."""
