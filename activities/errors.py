@@ -1,9 +1,12 @@
 """What went wrong, sorted by what the caller may do about it.
 
 The clients raise `CriError` with a `Remedy` (`clients/cri_error.py`); activities turn it into a
-Temporal ApplicationError whose type is the Kubernetes reason. Only `RuntimeUnavailable` is left to Temporal's retries:
-containerd is away and nothing was decided. Everything else is the workflow's to judge, so it is non-retryable.
+Temporal ApplicationError whose type is the Kubernetes reason. Left to Temporal's retries is only what nobody need decide:
+containerd or the API server is away, the worker stops, a hook may fail. Everything else is the workflow's to judge, so it is
+non-retryable.
 """
+
+from typing import Final
 
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
@@ -11,22 +14,27 @@ from activities.clients.cri_error import CriError, Remedy
 from proto.temporal.failure_types import RUNTIME_UNAVAILABLE
 from proto.temporal.messages import shorten
 
+WORKER_STOPPING: Final = "WorkerStopping"
+"""Of what lasts as long as there is nothing to tell: the next worker goes on with it."""
+
 
 def failed(reason: str, message: str) -> ApplicationError:
     """Build the error that the workflow judges by its Kubernetes reason; Temporal does not retry it."""
     return ApplicationError(shorten(message), type=reason, non_retryable=True)
 
 
-def unavailable(error: CriError, endpoint: str) -> ApplicationError:
-    """Build the one error that Temporal retries: nobody answers at the runtime's endpoint.
+def tried_again(reason: str, message: str) -> ApplicationError:
+    """Build an error that Temporal retries; benign to the SDK, which would else log every try of every pod."""
+    return ApplicationError(shorten(message), type=reason, category=ApplicationErrorCategory.BENIGN)
 
-    Benign to the SDK, which would else log it for each pod every five seconds; the poller says it once.
-    """
+
+def unavailable(error: CriError, endpoint: str) -> ApplicationError:
+    """Build the error that Temporal retries because nobody answers at the runtime's endpoint; the poller logs it once."""
     message = (
         f"no container runtime answers at {endpoint} ({error.details}); pods keep their state, work resumes by itself: "
         f"start containerd, or set --container-runtime-endpoint to its socket"
     )
-    return ApplicationError(shorten(message), type=RUNTIME_UNAVAILABLE, category=ApplicationErrorCategory.BENIGN)
+    return tried_again(RUNTIME_UNAVAILABLE, message)
 
 
 def translated(error: CriError, endpoint: str, reason: str, doing: str) -> ApplicationError:

@@ -14,10 +14,9 @@ from math import ceil
 from typing import Any, Final
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.clients.cri_error import CriError, Remedy
-from activities.errors import unavailable
+from activities.errors import tried_again, unavailable
 from activities.heartbeat import heartbeating
 from activities.hook_containers import HookContainerFailed, HookContainers
 from activities.hook_request import answered, asked_as_probe
@@ -70,7 +69,7 @@ class HookActivities:
             if _may_try_again(request, failed + 1):
                 heart.say(HookProgress(doing, failed + 1))
                 activity.heartbeat(heart.details)
-                raise ApplicationError(message, type=TRIED_AGAIN, category=ApplicationErrorCategory.BENIGN)
+                raise tried_again(TRIED_AGAIN, message)
             return HookEnded(succeeded=False, message=message, again=again, tries=failed + 1)
 
     async def _tried(self, request: RunHook) -> str | None:

@@ -17,10 +17,9 @@ from typing import Final
 import structlog
 from temporalio import activity
 from temporalio.converter import value_to_type
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.clients.cri_error import CriError, Remedy
-from activities.errors import translated
+from activities.errors import WORKER_STOPPING, translated, tried_again
 from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from proto.cri.v1 import api_pb2 as cri
@@ -165,11 +164,7 @@ async def _pause(time: timedelta, stopping: Awaitable[None], ages: Mapping[str, 
         except TimeoutError:
             continue
         activity.heartbeat(known)
-        raise ApplicationError(
-            "the worker stops; the next one goes on watching the images",
-            type="WorkerStopping",
-            category=ApplicationErrorCategory.BENIGN,
-        )
+        raise tried_again(WORKER_STOPPING, "the worker stops; the next one goes on watching the images")
 
 
 def _disk_use(mountpoints: Iterable[str]) -> DiskUse:

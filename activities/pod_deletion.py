@@ -6,15 +6,14 @@ reason and the number of tries.
 """
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.clients.api_server.api_server import ApiAway, ApiRefused
+from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.resources import PODS
+from activities.errors import tried_again
 from activities.node_services import NodeServices
 from activities.pod_objects import ObjectState
 from proto.temporal import names
 from proto.temporal.failure_types import API_SERVER_AWAY
-from proto.temporal.messages import shorten
 from proto.temporal.requests import DeletePodObject
 
 
@@ -34,15 +33,15 @@ class PodDeletionActivities:
             await self._delete(request)
         except ApiAway as error:
             message = f"the API server does not answer, {request.pod} stays in it as it is: {error}"
-            raise _tried_again(API_SERVER_AWAY, message) from error
+            raise tried_again(API_SERVER_AWAY, message) from error
         except ApiRefused as error:
             message = f"the API server refuses what {request.pod} ends with: {error.status} {error.reason}: {error}"
-            raise _tried_again("PodObjectRefused", message) from error
+            raise tried_again("PodObjectRefused", message) from error
 
     async def _delete(self, request: DeletePodObject) -> None:
         api, objects, pod = self._services.api, self._services.pod_objects, request.pod
         if api is None or objects is None:
-            raise _tried_again(
+            raise tried_again(
                 "NoAPIServer", f"{pod} came from an API server, and this node has none: give --kubeconfig again"
             )
         state = await objects.write_last(pod, request.status)
@@ -50,7 +49,7 @@ class PodDeletionActivities:
             return
         if state is ObjectState.WANTED:
             message = f"nothing of {pod} is left here, but nobody has deleted its object: `kubectl delete` it"
-            raise _tried_again("PodObjectWanted", message)
+            raise tried_again("PodObjectWanted", message)
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid}}
         try:
             await api.delete(PODS.path(pod.name, namespace=pod.namespace), options)
@@ -58,8 +57,3 @@ class PodDeletionActivities:
             if not error.not_found and not error.conflict:
                 raise
         objects.forget(pod)
-
-
-def _tried_again(reason: str, message: str) -> ApplicationError:
-    """Build an error that Temporal retries; benign to the SDK, for it is told once by others."""
-    return ApplicationError(shorten(message), type=reason, category=ApplicationErrorCategory.BENIGN)

@@ -14,9 +14,9 @@ from typing import Any, Final
 from temporalio import activity
 from temporalio.client import AsyncActivityHandle, Client
 from temporalio.converter import ActivitySerializationContext
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.errors import WORKER_STOPPING, tried_again
 from activities.node_services import NodeServices
 from activities.probes.loop import ProbeLoop
 from proto.temporal import names
@@ -114,8 +114,7 @@ class _Listener:
     async def _hand_over(self) -> None:
         """Leave all that is known to the next worker."""
         await self._keep()
-        message = f"the worker stops; the next one goes on probing {self._loop.name}"
-        raise ApplicationError(message, type="WorkerStopping", category=ApplicationErrorCategory.BENIGN)
+        raise tried_again(WORKER_STOPPING, f"the worker stops; the next one goes on probing {self._loop.name}")
 
     async def _tell(self) -> bool:
         """Signal each verdict that has turned; False when the workflow, or this activity of it, is gone."""
