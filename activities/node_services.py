@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from activities.cgroups import Cgroups
-from activities.clients.api_server.api_server import ApiServer
 from activities.clients.runtime import RuntimeClient
 from activities.container_logs.links import ContainerLinks
 from activities.csi.drivers import CsiDrivers
@@ -31,6 +31,9 @@ from activities.user_namespaces import UserNamespaces
 from proto.kubernetes.node_resources import NodeResources
 from proto.kubernetes.quantity import Quantity
 from proto.temporal.pod import PodKey
+
+if TYPE_CHECKING:
+    from activities.clients.api_server.api_server import ApiServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,7 @@ class NodeServices:
     runtime: RuntimeClient
     cgroups: Cgroups
     pulls: ImagePulls
-    api: ApiServer | None = None
+    api: "ApiServer | None" = None
     """None: a standalone node."""
     pod_objects: PodObjects | None = None
     """The pods as the API has them; None: a standalone node."""

@@ -155,6 +155,14 @@ def test_the_models_come_without_the_rest_of_their_library() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.parametrize("module", ["worker.host.run", "worker.poller.run"])
+def test_a_standalone_node_imports_no_http_client(module: str) -> None:
+    """It has no API server to ask: 10 MB a process."""
+    check = f"import sys\nimport {module}\nprint('aiohttp' in sys.modules)\n"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_temporals_sdk_comes_without_what_it_holds_ready_for_others() -> None:
     """No stubs for grpc, no messages of Temporal Cloud, no other processes: 2 to 3 MB; what is asked for is there."""
     check = (

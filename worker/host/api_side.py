@@ -1,18 +1,19 @@
 """What the worker of a node of a cluster has besides: statuses and events on their way to the API, objects on their way from it.
 
-Made by `run` where there is an API server; a standalone node has none of it, and pays nothing for it.
+Made by `run` where there is an API server, and imported there: a standalone node has none of it, and pays nothing for it.
 """
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from temporalio.client import Client
 from temporalio.worker import Interceptor
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.csi.drivers import CsiDrivers
 from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.cluster_objects import ClusterObjects
-from worker.api_objects.telling import Tell
+from worker.api_objects.telling import telling
 from worker.config import NodeConfig
 from worker.events.pod_events import PodEvents
 from worker.events.recorder import EventRecorder, sending_events
@@ -55,9 +56,9 @@ class ApiSide:
 
     @contextlib.asynccontextmanager
     async def at_work(
-        self, snapshots: Callable[[], list[PodSnapshot]], tell: Tell, drivers: CsiDrivers
+        self, snapshots: Callable[[], list[PodSnapshot]], client: Client, drivers: CsiDrivers
     ) -> AsyncIterator[None]:
-        """Work while the block runs; `snapshots` are the newest of all pods, `tell` reaches their workflows.
+        """Work while the block runs; `snapshots` are the newest of all pods, `client` reaches their workflows.
 
         `drivers` stand in the node's CSINode.
         """
@@ -66,18 +67,6 @@ class ApiSide:
         async with (
             sending_events(self.events.recorder),
             keeping_statuses(self.keeper, known),
-            self.objects.telling(snapshots, tell, drivers),
+            self.objects.telling(snapshots, telling(client), drivers),
         ):
             yield
-
-
-@contextlib.asynccontextmanager
-async def api_side_at_work(
-    side: ApiSide | None, snapshots: Callable[[], list[PodSnapshot]], tell: Tell, drivers: CsiDrivers
-) -> AsyncIterator[None]:
-    """Let it work while the block runs; None: a standalone node."""
-    if side is None:
-        yield
-        return
-    async with side.at_work(snapshots, tell, drivers):
-        yield

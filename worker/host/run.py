@@ -5,26 +5,24 @@ stop no new task is taken, running activities get a moment to end, containers li
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from temporalio.client import Client
 from temporalio.worker import Interceptor, UnsandboxedWorkflowRunner, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from activities.clients.api_server.api_server import ApiServer
 from activities.hosted import activities
 from activities.node_services import NodeServices
 from activities.unexpected import UnexpectedErrors
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import node_task_queue, node_workflow_id
 from worker.api_access import kubeconfig_awaited, open_api
-from worker.api_objects.telling import telling
 from worker.config import NodeConfig
 from worker.freed_memory import giving_back_freed_memory
-from worker.host.api_side import ApiSide, api_side_at_work
 from worker.host.csi_upkeep import keeping_csi_volumes
 from worker.host.departures import Departures
 from worker.host.forsaken_mounts import undoing_forsaken_mounts
@@ -44,6 +42,10 @@ from worker.telemetry.process import Telemetry, open_telemetry
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
 from workflows.versions import CURRENT
+
+if TYPE_CHECKING:
+    from activities.clients.api_server.api_server import ApiServer
+    from worker.host.api_side import ApiSide
 
 PASSED_THROUGH: Final = ("proto", "workflows", "kubernetes", "pydantic", "pydantic_core", "yaml", "dateutil", "urllib3")
 """Read once a process instead of once a workflow (design §4.16): 6 ms and a megabyte each."""
@@ -83,11 +85,11 @@ def well() -> str:
 
 
 async def work(
-    config: NodeConfig, client: Client, service: Service, telemetry: Telemetry, *, api: ApiServer | None = None
+    config: NodeConfig, client: Client, service: Service, telemetry: Telemetry, *, api: "ApiServer | None" = None
 ) -> None:
     """Take over what an earlier worker had begun, then host workflows and activities until asked to stop."""
     make_room_for_hung_files()
-    side, timings = ApiSide(api, config) if api else None, telemetry.metrics.timings()
+    side, timings = _api_side(api, config) if api else None, telemetry.metrics.timings()
     services = node_services(config, telemetry.calls, api=api, side=side, timings=timings)
     count_pulls(services, config, telemetry.metrics.images)
     await asyncio.to_thread(services.cgroups.make_tiers)
@@ -103,7 +105,7 @@ async def work(
         volumes, forsaken = keeping_csi_volumes(services, every), undoing_forsaken_mounts(services, every)
         storage = StorageWatch(services, cache.snapshots, hinting(client)) if config.local_storage_limits else None
         loops = keeping_logs_small(rotator), watching_storage(storage), giving_back_freed_memory(every)
-        at_work = api_side_at_work(side, cache.snapshots, telling(client), services.csi)
+        at_work = side.at_work(cache.snapshots, client, services.csi) if side else contextlib.nullcontext()
         async with drivers, volumes, forsaken, at_work, worker, loops[0], loops[1], loops[2]:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)
@@ -113,6 +115,12 @@ async def work(
     if services.pull_rights:
         await services.pull_rights.settled()
     await services.runtime.close()
+
+
+def _api_side(api: "ApiServer", config: NodeConfig) -> "ApiSide":
+    from worker.host.api_side import ApiSide  # noqa: PLC0415 - it brings an HTTP client, 10 MB for which a standalone node has no use
+
+    return ApiSide(api, config)
 
 
 def pod_worker(

@@ -3,10 +3,9 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from activities.cgroups import Cgroups
-from activities.clients.api_server.api_server import ApiServer
 from activities.clients.observe import CallObserver
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
@@ -21,14 +20,17 @@ from activities.tokens import NoTokens
 from activities.trust_bundles import NoTrustBundles, TrustBundleSource
 from activities.user_namespaces import UserNamespaces
 from proto.kubernetes.node_resources import MemoryQos, NodeResources
-from worker.api_objects.cluster_objects import ClusterObjects
 from worker.config import NodeConfig
-from worker.host.api_side import ApiSide
 from worker.host.image_access import image_logins, pull_rights
 from worker.objects.folder import ObjectFolder
 from worker.settings.feature_gates import MEMORY_QOS_GATE, TRUST_BUNDLES_GATE
 from worker.settings.reserved import allocatable, allocatable_resources
 from worker.settings.user_namespaces import id_ranges
+
+if TYPE_CHECKING:
+    from activities.clients.api_server.api_server import ApiServer
+    from worker.api_objects.cluster_objects import ClusterObjects
+    from worker.host.api_side import ApiSide
 
 UNLIMITED: Final = 1000
 """Pulls at a time where maxParallelImagePulls sets no limit: more than a node has pods."""
@@ -37,8 +39,8 @@ UNLIMITED: Final = 1000
 def node_services(
     config: NodeConfig,
     *calls: CallObserver,
-    api: ApiServer | None = None,
-    side: ApiSide | None = None,
+    api: "ApiServer | None" = None,
+    side: "ApiSide | None" = None,
     timings: Timings | None = None,
 ) -> NodeServices:
     """Make them; connects to nothing yet.
@@ -70,7 +72,7 @@ def node_services(
     )
 
 
-def _trust_bundles(config: NodeConfig, objects: ClusterObjects | None) -> TrustBundleSource:
+def _trust_bundles(config: NodeConfig, objects: "ClusterObjects | None") -> TrustBundleSource:
     """Show pods the cluster's trust bundles where the gate is on, which it is not by itself."""
     return objects.trust_bundles if objects and config.feature_gates.enabled(TRUST_BUNDLES_GATE) else NoTrustBundles()
 
