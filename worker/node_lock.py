@@ -106,7 +106,7 @@ def _take(descriptor: int, path: Path, role: str) -> None:
     pid = _written_pid(descriptor)
     holder = f"pid {pid}" if pid else "another process"
     raise NodeLockHeld(
-        f"a {role} of this node is already running: {holder} holds {path}; stop it first, or give this one "
+        f"the {role} process of this node is already running: {holder} holds {path}; stop it first, or give this one "
         "another --root-dir and another --hostname-override"
     )
 

@@ -66,6 +66,7 @@ def _up() -> None:
     CLUSTER.start(Progress())
     kubeconfig = CLUSTER.plane.admin_kubeconfig
     print(f"a cluster of one node in {time.monotonic() - begun:.1f} s; use it with\n  export KUBECONFIG={kubeconfig}")
+    print(f"  export TEMPOLET_RUN_DIR={CLUSTER.settings.run_dir}   # for tempolet pods, explain, history …")
     print(f"kubectl of the same version: {CLUSTER.plane.programs / 'kubectl'}")
 
 

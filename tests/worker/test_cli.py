@@ -108,7 +108,7 @@ def test_a_second_worker_is_told_who_runs(tmp_path: Path, capsys: pytest.Capture
     """The exit code is its own, so that systemd need not try for ever."""
     with hold_node_lock(tmp_path):
         assert run(["worker", "--root-dir", str(tmp_path)]) == Exit.ALREADY_RUNNING
-    assert "a worker of this node is already running: pid" in capsys.readouterr().err
+    assert "the worker process of this node is already running: pid" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["history", "explain", "skip-backoff"])

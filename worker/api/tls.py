@@ -77,6 +77,10 @@ def bare_context(serving: Serving) -> ssl.SSLContext:
 def serving_context(serving: Serving, pair: Pair) -> ssl.SSLContext:
     """Make what new connections are served with; raises OSError naming the file that can't be read or does not fit."""
     context = bare_context(serving)
+    if serving.bootstrap and serving.certificate is None and not pair.certificate.exists():
+        raise OSError(
+            f"{pair.certificate} comes when this node's CertificateSigningRequest is approved: `kubectl get csr`"
+        )
     with _named(pair.certificate):
         context.load_cert_chain(pair.certificate, pair.key)
     if (client_ca := serving.authentication.client_ca_file) is not None:

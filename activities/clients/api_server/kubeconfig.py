@@ -106,6 +106,9 @@ class Kubeconfig:
                     context.load_cert_chain(certificate, key)
         except (ssl.SSLError, ValueError) as error:
             raise KubeconfigRefused(f"the certificates for {self.server} cannot be used: {error}") from error
+        except OSError as error:  # by which OpenSSL names no file
+            files = " or ".join(dict.fromkeys(str(one.path) for one in self.pair if one.path))
+            raise KubeconfigRefused(f"{files}: cannot be read: {error.strerror}") from error
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         return context
 

@@ -98,3 +98,10 @@ async def test_a_token_that_is_not_taken_is_not_told(tmp_path: Path, token: Mate
         told = await said(Kubeconfig(f"https://127.0.0.1:{port}", authority=Material(tmp_path / "ca.crt"), token=token))
     assert words in told
     assert "canary" not in told
+
+
+async def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """OpenSSL itself names none."""
+    pair = Material(tmp_path / "n.crt"), Material(tmp_path / "n.key")
+    words = await said(Kubeconfig(f"https://127.0.0.1:{CLOSED}", certificate=pair[0], key=pair[1]))
+    assert f"{pair[0].path} or {pair[1].path}: cannot be read: No such file or directory" in words

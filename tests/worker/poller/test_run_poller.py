@@ -188,7 +188,7 @@ async def test_a_second_poller_of_a_node_refuses_to_start(node: Node) -> None:
     node.write("web.yaml")
     async with node.poller():
         await node.handle()
-        with pytest.raises(NodeLockHeld, match="a poller of this node is already running: pid"):
+        with pytest.raises(NodeLockHeld, match="the poller process of this node is already running: pid"):
             await run_poller(node.config(), node.client, Service(lambda: "", environment={}))
 
 

@@ -38,7 +38,9 @@ async def certificate_for(api: ApiServer, wanted: Wanted, key: bytes) -> bytes:
 async def _issued(api: ApiServer, wanted: Wanted, key: bytes) -> bytes:
     asked = await api.create(CERTIFICATE_SIGNING_REQUESTS.path(), request_for(wanted, key))
     name = asked["metadata"]["name"]
-    _log.info("a certificate is asked for, its approval is awaited", csr=name, signer=wanted.signer)
+    _log.info(
+        f"a certificate is asked for; `kubectl certificate approve {name}` if nobody else does", signer=wanted.signer
+    )
     reflector = Reflector(
         api, CERTIFICATE_SIGNING_REQUESTS.path(), what=f"request {name}", field_selector=f"metadata.name={name}"
     )
