@@ -134,7 +134,7 @@ class ContainerActivities:
             found = await self._find_or_create(request, name)
             if found.adopted and found.state in (_CREATED, _RUNNING):
                 await self._resize_adopted(request, found.container_id)
-            status = await self._start(request, found)
+            status = await self._start(found)
             if not _interrupted(status):
                 break
             await self._remove_interrupted(request, found.container_id)
@@ -158,7 +158,7 @@ class ContainerActivities:
                 raise failed(CONFIG_ERROR, f"{doing}: {error}") from error
             except CriError as error:
                 if error.remedy is not Remedy.ADOPT or raised == _RAISES:
-                    raise translated(error, self._services.endpoint, "CreateContainerError", doing) from error
+                    raise translated(error, self._services.endpoint, "CreateContainerError") from error
             if monotonic() < wait_until:
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
@@ -187,16 +187,15 @@ class ContainerActivities:
             raise made.hidden.hide_in(error) from None
         return _Found(created, _CREATED, adopted=False, hidden=made.hidden)
 
-    async def _start(self, request: StartContainer, found: _Found) -> cri.ContainerStatus:
+    async def _start(self, found: _Found) -> cri.ContainerStatus:
         """Start a created container; whatever else it is by now is its answer."""
-        doing = f"start container {request.container['name']} of {request.pod}"
         try:
             if found.state == _CREATED:
                 return await self._start_created(found.container_id)
             return await self._services.runtime.container_status(found.container_id)
         except CriError as error:
             told = found.hidden.hide_in(error)
-            raise translated(told, self._services.endpoint, "RunContainerError", doing) from None
+            raise translated(told, self._services.endpoint, "RunContainerError") from None
 
     async def _resize_adopted(self, request: StartContainer, container_id: str) -> None:
         """Give it what this start asks for: the pod may have been resized after the one that made it."""

@@ -37,8 +37,12 @@ def unavailable(error: CriError, endpoint: str) -> ApplicationError:
     return tried_again(RUNTIME_UNAVAILABLE, message)
 
 
-def translated(error: CriError, endpoint: str, reason: str, doing: str) -> ApplicationError:
-    """Turn a runtime's refusal into what the workflow is told: `doing` says what and which one."""
+def translated(error: CriError, endpoint: str, reason: str, doing: str = "") -> ApplicationError:
+    """Turn a runtime's refusal into what the workflow is told.
+
+    `doing` says what and which one; left out where a container's status shows the message, in which the kubelet has the
+    runtime's words alone.
+    """
     if error.remedy is Remedy.RETRY:
         return unavailable(error, endpoint)
-    return failed(reason, f"{doing}: {error.details}")
+    return failed(reason, f"{doing}: {error.details}" if doing else error.details)

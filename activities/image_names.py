@@ -5,12 +5,14 @@ applyDefaultImageTag uses it: the name itself is passed on unchanged, so which r
 runtime's business.
 """
 
+import json
 import re
 from typing import Final
 
 DEFAULT_TAG: Final = "latest"
 
 _PATH_MAX: Final = 255
+_SHOWN: Final = 300
 _DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _HOST: Final = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])"
 _PATH_PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
@@ -51,19 +53,30 @@ def without_tag(image: str) -> str:
 def _parsed(image: str) -> re.Match[str]:
     """Take a name apart, its registry written out; raises InvalidImageName."""
     if _IDENTIFIER.fullmatch(image):
-        raise InvalidImageName(f"couldn't parse image name {image!r}: it is a bare 64-digit id, which names no image")
+        why = f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
+        raise _invalid(image, why)
     domain, rest = _split_domain(image)
     path = rest.partition("@")[0].partition(":")[0]
     if path != path.lower():
-        raise InvalidImageName(f"couldn't parse image name {image!r}: the repository name must be lowercase")
+        why = f"invalid reference format: repository name ({path[:_PATH_MAX]}) must be lowercase"
+        raise _invalid(image, why)
     match = _REFERENCE.fullmatch(f"{domain}/{rest}")
     if match is None or len(match["path"]) > _PATH_MAX:
-        raise InvalidImageName(f"couldn't parse image name {image[:300]!r}: invalid reference format")
+        raise _invalid(image, "invalid reference format")
     if digest := match["digest"]:
         algorithm, _, digits = digest.partition(":")
         if _DIGEST_LENGTHS.get(algorithm) != len(digits) or digits != digits.lower():
-            raise InvalidImageName(f"couldn't parse image name {image!r}: unknown or malformed digest {digest!r}")
+            raise _invalid(image, f"unknown or malformed digest {digest!r}")
     return match
+
+
+def _invalid(image: str, why: str) -> InvalidImageName:
+    return InvalidImageName(f"couldn't parse image name {quoted_name(image)}: {why}")
+
+
+def quoted_name(image: str) -> str:
+    """Write what was to be a name as Go quotes it, cut so that the reason comes after it."""
+    return json.dumps(image[:_SHOWN], ensure_ascii=False)
 
 
 def _split_domain(image: str) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from activities.image_access.docker_config import NotADockerConfig
 from activities.image_access.logins import FoundLogins
 from activities.image_access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_away
 from activities.image_access.verification import Standing
-from activities.image_names import InvalidImageName, with_default_tag
+from activities.image_names import InvalidImageName, quoted_name, with_default_tag
 from activities.node_services import NodeServices
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal import names
@@ -65,7 +65,8 @@ class ImageActivities:
         try:
             image = with_default_tag(request.image)
         except InvalidImageName as error:
-            raise failed("InvalidImageName", f"Failed to apply default image tag: {error}") from error
+            doing = f"Failed to apply default image tag {quoted_name(request.image)}"
+            raise failed("InvalidImageName", f"{doing}: {error}") from error
         wanted = _Wanted(request, image, self._services)
         async with heartbeating(f"look for {image}") as heart:
             if request.policy != "Always":
@@ -120,6 +121,7 @@ class ImageActivities:
     async def _pull(self, wanted: "_Wanted", heart: Heartbeat) -> PulledImage:
         started, begun = monotonic(), monotonic()
         logins = await wanted.find_logins()
+        self._services.pull_begun(wanted.request)
         heart.say(f"wait for {wanted.image}: other pulls go first, or another pod pulls it")
 
         def pull(asked: str) -> Awaitable[str]:
@@ -159,10 +161,9 @@ class ImageActivities:
         remarks = "".join(f"; {one}" for one in (wanted.withheld, *wanted.warnings) if one)
         if because := _REGISTRY_REASONS.get(word):
             return failed(word, f"image pull failed for {image} {because}:{rest}{remarks}")
-        doing = f'Failed to pull image "{image}"'
         if is_runtime_away(error):
-            return translated(error, self._services.endpoint, "ErrImagePull", doing)
-        return failed("ErrImagePull", f"{doing}: {error.details}{remarks}")
+            return translated(error, self._services.endpoint, "ErrImagePull")
+        return failed("ErrImagePull", f"{error.details}{remarks}")
 
 
 @dataclass(slots=True)
@@ -188,5 +189,5 @@ class _Wanted:
             try:
                 self.logins = await self.services.logins.find(self.services.objects, self.request)
             except NotADockerConfig as error:
-                raise failed("ErrImagePull", f'Failed to pull image "{self.image}": {error}') from None
+                raise failed("ErrImagePull", str(error)) from None
         return self.logins

@@ -92,7 +92,8 @@ async def network_failure(runtime: RuntimeClient) -> str | None:
     """Say why the runtime's network is not ready, in its own words; None when it is."""
     for condition in (await runtime.status()).conditions:
         if condition.type == "NetworkReady" and not condition.status:
-            return f"container runtime network not ready: {condition.reason}: {condition.message}"
+            said = f"NetworkReady=false reason:{condition.reason} message:{condition.message}"
+            return f"container runtime network not ready: {said}"
     return None
 
 

@@ -1,6 +1,6 @@
 """What every activity of this node stands on, made once by the worker and handed to all of them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -31,6 +31,7 @@ from activities.user_namespaces import UserNamespaces
 from proto.kubernetes.node_resources import NodeResources
 from proto.kubernetes.quantity import Quantity
 from proto.temporal.pod import PodKey
+from proto.temporal.requests import PullImage
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
@@ -60,6 +61,10 @@ class ActivitySettings:
     """How long a name that an earlier try still holds in the runtime is waited for before the attempt is raised."""
 
 
+def unheard(_: PullImage) -> None:
+    """Hear nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeServices:
     """The node, as its activities see it."""
@@ -85,6 +90,8 @@ class NodeServices:
     image_users: ImageUsers = field(default_factory=ImageUsers)
     probes: ProbeLoops = field(default_factory=ProbeLoops)
     probe_heard: ProbeHeard = nobody
+    pull_begun: Callable[[PullImage], None] = unheard
+    """Hears of a pull that has a registry asked: of an image that is there none does."""
     csi: CsiDrivers = field(default_factory=CsiDrivers)
     timings: Timings = field(default_factory=Timings)
 

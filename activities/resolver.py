@@ -65,13 +65,21 @@ def pod_resolver(pod: Mapping[str, Any], dns: NodeDns) -> Resolver:
     return _within_limits(base)
 
 
+def wants_cluster_dns(pod: Mapping[str, Any]) -> bool:
+    """Say whether a pod is to ask the cluster's name servers, where the node knows them."""
+    policy = _policy(pod)
+    return policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not on_host_network(pod))
+
+
+def _policy(pod: Mapping[str, Any]) -> str:
+    return (pod.get("spec") or {}).get("dnsPolicy") or "ClusterFirst"
+
+
 def _by_policy(pod: Mapping[str, Any], dns: NodeDns) -> Resolver:
-    policy = (pod.get("spec") or {}).get("dnsPolicy") or "ClusterFirst"
-    cluster = policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not on_host_network(pod))
-    if policy == "None":
+    if _policy(pod) == "None":
         return Resolver()
     node = Resolver(("127.0.0.1",), (".",)) if dns.resolv_conf is None else parse_resolv_conf(dns.resolv_conf)
-    if not (cluster and dns.cluster_dns):  # without a cluster DNS, ClusterFirst falls back to the node's
+    if not (wants_cluster_dns(pod) and dns.cluster_dns):  # without a cluster DNS, ClusterFirst falls back to the node's
         return node
     searches = () if dns.resolv_conf is None else node.searches
     if domain := dns.cluster_domain:

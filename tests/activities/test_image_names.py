@@ -73,3 +73,19 @@ def test_no_names(image: str) -> None:
     """InvalidImageName, before anything is asked of the runtime."""
     with pytest.raises(InvalidImageName, match="couldn't parse image name"):
         with_default_tag(image)
+
+
+@pytest.mark.parametrize(
+    ("image", "why"),
+    [
+        ("busy box", "invalid reference format"),
+        ("Busy/BOX:1", "invalid reference format: repository name (BOX) must be lowercase"),
+        ("BusyBox", "invalid reference format: repository name (library/BusyBox) must be lowercase"),
+        ("a" * 64, f"invalid repository name ({'a' * 64}), cannot specify 64-byte hexadecimal strings"),
+    ],
+)
+def test_why_it_is_none_is_said_as_the_kubelet_does(image: str, why: str) -> None:
+    """People search for these words (github.com/distribution/reference)."""
+    with pytest.raises(InvalidImageName) as refused:
+        with_default_tag(image)
+    assert str(refused.value) == f'couldn\'t parse image name "{image}": {why}'

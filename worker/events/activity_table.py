@@ -4,6 +4,7 @@ Asked by `pod_events`. The words are the kubelet's (pkg/kubelet/events/event.go)
 activity that is not listed tells nothing: the status says it.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,6 +27,7 @@ from proto.temporal.requests import (
 )
 from proto.temporal.volumes import MountVolumes
 from worker.events.event import NORMAL, WARNING, About, Happened, container_reference
+from workflows.decide.hooks import FAILED_POST_START, FAILED_PRE_STOP
 
 HELD_UP: Final = frozenset({"PredecessorPresent", "RuntimeUnavailable"})
 """Failures that are no news of the pod: it waits."""
@@ -36,6 +38,7 @@ LOGIN_MISSING: Final = "FailedToRetrieveImagePullSecret"
 _NOT_PULLED: Final = frozenset({"ErrImageNeverPull"})
 _NOT_INSPECTED: Final = frozenset({"InvalidImageName", "ImageInspectError"})
 _OF_THE_NODE: Final = {"NetworkNotReady": "NetworkNotReady", "FailedToMakePodDataDirectories": "Failed"}
+_NEXT_VOLUME: Final = re.compile(r'; (?=MountVolume\.SetUp failed for volume ")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +94,30 @@ def _sandbox_began(subject: Subject, request: RunPodSandbox) -> Iterator[Happene
         yield Happened(subject.pod, NORMAL, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 
 
+def missing_cluster_dns(subject: Subject, node: About) -> Iterator[Happened]:
+    """Tell, of the node and of its pod, that a pod asks for name servers that the node was not told (dns.go GetPodDNS)."""
+    words = 'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy.'
+    words += ' Falling back to "Default" policy.'
+    pod = subject.pod
+    yield Happened(node, WARNING, "MissingClusterDNS", words)
+    yield Happened(pod, WARNING, "MissingClusterDNS", f'pod: "{pod.name}_{pod.namespace}({pod.uid})". {words}')
+
+
 def _sandbox_done(subject: Subject, _: RunPodSandbox, made: PodSandbox) -> Iterator[Happened]:
     for notice in made.notices:
-        yield Happened(subject.pod, WARNING, "DNSConfigForming", notice)
+        reason, _sign, message = notice.partition(": ")
+        yield Happened(subject.pod, WARNING, reason, message)
 
 
-def _sandbox_failed(subject: Subject, _: RunPodSandbox, fault: Fault) -> Iterator[Happened]:
+def _sandbox_failed(subject: Subject, request: RunPodSandbox, fault: Fault) -> Iterator[Happened]:
     if fault.reason == "NetworkNotReady":
         message = f"network is not ready: {fault.message}"
         yield Happened(subject.pod, WARNING, fault.reason, message)
     elif reason := _OF_THE_NODE.get(fault.reason):
         yield Happened(subject.pod, WARNING, reason, f"error making pod data directories: {fault.message}")
-    elif fault.message.startswith("Failed to create pod sandbox"):
-        yield Happened(subject.pod, WARNING, "FailedCreatePodSandBox", fault.message)
     else:
-        yield Happened(subject.pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {fault.message}")
-
-
-def _pulling(subject: Subject, request: PullImage) -> Iterator[Happened]:
-    if request.policy != "Never":  # asked for only when the image is not there, or its policy is Always
-        yield Happened(subject.first_with(request.image), NORMAL, "Pulling", f'Pulling image "{request.image}"')
+        why = fault.message.removeprefix(f"Failed to create pod sandbox of {request.pod}: ")
+        yield Happened(subject.pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {why}")
 
 
 def _pulled(subject: Subject, request: PullImage, answer: PulledImage) -> Iterator[Happened]:
@@ -133,9 +140,7 @@ def _not_pulled(subject: Subject, request: PullImage, fault: Fault) -> Iterator[
     elif fault.reason in _NOT_INSPECTED:
         yield Happened(about, WARNING, "InspectFailed", fault.message)
     else:
-        said = fault.message.startswith("Failed to pull image")
-        message = fault.message if said else f'Failed to pull image "{request.image}": {fault.message}'
-        yield Happened(about, WARNING, "Failed", message)
+        yield Happened(about, WARNING, "Failed", f'Failed to pull image "{request.image}": {fault.message}')
     yield Happened(about, WARNING, "Failed", f"Error: {fault.reason}")
 
 
@@ -153,12 +158,17 @@ def _not_started(subject: Subject, request: StartContainer, fault: Fault) -> Ite
     about = subject.container(request.container["name"])
     if fault.reason == "RunContainerError":
         yield Happened(about, NORMAL, "Created", "Container created")
-    yield Happened(about, WARNING, "Failed", f"Error: {fault.message}")
+    why = fault.message.removeprefix(f"create container {request.container['name']} of {request.pod}: ")
+    yield Happened(about, WARNING, "Failed", f"Error: {why}")
 
 
 def _stopping(subject: Subject, request: StopContainer | RunHook) -> Iterator[Happened]:
-    told = request.reason.startswith(("Container ", "Init container "))
-    message = request.reason if told else f"Stopping container {request.name}"
+    if request.reason.startswith(FAILED_POST_START):  # what follows may quote the hook
+        message = FAILED_POST_START
+    elif request.reason.startswith(("Container ", "Init container ")):
+        message = request.reason
+    else:
+        message = f"Stopping container {request.name}"
     yield Happened(subject.container(request.name), NORMAL, "Killing", message)
 
 
@@ -179,18 +189,19 @@ def _hook_done(subject: Subject, request: RunHook, answer: Any) -> Iterator[Happ
 def _hook_failed(subject: Subject, request: RunHook, _: Fault) -> Iterator[Happened]:
     about = subject.container(request.name)
     if request.hook is Hook.POST_START:
-        yield Happened(about, WARNING, "FailedPostStartHook", "PostStartHook failed")
+        yield Happened(about, WARNING, FAILED_POST_START, "PostStartHook failed")
     elif request.hook is Hook.PRE_STOP:
-        yield Happened(about, WARNING, "FailedPreStopHook", "PreStopHook failed")
+        yield Happened(about, WARNING, FAILED_PRE_STOP, "PreStopHook failed")
 
 
 def _not_mounted(subject: Subject, _: MountVolumes, fault: Fault) -> Iterator[Happened]:
-    yield Happened(subject.pod, WARNING, "FailedMount", fault.message)
+    for message in _NEXT_VOLUME.split(fault.message):
+        yield Happened(subject.pod, WARNING, "FailedMount", message)
 
 
 TABLE: Final[Mapping[type, Row]] = {
     RunPodSandbox: Row(began=_sandbox_began, done=_sandbox_done, failed=_sandbox_failed),
-    PullImage: Row(began=_pulling, done=_pulled, failed=_not_pulled),
+    PullImage: Row(done=_pulled, failed=_not_pulled),
     StartContainer: Row(done=_started, failed=_not_started),
     StopContainer: Row(began=_stopping, failed=_not_killed),
     StopPodSandbox: Row(failed=_not_killed),

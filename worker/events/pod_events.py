@@ -10,13 +10,21 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from activities.resolver import wants_cluster_dns
 from proto.pod_snapshot import PodSnapshot, pod_path
 from proto.temporal.pod import PodKey, ProbeKind
-from proto.temporal.requests import PullImage, RemovePodDirectories, RunHook, StartContainer, StopContainer
-from worker.events.activity_table import HELD_UP, TABLE, Fault, Row, Subject
+from proto.temporal.requests import (
+    PullImage,
+    RemovePodDirectories,
+    RunHook,
+    RunPodSandbox,
+    StartContainer,
+    StopContainer,
+)
+from worker.events.activity_table import HELD_UP, TABLE, Fault, Row, Subject, missing_cluster_dns
 from worker.events.event import NORMAL, WARNING, About, Happened
 from worker.events.recorder import EventRecorder
-from worker.events.snapshot_table import told_by
+from worker.events.snapshot_table import told_by, told_by_end
 from worker.host.pod_cache import is_over
 
 REMEMBERED: Final = 2000
@@ -26,9 +34,14 @@ REMEMBERED: Final = 2000
 class PodEvents:
     """The events of this node's pods."""
 
-    def __init__(self, recorder: EventRecorder, root_dir: Path, *, checks_rights: bool) -> None:
-        """`checks_rights`: images are only for those that may pull them (the gate KubeletEnsureSecretPulledImages)."""
-        self.recorder, self._root_dir = recorder, root_dir
+    def __init__(
+        self, recorder: EventRecorder, root_dir: Path, *, checks_rights: bool, without_dns: About | None = None
+    ) -> None:
+        """`checks_rights`: images are only for those that may pull them (the gate KubeletEnsureSecretPulledImages).
+
+        `without_dns` is the node where it was told no name servers of the cluster, and None where it was.
+        """
+        self.recorder, self._root_dir, self._without_dns = recorder, root_dir, without_dns
         self._present = " and can be accessed by the pod" if checks_rights else ""
         self._specs: dict[str, Mapping[str, Any]] = {}
         self._told: dict[str, frozenset[str]] = {}
@@ -49,12 +62,12 @@ class PodEvents:
             return
         if snapshot.pod:
             self._specs[snapshot.uid] = snapshot.pod.get("spec") or {}
-        found = dict(told_by(snapshot, self._subject_of(snapshot)))
+        subject = self._subject_of(snapshot)
+        found = dict(told_by(snapshot, subject))
         before = self._told.get(snapshot.uid, frozenset())
         self._told[snapshot.uid] = frozenset(found)
-        for key, happened in found.items():
-            if key not in before:
-                self.recorder.take(happened)
+        self._take(told_by_end(before - found.keys(), found, snapshot, subject))
+        self._take(happened for key, happened in found.items() if key not in before)
 
     def began(self, request: Any) -> None:
         """Tell that an activity begins; of its later tries nothing."""
@@ -63,6 +76,8 @@ class PodEvents:
         row, subject = told_of
         if isinstance(request, StartContainer):
             self._tell_present(subject, request)
+        if isinstance(request, RunPodSandbox) and self._without_dns and wants_cluster_dns(request.sandbox_spec):
+            self._take(missing_cluster_dns(subject, self._without_dns))
         found = list(row.began(subject, request))
         if found and isinstance(request, StopContainer | RunHook) and not self._first(f"stop/{request.container_id}"):
             return
@@ -83,6 +98,12 @@ class PodEvents:
         if reason not in HELD_UP and (told_of := self._row(request)) is not None:
             row, subject = told_of
             self._take(row.failed(subject, request, Fault(reason, message)))
+
+    def pull_begun(self, request: PullImage) -> None:
+        """Tell that a registry is asked for an image; of one that the node itself wants, nothing."""
+        if request.pod.uid:
+            about = self._subject(request.pod).first_with(request.image)
+            self.recorder.take(Happened(about, NORMAL, "Pulling", f'Pulling image "{request.image}"'))
 
     def probed(self, pod: PodKey, container: str, kind: ProbeKind, message: str) -> None:
         """Tell what a probe found; `message` says how it ended, in the kubelet's words after its kind."""

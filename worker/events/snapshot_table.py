@@ -1,18 +1,23 @@
 """What a pod's status tells in events by itself: back-offs, and that this node has ended the pod or not taken it.
 
-Asked by `pod_events` with each snapshot; each answer has a key, and what was told under it is not told again until it was over.
+Asked by `pod_events` with each snapshot; each answer has a key, and what was told under it is not told again until it was over. Of a
+resize its end is told, too.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.pod_snapshot import PodSnapshot
+from proto.temporal.pod import Lifecycle
 from worker.events.activity_table import Subject
 from worker.events.event import NORMAL, WARNING, Happened
 
 FAILED: Final = "Failed"
+_ENDED: Final = ("Succeeded", FAILED)
 _OWN_LIMIT: Final = "DeadlineExceeded"
+_RESIZE_STARTED: Final = "resize/started/"
 _STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 Keyed = tuple[str, Happened]
@@ -29,6 +34,19 @@ def told_by(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keyed]:
         yield f"ended/{reason}", Happened(subject.pod, kind, reason, message)
     for condition in snapshot.status.get("conditions") or ():
         yield from _resizing(subject, condition)
+
+
+def told_by_end(
+    before: Iterable[str], now: Iterable[str], snapshot: PodSnapshot, subject: Subject
+) -> Iterator[Happened]:
+    """Say what it tells that keys of before are over: a resize is, unless another one or the pod's end took its place."""
+    goes_on = snapshot.lifecycle == Lifecycle.SYNC and snapshot.status.get("phase") not in _ENDED
+    if not goes_on or any(key.startswith(_RESIZE_STARTED) for key in now):
+        return
+    for key in before:
+        if key.startswith(_RESIZE_STARTED):
+            message = _resize_told(subject, "completed", int(key.removeprefix(_RESIZE_STARTED)))
+            yield Happened(subject.pod, NORMAL, "ResizeCompleted", message)
 
 
 def _backing_off(snapshot: PodSnapshot, subject: Subject, status: Mapping[str, Any]) -> Iterator[Keyed]:
@@ -52,5 +70,26 @@ def _resizing(subject: Subject, condition: Mapping[str, Any]) -> Iterator[Keyed]
     match condition.get("type"), condition.get("reason"):
         case "PodResizePending", ("Deferred" | "Infeasible") as why:
             yield f"resize/{generation}/{why}", Happened(subject.pod, WARNING, f"Resize{why}", message)
-        case "PodResizeInProgress", "Error":
-            yield f"resize/{generation}/Error", Happened(subject.pod, WARNING, "ResizeError", message)
+        case "PodResizeInProgress", why:
+            told = _resize_told(subject, "started", generation)
+            yield f"{_RESIZE_STARTED}{generation}", Happened(subject.pod, NORMAL, "ResizeStarted", told)
+            if why == "Error":
+                told = _resize_told(subject, "error", generation, message)
+                yield f"resize/{generation}/Error", Happened(subject.pod, WARNING, "ResizeError", told)
+
+
+def _resize_told(subject: Subject, what: str, generation: int, error: str = "") -> str:
+    """Write what containers are to have, in JSON as the kubelet does (pkg/kubelet/events/resize.go)."""
+    said: dict[str, Any] = {}
+    for kind in ("initContainers", "containers"):
+        if found := subject.spec.get(kind):
+            said[kind] = [{"name": one["name"], "resources": _sorted(one.get("resources") or {})} for one in found]
+    said["generation"] = generation
+    if error:
+        said["error"] = error
+    return f"Pod resize {what}: {json.dumps(said, separators=(',', ':'))}"
+
+
+def _sorted(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Put it into the order in which Go writes it."""
+    return {kind: dict(sorted(resources[kind].items())) for kind in ("limits", "requests") if resources.get(kind)}

@@ -15,6 +15,7 @@ from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.cluster_objects import ClusterObjects
 from worker.api_objects.telling import telling
 from worker.config import NodeConfig
+from worker.events.event import node_reference
 from worker.events.pod_events import PodEvents
 from worker.events.recorder import EventRecorder, sending_events
 from worker.events.told_activities import ToldActivities
@@ -36,6 +37,7 @@ class ApiSide:
             EventRecorder(api, config.node_name, qps=cluster.event_qps, burst=cluster.event_burst),
             config.root_dir,
             checks_rights=config.feature_gates.enabled(VERIFICATION_GATE),
+            without_dns=None if config.dns.cluster_dns else node_reference(config.node_name),
         )
 
     @property

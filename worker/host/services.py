@@ -11,7 +11,7 @@ from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.image_pulls import ImagePulls
 from activities.node_capacity import architecture, this_node, throttle_paths
-from activities.node_services import ActivitySettings, NodeServices
+from activities.node_services import ActivitySettings, NodeServices, unheard
 from activities.probes.outcome import nobody
 from activities.security_context import NodeSecurity
 from activities.service_links import NoServices
@@ -53,6 +53,7 @@ def node_services(
         api=api,
         pod_objects=side.keeper if side else None,
         probe_heard=side.events.probed if side else nobody,
+        pull_begun=side.events.pull_begun if side else unheard,
         runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
         cgroups=Cgroups(
             config.cgroup_root,

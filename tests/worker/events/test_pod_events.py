@@ -23,7 +23,7 @@ from proto.temporal.requests import (
 )
 from proto.temporal.volumes import MountVolumes
 from worker.events.activity_table import go_duration
-from worker.events.event import Happened
+from worker.events.event import Happened, node_reference
 from worker.events.pod_events import PodEvents
 
 POD = PodKey("default", "web", "uid-1")
@@ -86,7 +86,7 @@ def snapshot(**status: Any) -> PodSnapshot:
         pytest.param(RunPodSandbox(POD, 0, {}), PodSandbox("s1", 0), [], id="a-first-sandbox-says-nothing"),
         pytest.param(
             RunPodSandbox(POD, 1, {}),
-            PodSandbox("s1", 1, notices=("Search Line limits were exceeded",)),
+            PodSandbox("s1", 1, notices=("DNSConfigForming: Search Line limits were exceeded",)),
             [
                 "N SandboxChanged: Pod sandbox changed, it will be killed and re-created.",
                 "W DNSConfigForming: Search Line limits were exceeded",
@@ -97,7 +97,6 @@ def snapshot(**status: Any) -> PodSnapshot:
             PULL,
             PULLED,
             [
-                'spec.containers{web} N Pulling: Pulling image "nginx:1"',
                 (
                     'spec.containers{web} N Pulled: Successfully pulled image "nginx:1" in 1.5s (2.5s including waiting). '
                     "Image size: 1234 bytes."
@@ -110,10 +109,7 @@ def snapshot(**status: Any) -> PodSnapshot:
             PulledImage(
                 "", present=True, warnings=("FailedToRetrieveImagePullSecret: Unable to retrieve (a).", "other")
             ),
-            [
-                'spec.containers{web} N Pulling: Pulling image "nginx:1"',
-                "W FailedToRetrieveImagePullSecret: Unable to retrieve (a).",
-            ],
+            ["W FailedToRetrieveImagePullSecret: Unable to retrieve (a)."],
             id="a-pull-without-one-of-its-secrets",
         ),
         pytest.param(
@@ -152,6 +148,12 @@ def snapshot(**status: Any) -> PodSnapshot:
             id="a-stop-for-its-probe",
         ),
         pytest.param(
+            replace(STOP, reason="FailedPostStartHook: exit code 1: a secret"),
+            RUNNING,
+            ["spec.containers{web} N Killing: FailedPostStartHook"],
+            id="a-stop-for-its-hook-tells-nothing-of-its-output",
+        ),
+        pytest.param(
             RunHook(POD, "web", "c1", Hook.POST_START, {}),
             HookEnded(succeeded=False, message="exit code 1: a secret"),
             ["spec.containers{web} W FailedPostStartHook: PostStartHook failed"],
@@ -188,7 +190,7 @@ def test_what_goes_well(events: PodEvents, told: Told, request_: Any, answer: An
             RunPodSandbox(POD, 0, {}),
             "FailedCreatePodSandBox",
             "Failed to create pod sandbox of default/web: no network",
-            ["W FailedCreatePodSandBox: Failed to create pod sandbox of default/web: no network"],
+            ["W FailedCreatePodSandBox: Failed to create pod sandbox: no network"],
             id="no-sandbox",
         ),
         pytest.param(
@@ -199,7 +201,7 @@ def test_what_goes_well(events: PodEvents, told: Told, request_: Any, answer: An
         pytest.param(
             PULL,
             "ErrImagePull",
-            'Failed to pull image "nginx:1": not found',
+            "not found",
             [
                 'spec.containers{web} W Failed: Failed to pull image "nginx:1": not found',
                 "spec.containers{web} W Failed: Error: ErrImagePull",
@@ -228,6 +230,13 @@ def test_what_goes_well(events: PodEvents, told: Told, request_: Any, answer: An
         ),
         pytest.param(
             START,
+            "CreateContainerConfigError",
+            "create container web of default/web: no such file",
+            ["spec.containers{web} W Failed: Error: no such file"],
+            id="of-which-container-says-the-event-itself",
+        ),
+        pytest.param(
+            START,
             "RunContainerError",
             "no exec",
             ["spec.containers{web} N Created: Container created", "spec.containers{web} W Failed: Error: no exec"],
@@ -240,12 +249,54 @@ def test_what_goes_well(events: PodEvents, told: Told, request_: Any, answer: An
             MountVolumes(POD, (), {}), "FailedMount", 'MountVolume.SetUp failed for volume "a"',
             ['W FailedMount: MountVolume.SetUp failed for volume "a"'], id="not-mounted",
         ),
+        pytest.param(
+            MountVolumes(POD, (), {}),
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "a" : one; two; MountVolume.SetUp failed for volume "b" : three',
+            [
+                'W FailedMount: MountVolume.SetUp failed for volume "a" : one; two',
+                'W FailedMount: MountVolume.SetUp failed for volume "b" : three',
+            ],
+            id="each-volume-that-is-not-mounted-by-itself",
+        ),
     ],
 )  # fmt: skip
 def test_what_fails(events: PodEvents, told: Told, request_: Any, reason: str, message: str, lines: list[str]) -> None:
     """An activity that could not do it."""
     events.failed(request_, reason, message)
     assert told.said() == lines
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_told"),
+    [
+        pytest.param({}, True, id="by-default"),
+        pytest.param({"hostNetwork": True}, False, id="on-the-host-network-the-nodes"),
+        pytest.param(
+            {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}, True, id="there-too-when-asked-for"
+        ),
+        pytest.param({"dnsPolicy": "Default"}, False, id="the-nodes-own"),
+    ],
+)
+def test_a_cluster_whose_name_servers_nobody_told(
+    told: Told, tmp_path: Path, spec: dict[str, Any], *, is_told: bool
+) -> None:
+    """Of the node and of the pod that asks for them, with each sandbox."""
+    node = node_reference("n1")
+    events = PodEvents(told, tmp_path, checks_rights=True, without_dns=node)  # type: ignore[arg-type]  # takes what a recorder takes
+    events.began(RunPodSandbox(POD, 0, {"metadata": {}, "spec": spec}))
+    about = [(one.about.kind, one.about.name, one.reason, one.message.partition(". ")[0]) for one in told.all]
+    words = 'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy'
+    pod = 'pod: "web_default(uid-1)"'
+    both = [("Node", "n1", "MissingClusterDNS", words), ("Pod", "web", "MissingClusterDNS", pod)]
+    assert about == (both if is_told else [])
+
+
+def test_a_pull_is_told_when_a_registry_is_asked(events: PodEvents, told: Told) -> None:
+    """Of the container that waits for it; an image that the node itself wants is no pod's."""
+    events.pull_begun(PULL)
+    events.pull_begun(replace(PULL, pod=PodKey("", "", "")))
+    assert told.said() == ['spec.containers{web} N Pulling: Pulling image "nginx:1"']
 
 
 def test_an_image_that_was_just_pulled_is_not_called_present(events: PodEvents, told: Told) -> None:
@@ -320,6 +371,29 @@ def test_what_a_status_tells(events: PodEvents, told: Told, status: dict[str, An
     events.publish(snapshot())
     events.publish(snapshot(**status))
     assert told.said() == lines
+
+
+def resizing(generation: int, **more: str) -> dict[str, Any]:
+    """Write a status with a resize under way."""
+    return {"conditions": [{"type": "PodResizeInProgress", "observedGeneration": generation, **more}]}
+
+
+def test_a_resize_is_told_from_its_beginning_to_its_end(events: PodEvents, told: Told) -> None:
+    """With what the containers are to have; another one takes its place without a word, and so does the pod's end."""
+    for status in (resizing(2), resizing(2, reason="Error", message="busy"), resizing(2), resizing(3), {}):
+        events.publish(snapshot(**status))
+    containers = '"containers":[{"name":"web","resources":{}},{"name":"twin","resources":{}}]'
+    first = '"initContainers":[{"name":"first","resources":{}}]'
+    assert told.said() == [
+        f'N ResizeStarted: Pod resize started: {{{first},{containers},"generation":2}}',
+        f'W ResizeError: Pod resize error: {{{first},{containers},"generation":2,"error":"busy"}}',
+        f'N ResizeStarted: Pod resize started: {{{first},{containers},"generation":3}}',
+        f'N ResizeCompleted: Pod resize completed: {{{first},{containers},"generation":3}}',
+    ]
+    events.publish(snapshot(**resizing(4)))
+    told.said()
+    events.publish(snapshot(phase="Succeeded"))
+    assert told.said() == []
 
 
 def test_a_new_worker_tells_nothing_again(told: Told, tmp_path: Path) -> None:
