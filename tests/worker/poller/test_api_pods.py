@@ -325,6 +325,20 @@ async def test_finalizers_start_nothing_again(node: Node) -> None:
     await node.until("PodDeleted 0:00:30", "PodDeleted 0:00:00")
 
 
+async def test_the_end_of_its_object_starts_nothing_again(node: Node) -> None:
+    """Its workflow deletes it without grace and ends, which the API tells as a shorter grace; one that was lost comes again."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.pods.set_listed([GOING])
+    await node.until("PodDeleted 0:00:30")
+    node.open.clear()
+    node.pods.set_changed(FORCED)
+    told = ["PodDeleted 0:00:30", "PodDeleted 0:00:00"]
+    await node.until(*told)
+    node.set_open(later=60)
+    await node.until(*told, "PodDeleted 0:00:00", "start to go")
+
+
 async def test_what_others_wrote_while_the_poller_was_away_is_told(node: Node) -> None:
     """A listing tells an open workflow of the spec alone; conditions that it has missed come after it."""
     node.open = {WORKFLOW}

@@ -169,8 +169,9 @@ class ApiPods:
                 asked = DeletionRequested(API_SOURCE, reason, message, pod.grace, self._sequence)
                 if await self._workflows.request_deletion(self._id_of(pod), asked):
                     self._note_told(known, pod, at)
-                elif pod.held and known.told and known.told.deleted:
-                    known.told, known.open = pod, None  # everything of it is gone, and finalizers keep its object
+                elif known.told and known.told.deleted:
+                    # everything of it is gone, and finalizers keep its object, or it is on its way out
+                    known.told, known.open = pod, None
                 else:
                     known.open = None
                     await self._workflows.start(await self._start_of(pod, known), asked)
