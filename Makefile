@@ -46,9 +46,9 @@ bench:  ## how fast, beside the raw CRI calls and the real kubelet (root); ARGS=
 	@$(SETUP) --dev --root-for "make bench"
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-record:  ## record the histories that tests/replay holds this code to (root); ARGS="…" goes to pytest (-k LIFE records one)
+record:  ## record the histories that tests/replay holds this code to (root; Go or TEMPOLET_KUBE_BIN for api-*); ARGS="-k LIFE" records one
 	@$(SETUP) --dev --root-for "make record"
-	@$(BIN)/python -m pytest tests/node/record_histories.py $(ARGS)
+	@$(BIN)/python -m pytest tests/node/record_histories.py tests/cluster/record_histories.py $(ARGS)
 
 screenshot:  ## take the pictures of the Temporal UI in docs/ (root, Chromium)
 	@$(SETUP) --dev --root-for "make screenshot"

@@ -2,21 +2,20 @@
 
 Each row leads one pod through one life on a real node and writes what Temporal kept of it, opened, one file a run, to
 tests/replay/histories/v<behaviour>-<life>[-<run>].json. Record after a new behaviour version; never replace the files of an
-old one: pods out there still follow it.
+old one: pods out there still follow it. The lives of pods of an API server are in tests/cluster/record_histories.py.
 """
 
 import asyncio
-import contextlib
 import json
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
-from proto.temporal.names import NAMESPACE, POD_WORKFLOW, node_workflow_id
+from proto.temporal.names import NAMESPACE, node_workflow_id
 from tests.node import recorded_drivers, recorded_inside, recorded_node, recorded_pods, recorded_pulls, recorded_wishes
+from tests.node.recording import HISTORIES, NODE, QUICK, place_of, write
 from tests.node.tempolet_node import TempoletNode
 from worker.codec import Seal
 from worker.decoded_history import decode_history
@@ -24,12 +23,9 @@ from worker.keys import KeyFile
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
 from worker.standalone.temporal_server import TemporalServer
-from workflows.versions import CURRENT, CURRENT_NODE
+from workflows.versions import CURRENT_NODE
 
-HISTORIES = Path(__file__).parents[1] / "replay" / "histories"
 NODE_HISTORIES = HISTORIES.with_name("node_histories")
-PLACE = Path("/tmp/tempolet-record")  # a name that says nothing of the machine: it stands in every recorded start
-
 
 LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "plain": recorded_pods.plain,
@@ -54,6 +50,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
     "evicted": recorded_wishes.evicted,
     "storage-exceeded": recorded_wishes.storage_exceeded,
     "stop-shortened": recorded_wishes.stop_shortened,
+    "stop-asked": recorded_wishes.stop_asked,
     "image-changed": recorded_wishes.image_changed,
     "probes": recorded_pods.probes,
     "sidecars": recorded_pods.sidecars,
@@ -72,36 +69,13 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
 }
 
 
-@pytest.fixture
-def place(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Give each life a folder of its own."""
-    path = PLACE / request.node.callspec.id
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
-    with contextlib.suppress(OSError):  # another session records another life there
-        PLACE.rmdir()
-
-
-@pytest.mark.parametrize("life", LIVES.values(), ids=LIVES)
-def test_record(
-    life: Callable[[TempoletNode], None],
-    place: Path,
-    containerd: Containerd,
-    temporal: TemporalServer,
-    request: pytest.FixtureRequest,
-) -> None:
+@pytest.mark.parametrize("name", LIVES)
+def test_record(name: str, containerd: Containerd, temporal: TemporalServer) -> None:
     """Lead one life to its end, then write every run's history."""
-    name = request.node.callspec.id
-    quick = {
-        "featureGates": {"KubeletCrashLoopBackOffMax": True},
-        "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
-    }
-    with TempoletNode(place, containerd, temporal, name="recorded", keys=quick) as node:
-        life(node)
+    with place_of(name) as place, TempoletNode(place, containerd, temporal, name=NODE, keys=QUICK) as node:
+        LIVES[name](node)
         node.remove_all()
-        asyncio.run(write(node, name))
+        write(node, name)
 
 
 def test_record_node(slot: int, node_dir: Path, temporal: TemporalServer, tmp_path: Path) -> None:
@@ -111,7 +85,7 @@ def test_record_node(slot: int, node_dir: Path, temporal: TemporalServer, tmp_pa
     with Containerd(places, network, cgroup=f"/tempolet-rec-{slot}") as daemon:
         for archive in sorted((daemon.parts_dir / "images").glob("*.tar")):
             daemon.import_image(archive)
-        with TempoletNode(tmp_path, daemon, temporal, name="recorded") as node:
+        with TempoletNode(tmp_path, daemon, temporal, name=NODE) as node:
             recorded_node.images(node)
             asyncio.run(write_node(node))
 
@@ -124,22 +98,3 @@ async def write_node(node: TempoletNode) -> None:
     NODE_HISTORIES.mkdir(exist_ok=True)
     content = {"workflowId": node_workflow_id(node.name), **json.loads(opened.to_json())}
     (NODE_HISTORIES / f"v{CURRENT_NODE}-images.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
-
-
-async def write(node: TempoletNode, life: str) -> None:
-    """Write every run of every pod of this node that is not yet written."""
-    client: Client = await node.client()
-    seal = Seal(KeyFile(node.temporal_settings().key_file))
-    HISTORIES.mkdir(exist_ok=True)
-    runs = [one async for one in client.list_workflows(f"PodNode = 'recorded' AND WorkflowType = '{POD_WORKFLOW}'")]
-    mine = []
-    for one in sorted(runs, key=lambda run: run.start_time):
-        try:
-            history = await client.get_workflow_handle(one.id, run_id=one.run_id).fetch_history()
-            mine.append((one.id, decode_history(history, seal, NAMESPACE)))
-        except Exception:  # noqa: BLE001 - another life's key: each node has its own
-            continue
-    for number, (workflow_id, history) in enumerate(mine):
-        suffix = f"-{number + 1}" if len(mine) > 1 else ""
-        content = {"workflowId": workflow_id, **json.loads(history.to_json())}
-        (HISTORIES / f"v{CURRENT}-{life}{suffix}.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")

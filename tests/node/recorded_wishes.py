@@ -13,8 +13,10 @@ from proto.temporal.operator import (
     EphemeralContainerAdded,
     EvictPod,
     PodEvicted,
+    PodStops,
     SetCondition,
     SkipBackoff,
+    StopPod,
 )
 from proto.temporal.signals import DeletionRequested
 from tests.node.recorded_pods import init
@@ -119,6 +121,21 @@ def stop_shortened(node: TempoletNode) -> None:
     async def ask() -> None:
         wish = DeletionRequested("operator", "Deleted", "at once", timedelta(seconds=1))
         await (await node.workflow(snapshot)).signal(DELETION_REQUESTED, wish)
+
+    asyncio.run(ask())
+    node.until(lambda: node.pod("pod") is None, "gone")
+
+
+def stop_asked(node: TempoletNode) -> None:
+    """Deleted, and an operator can't wait for the end of its grace."""
+    node.apply(pod_manifest("pod", "trap '' TERM; sleep 3600 & wait; sleep 3600", terminationGracePeriodSeconds=30))
+    snapshot = node.until_running("pod")
+    node.remove("pod")
+    node.until_pod("pod", lambda one: one.deleting, "going")
+
+    async def ask() -> None:
+        asked = StopPod("root@node-1", timedelta(seconds=1))
+        await (await node.workflow(snapshot)).execute_update(names.STOP_POD, asked, result_type=PodStops)
 
     asyncio.run(ask())
     node.until(lambda: node.pod("pod") is None, "gone")

@@ -105,6 +105,11 @@ SAID = {
         "stop of container main was shortened to 1.00 s of grace",
         "main stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved",
     ],
+    "stop-asked": [
+        "operator root@node-1 asked to stop it within 1.00 s: its grace is over .* sooner",
+        "main stopped: exit 137 Error, by SIGKILL",
+        "the pod is gone",
+    ],
     "image-changed": [
         "manifest changed: image of main from docker.io/library/busybox:1.37 to busybox:1.37",
         "main stopped: exit 0.*Container main definition changed, will be restarted",
@@ -181,6 +186,65 @@ SAID = {
     ],
 }
 
+SAID_OF_API = {
+    "api-plain": [
+        "the api source lists the pod",
+        "sandbox attempt 0 ready",
+        "pod Running, ready",
+        "deletion requested by api: PodDeleted: its object was deleted in the API, grace 5.00 s",
+        "main stopped: exit 0",
+        "directories, logs and cgroup removed",
+        "gone from the API, Succeeded",
+        "the pod is gone",
+    ],
+    "api-finished": ["main ended: exit 0 Completed", "pod Succeeded", "deletion requested by api", "gone from the API"],
+    "api-rejected": [
+        "the node does not take it: OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu",
+        "pod Failed",
+        "deletion requested by api",
+        "the pod is gone: Failed.*OutOfcpu",
+    ],
+    "api-forced": [
+        "pod Running, ready",
+        "deletion requested by api: PodRemoved: the API has no object of it any more",
+        "main stopped",
+        "gone from the API",
+    ],
+    "api-deleted-during-pull": ["sandbox attempt 0 ready", "deletion requested by api", "gone from the API, Failed"],
+    "api-edited": [
+        "pod changed: labels app",
+        "container look started",
+        "container main resized in place: cpu 20m",
+        "main stopped: exit 0.*Container main definition changed, will be restarted",
+        "container main started, restart 1",
+        "gone from the API",
+    ],
+    "api-token": ["serviceaccounttoken .* changed", "volume kube-api-access-.* refreshed", "gone from the API"],
+    "api-ended-by-others": [
+        "others' conditions in the API: example.com/lb True",
+        "pod ready",
+        "the API shows the pod as Failed .NodeLost: the controller has given it up",
+        "pod Failed, not ready",
+        "main stopped: exit 0",
+        "the pod is gone: Failed",
+    ],
+    "api-history-lost": [
+        "it is here since .*, and had no workflow any more",
+        "pod Running, ready",
+        "deletion requested by api: PodDeleted",
+        "main stopped: exit 0",
+        "the pod is gone: Succeeded, restarts 1",
+    ],
+    "api-end-lost": [
+        "it is here since",
+        "the API shows the pod as Succeeded",
+        "deletion requested by api: PodDeleted",
+        "sandbox removed",
+        "gone from the API, Succeeded",
+    ],
+    "api-deleted-unseen": ["deletion requested by api: .*grace 7.00 s", "gone from the API", "the pod is gone"],
+}
+
 
 def story(paths: list[Path], *, together: bool = True) -> list[Line]:
     """Tell all runs of a life, or of two lives one after the other."""
@@ -199,14 +263,14 @@ def test_every_line_has_its_words(path: Path) -> None:
     assert [line.at for line in lines] == sorted(line.at for line in lines)
 
 
-@pytest.mark.parametrize("life", SAID)
+@pytest.mark.parametrize("life", SAID | SAID_OF_API)
 def test_the_life_is_told_in_its_order(life: str) -> None:
     """What made this life worth recording stands in its story."""
     recorded = [paths for name, paths in LIVES.items() if name.startswith(f"{life}v")]
     assert recorded
     for paths in recorded:
         texts = "\n".join(line.text for line in story(paths))
-        assert re.search("(?s)" + ".*".join(SAID[life]), texts), texts
+        assert re.search("(?s)" + ".*".join((SAID | SAID_OF_API)[life]), texts), texts
 
 
 @pytest.mark.parametrize("life", ["continue-as-new", "listed-again"])

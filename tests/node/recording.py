@@ -1,0 +1,73 @@
+"""How a life is led and its histories are written, for both files of lives: of manifests' pods here, of the API's in tests/cluster."""
+
+import asyncio
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from temporalio.client import WorkflowHistoryEventFilterType
+from temporalio.service import RPCError
+
+from proto.temporal.names import NAMESPACE, POD_WORKFLOW
+from tests.node.tempolet_node import TempoletNode
+from worker.codec import KeyMissing, Seal
+from worker.decoded_history import decode_history
+from worker.keys import KeyFile
+from worker.payloads.refused import PayloadRefused
+from workflows.versions import CURRENT
+
+NODE: Final = "recorded"
+HISTORIES: Final = Path(__file__).parents[1] / "replay" / "histories"
+QUICK: Final[dict[str, Any]] = {
+    "featureGates": {"KubeletCrashLoopBackOffMax": True},
+    "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
+}
+"""Keys by which a crash loop is no long story."""
+_PLACE: Final = Path(
+    "/tmp/tempolet-record"
+)  # a name that says nothing of the machine: it stands in every recorded start
+
+
+@contextlib.contextmanager
+def place_of(life: str) -> Iterator[Path]:
+    """Give a life a folder of its own."""
+    path = _PLACE / life
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another session records another life there
+            _PLACE.rmdir()
+
+
+def write(node: TempoletNode, life: str) -> None:
+    """Write every run of every pod of this node, once all have ended; visibility may lag behind."""
+    HISTORIES.mkdir(exist_ok=True)
+    mine = node.until(lambda: asyncio.run(_ended_runs(node)), "the pod's workflow listed")
+    for number, (workflow_id, history) in enumerate(mine):
+        suffix = f"-{number + 1}" if len(mine) > 1 else ""
+        content = {"workflowId": workflow_id, **history}
+        (HISTORIES / f"v{CURRENT}-{life}{suffix}.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+
+async def _ended_runs(node: TempoletNode) -> list[tuple[str, dict[str, Any]]]:
+    client = await node.client()
+    seal = Seal(KeyFile(node.temporal_settings().key_file))
+    runs = [one async for one in client.list_workflows(f"PodNode = '{NODE}' AND WorkflowType = '{POD_WORKFLOW}'")]
+    mine = []
+    for one in sorted(runs, key=lambda run: run.start_time):
+        handle = client.get_workflow_handle(one.id, run_id=one.run_id)
+        try:
+            decode_history(await handle.fetch_history(), seal, NAMESPACE)
+        except (KeyMissing, PayloadRefused, RPCError):
+            continue  # another life's: each node has a key of its own; or it was deleted
+        end = WorkflowHistoryEventFilterType.CLOSE_EVENT
+        _ = [event async for event in handle.fetch_history_events(wait_new_event=True, event_filter_type=end)]
+        opened = decode_history(await handle.fetch_history(), seal, NAMESPACE)
+        mine.append((one.id, json.loads(opened.to_json())))
+    return mine
