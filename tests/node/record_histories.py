@@ -6,7 +6,6 @@ old one: pods out there still follow it. The lives of pods of an API server are 
 """
 
 import asyncio
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from temporalio.client import Client
 
 from proto.temporal.names import NAMESPACE, node_workflow_id
 from tests.node import recorded_drivers, recorded_inside, recorded_node, recorded_pods, recorded_pulls, recorded_wishes
-from tests.node.recording import HISTORIES, NODE, QUICK, place_of, write
+from tests.node.recording import HISTORIES, NODE, QUICK, place_of, write, write_file
 from tests.node.tempolet_node import TempoletNode
 from worker.codec import Seal
 from worker.decoded_history import decode_history
@@ -96,5 +95,4 @@ async def write_node(node: TempoletNode) -> None:
     history = await client.get_workflow_handle(node_workflow_id(node.name)).fetch_history()
     opened = decode_history(history, Seal(KeyFile(node.temporal_settings().key_file)), NAMESPACE)
     NODE_HISTORIES.mkdir(exist_ok=True)
-    content = {"workflowId": node_workflow_id(node.name), **json.loads(opened.to_json())}
-    (NODE_HISTORIES / f"v{CURRENT_NODE}-images.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+    write_file(NODE_HISTORIES / f"v{CURRENT_NODE}-images.json", opened)

@@ -1,6 +1,7 @@
 """How a life is led and its histories are written, for both files of lives: of manifests' pods here, of the API's in tests/cluster."""
 
 import asyncio
+import base64
 import contextlib
 import json
 import shutil
@@ -8,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from temporalio.client import WorkflowHistoryEventFilterType
+from temporalio.client import WorkflowHistory, WorkflowHistoryEventFilterType
 from temporalio.service import RPCError
 
 from proto.temporal.names import NAMESPACE, POD_WORKFLOW
@@ -49,13 +50,31 @@ def write(node: TempoletNode, life: str) -> None:
     """Write every run of every pod of this node, once all have ended; visibility may lag behind."""
     HISTORIES.mkdir(exist_ok=True)
     mine = node.until(lambda: asyncio.run(_ended_runs(node)), "the pod's workflow listed")
-    for number, (workflow_id, history) in enumerate(mine):
+    for number, history in enumerate(mine):
         suffix = f"-{number + 1}" if len(mine) > 1 else ""
-        content = {"workflowId": workflow_id, **history}
-        (HISTORIES / f"v{CURRENT}-{life}{suffix}.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+        write_file(HISTORIES / f"v{CURRENT}-{life}{suffix}.json", history)
 
 
-async def _ended_runs(node: TempoletNode) -> list[tuple[str, dict[str, Any]]]:
+def write_file(path: Path, history: WorkflowHistory) -> None:
+    """Write one history whose payloads are opened."""
+    content = {"workflowId": history.workflow_id, **without_traces(json.loads(history.to_json()))}
+    path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+
+def without_traces(told: Any) -> Any:
+    """Cut off where in the code a failure arose: of that a replay asks nothing, and it tells of folders of this machine."""
+    if isinstance(told, list):
+        return [without_traces(one) for one in told]
+    if not isinstance(told, dict):
+        return told
+    kept = {name: without_traces(value) for name, value in told.items() if name != "stackTrace"}
+    if failure := kept.get("encodedAttributes"):
+        said = {**json.loads(base64.b64decode(failure["data"])), "stack_trace": ""}
+        failure["data"] = base64.b64encode(json.dumps(said, separators=(",", ":")).encode()).decode()
+    return kept
+
+
+async def _ended_runs(node: TempoletNode) -> list[WorkflowHistory]:
     client = await node.client()
     seal = Seal(KeyFile(node.temporal_settings().key_file))
     runs = [one async for one in client.list_workflows(f"PodNode = '{NODE}' AND WorkflowType = '{POD_WORKFLOW}'")]
@@ -68,6 +87,5 @@ async def _ended_runs(node: TempoletNode) -> list[tuple[str, dict[str, Any]]]:
             continue  # another life's: each node has a key of its own; or it was deleted
         end = WorkflowHistoryEventFilterType.CLOSE_EVENT
         _ = [event async for event in handle.fetch_history_events(wait_new_event=True, event_filter_type=end)]
-        opened = decode_history(await handle.fetch_history(), seal, NAMESPACE)
-        mine.append((one.id, json.loads(opened.to_json())))
+        mine.append(decode_history(await handle.fetch_history(), seal, NAMESPACE))
     return mine
