@@ -57,7 +57,7 @@ async def test_no_more_threads_hang_than_may() -> None:
 
 async def test_a_defect_keeps_no_place() -> None:
     """As many as there are places, and then one that answers."""
-    tried: Tried[int, int] = Tried(keep=60, wait=5)
+    tried: Tried[int, int] = Tried(keep=60, wait=60)
 
     def broken() -> int:
         raise KeyError("unexpected")
