@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from functools import partial
 
 from worker.stats.disks.tried import AT_ONCE, Tried
 
@@ -20,6 +21,17 @@ async def test_what_answers_is_told_and_kept() -> None:
     assert await tried.all({"a": ask}) == {"a": 7}
     assert asked == ["a"]
     assert await tried.all({}) == {}
+
+
+async def test_an_answer_is_kept_for_whom_it_was_made() -> None:
+    """Two endpoints ask in turn, the one for a part of what the other one wants."""
+    asked: list[str] = []
+    tried: Tried[str, None] = Tried(keep=60, wait=10)
+    of_one, of_both = {"a": lambda: asked.append("a")}, {one: partial(asked.append, one) for one in ("a", "b")}
+    for _ in range(3):
+        assert (await tried.all(of_both)).keys() == {"a", "b"}
+        assert (await tried.all(of_one)).keys() == {"a"}
+    assert sorted(asked) == ["a", "b"]
 
 
 async def test_a_hanging_one_holds_nobody_up_and_is_asked_once() -> None:

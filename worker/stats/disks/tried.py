@@ -30,11 +30,12 @@ class Tried(Generic[_Key, _Answer]):
         self._asked: dict[_Key, asyncio.Future[_Answer]] = {}
 
     async def all(self, questions: Mapping[_Key, Callable[[], _Answer]]) -> dict[_Key, _Answer]:
-        """Answer what can be answered in time; what nobody asks for any more is forgotten.
+        """Answer what can be answered in time; what nobody asks for any more is forgotten when it is no longer good.
 
         What fails (OSError) has no answer until the next time.
         """
-        self._answers = {key: one for key, one in self._answers.items() if key in questions}
+        kept = self._answers.items()
+        self._answers = {key: one for key, one in kept if key in questions or self._is_fresh(key)}
         waiting = [(key, ask) for key, ask in questions.items() if not self._is_fresh(key)]
         until = asyncio.get_running_loop().time() + self._wait
         while waiting or self._under_way(questions):
@@ -47,7 +48,7 @@ class Tried(Generic[_Key, _Answer]):
             if left <= 0 or not under_way:
                 break
             await asyncio.wait(under_way, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        return {key: answer for key, (_, answer) in self._answers.items()}
+        return {key: answer for key, (_, answer) in self._answers.items() if key in questions}
 
     def _is_fresh(self, key: _Key) -> bool:
         return key in self._answers and time.monotonic() - self._answers[key][0] < self._keep
