@@ -1,18 +1,18 @@
 """What of the node's disks is whose: images, layers of containers, logs, volumes. Asked by `node_stats` for the summary."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from activities.clients.runtime import RuntimeClient
-from activities.mounts import mount_table
+from activities.mounts import mounts_below
 from activities.node_capacity import memory_capacity, swap_capacity, task_capacity
 from worker.config import NodeConfig
 from worker.stats.disks.filesystems import FileSystem, file_system_of
 from worker.stats.disks.volumes import Volume, Volumes, VolumeUse, total_volumes, volumes_of
 from worker.stats.network import devices_of
-from worker.stats.pod_files import PodFiles
+from worker.stats.pod_files import PodFile, PodFiles
 from worker.stats.prometheus.exposition import Family, labels
 from worker.stats.prometheus.machine import boot_time
 from worker.stats.summaries.log_use import hosts_of, logs_of
@@ -61,14 +61,15 @@ class NodeDisks:
 
     async def of(self, read: NodeReading) -> Disks:
         """Tell what these pods hold on disks; raises CriError, OSError."""
-        volumes = await self._measured({pod.sandbox.pod_uid for pod in read.pods})
+        uids = {pod.sandbox.pod_uid for pod in read.pods}
+        volumes = await self._volumes.measure(await asyncio.to_thread(self._held, uids))
         layers = await self._layers()
         return await asyncio.to_thread(self._counted, read, layers, volumes)
 
     async def volume_families(self) -> list[Family]:
         """Give kubelet_volume_stats_* of all volumes with a claim, each claim once (collectors/volume_stats.go), and their total."""
-        total = await asyncio.to_thread(self._total)
-        measured = await self._measured(None, only_claims=True)
+        total, volumes = await asyncio.to_thread(self._claimed)
+        measured = await self._volumes.measure(volumes)
         claimed = {(one.namespace, one.claim): use for one, use in measured.items()}
         said = {key: labels({"namespace": key[0], "persistentvolumeclaim": key[1]}) for key in claimed}
         told = []
@@ -79,16 +80,19 @@ class NodeDisks:
             told.append(family)
         return [*told, total]
 
-    def _total(self) -> Family:
-        return total_volumes(self._config.root_dir, [one.pod for one in self._pods.all()])
+    def _claimed(self) -> tuple[Family, list[Volume]]:
+        """Count all volumes, and list those with a claim."""
+        pods = self._pods.all()
+        total = total_volumes(self._config.root_dir, [one.pod for one in pods])
+        return total, [one for one in self._listed(pods) if one.claim]
 
-    async def _measured(self, uids: Collection[str] | None, *, only_claims: bool = False) -> dict[Volume, VolumeUse]:
-        volumes = await asyncio.to_thread(self._listed, uids)
-        return await self._volumes.measure([one for one in volumes if one.claim or not only_claims])
+    def _held(self, uids: Collection[str]) -> list[Volume]:
+        return self._listed(self._pods.all(uids))
 
-    def _listed(self, uids: Collection[str] | None) -> list[Volume]:
-        points = frozenset(one.point for one in mount_table())
-        return [volume for pod in self._pods.all(uids) for volume in volumes_of(self._config.root_dir, pod.pod, points)]
+    def _listed(self, pods: Iterable[PodFile]) -> list[Volume]:
+        root_dir = self._config.root_dir
+        points = frozenset(mounts_below(root_dir / "pods"))
+        return [volume for pod in pods for volume in volumes_of(root_dir, pod.pod, points)]
 
     async def _images(self) -> ImageDisk:
         found = await self._runtime.image_fs_info()
