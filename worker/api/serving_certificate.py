@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from activities.whole_files import write_whole
 from worker.settings.cluster import SERVER_CERTIFICATE, ClusterSettings
-from worker.whole_file import write_whole
 
 SELF_SIGNED: Final = "kubelet.crt"
 SELF_SIGNED_KEY: Final = "kubelet.key"

@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefused, load_kubeconfig
+from activities.whole_files import write_whole
 from worker.node.certificates.request import NotIssued, certificate_for
 from worker.node.certificates.signing import client_certificate, new_key
 from worker.node.certificates.store import CLIENT, CertificateStore
 from worker.settings.cluster import ClusterSettings
-from worker.whole_file import write_whole
 
 PENDING_KEY: Final = "kubelet-client.key.tmp"
 FIRST_PAUSE: Final = 2.0
