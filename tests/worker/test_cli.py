@@ -53,6 +53,7 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
         pytest.param(["replay", "--live", "f"], Exit.USAGE, "give either --live or files", id="replay-of-both"),
         pytest.param(["replay", "/nowhere"], Exit.FAILED, "/nowhere: No such file", id="replay-of-no-file"),
         pytest.param(["replay", "{tmp}/k"], Exit.FAILED, "no exported history", id="replay-of-another-file"),
+        pytest.param(["up", "--kubeconfig", "/nowhere"], Exit.USAGE, "'/nowhere' does not exist", id="no-kubeconfig"),
         pytest.param(["worker", "--bogus"], Exit.USAGE, "unknown argument '--bogus'", id="an-unknown-flag"),
         pytest.param(["worker", "pod"], Exit.USAGE, "unknown argument 'pod'", id="a-word-too-many"),
         pytest.param(["worker", "--max-pods", "x"], Exit.USAGE, "'x' is no whole number", id="no-number"),

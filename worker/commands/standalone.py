@@ -44,7 +44,10 @@ Runtime = Annotated[
 ]
 Name = Annotated[str, typer.Option("--hostname-override", help="The node's name [the hostname].")]
 Kubeconfig = Annotated[
-    Path | None, typer.Option("--kubeconfig", help="Join the cluster of this API server [none: standalone].")
+    Path | None,
+    typer.Option(
+        "--kubeconfig", exists=True, dir_okay=False, help="Join the cluster of this API server [none: standalone]."
+    ),
 ]
 NodeIp = Annotated[str, typer.Option("--node-ip", help="The address by which the cluster reaches this node.")]
 Bridge = Annotated[str, typer.Option(help="Bridge of the private containerd's pods.")]
