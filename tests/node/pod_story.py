@@ -37,11 +37,17 @@ def log_of(node: TempoletNode, snapshot: PodSnapshot, container: str = "main", f
 
 
 def said(log: Path) -> list[tuple[datetime, str]]:
-    """Read what was said, and when."""
-    lines = (line.split(" ", 3) for line in log.read_text().splitlines())
+    """Read what was said, and when; of a line that is being written, nothing."""
+    lines = (line.split(" ", 3) for line in log.read_text().rpartition("\n")[0].splitlines())
     return [(datetime.fromisoformat(f"{at[:26]}+00:00"), text) for at, _, _, text in lines]
 
 
 def words(log: Path) -> list[str]:
     """Read what was said."""
     return [text for _, text in said(log)] if log.exists() else []
+
+
+def until_said(node: TempoletNode, log: Path, last: str) -> list[str]:
+    """Wait until a container has said a line, the last of those that a test reads; answers all that was said by then."""
+    found: list[str] = node.until(lambda: last in (lines := words(log)) and lines, f"{last!r} said in {log}")
+    return found

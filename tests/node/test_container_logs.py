@@ -12,7 +12,7 @@ import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.operating import tempolet
-from tests.node.tempolet_node import ROOT, TempoletNode, pod_manifest
+from tests.node.tempolet_node import PATIENCE, ROOT, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -77,8 +77,9 @@ def test_a_log_is_rotated_and_followed(node: TempoletNode) -> None:
         (link,) = (node.directory / "containers").glob(f"{pod.name}_default_main-*.log")
         assert link.readlink() == place / "0.log"
         node.until(link.exists, "the log there, which a rotation takes away for a moment")
+        node.until(lambda: numbers(between_rotations(place))[-1:] > [1000], "a good many lines")
         node.remove("talks")
-        seen = numbers(following.communicate(timeout=30)[0])
+        seen = numbers(following.communicate(timeout=PATIENCE)[0])
     assert seen == list(range(seen[0], seen[0] + len(seen)))
     assert len(seen) > 500
     node.until(lambda: node.pod("talks") is None, "gone")
@@ -119,7 +120,8 @@ def test_a_log_replaced_by_a_link_to_a_host_file(node: TempoletNode, tmp_path: P
     log = folder(node, pod) / "0.log"
     log.unlink()
     log.symlink_to(host)
-    node.until(lambda: "a container's log could not be rotated" in node.log("worker"), "told")
+    told = "a container's log could not be rotated"
+    node.until(lambda: any(told in one and pod.uid in one for one in node.log("worker").splitlines()), "told")
     code, said = logs(node, pod)
     assert code == 1
     assert "is a link, so it is left alone" in said

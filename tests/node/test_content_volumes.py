@@ -13,6 +13,7 @@ from tests.node.containerd_view import container_pid
 from tests.node.kept_objects import object_file, put_object
 from tests.node.operating import history, tempolet
 from tests.node.pod_story import log_of, opened, words
+from tests.node.searched_files import content_of, files_with
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 
 CANARY = "c4n4ry-of-a-secret-nobody-may-tell"
@@ -119,7 +120,7 @@ def test_files_follow_their_objects_while_the_process_runs_on(node: TempoletNode
     assert (root / "frozen").read_text() == "1"
     put_object(node, "configmaps", "live", data={"a": "2", "c": "2"})
     node.until(says(root / "conf/a", "2"), "the new file")
-    assert (root / "conf/c").read_text() == "2"
+    node.until(says(root / "conf/c", "2"), "another new one, which is named when the content of all is there")
     node.until(lambda: not (root / "conf/b").is_symlink(), "the old one gone")
     assert (root / "frozen").read_text() == "1"
     put_object(node, "secrets", "live", stringData={"token": f"{CANARY}-2"})
@@ -222,7 +223,7 @@ def test_files_that_tell_of_the_pod_follow_its_edit(node: TempoletNode) -> None:
     node.apply(after)
     node.until(says(root / "about/labels", 'app="two"\nb="c"'), "the new labels")
     assert (root / "about/note").read_text() == "second"
-    assert "volume about refreshed in " in history(node, first)
+    node.until(lambda: "volume about refreshed in " in history(node, first), "told when the writing has answered")
     assert node.until_running("edited").restarts == 0
 
 
@@ -265,12 +266,11 @@ def test_a_secret_is_nowhere_but_in_its_container(node: TempoletNode) -> None:
         said += tempolet(node, command, *([f"default/{snapshot.name}"] if command == "explain" else []))[1]
     assert CANARY not in said
     needle = CANARY.encode()
-    files = [path for path in node.root_dir.rglob("*") if path.is_file() and "volumes" not in path.parts]
-    assert not [path for path in files if needle in path.read_bytes()]
+    assert files_with(needle, node.root_dir) == []
     database = node.temporal.database
     databases = list(database.parent.glob(f"{database.name}*"))
     assert databases
-    assert not [path for path in databases if needle in path.read_bytes()]
+    assert not [path for path in databases if needle in content_of(path)]
     for process in node.processes.values():
         started = [Path(f"/proc/{process.pid}/{one}").read_bytes() for one in ("environ", "cmdline")]
         assert not [one for one in started if needle in one]

@@ -90,7 +90,7 @@ def test_a_claim_brings_its_content_and_goes_with_its_pod(node: TempoletNode, dr
     snapshot = node.until_running("life")
     printed(node, snapshot, "content of life")
     new = driver.folder.volume("handle-life") / "new"
-    node.until(new.exists, "what the container wrote")
+    node.until(lambda: new.exists() and new.read_text(), "what the container wrote")
     [status] = snapshot.status["containerStatuses"]
     assert [one["mountPath"] for one in status["volumeMounts"]] == ["/data"]
     assert any("volume data mounted" in one for one in story(node, snapshot))

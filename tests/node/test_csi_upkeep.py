@@ -75,7 +75,7 @@ def test_the_volume_of_a_pod_that_nobody_remembers_is_given_back(node: TempoletN
         node.apply(manifest)
         snapshot = node.until_running("forgotten")
         file = driver.folder.volume("disk") / "file"
-        node.until(file.exists, "what the container wrote")
+        node.until(lambda: file.exists() and file.read_text(), "what the container wrote")
         node.stop("poller")
         wait(terminate(node, snapshot))
         node.remove("forgotten")

@@ -6,7 +6,7 @@ from typing import Any
 from proto.pod_snapshot import PodSnapshot
 from tests.node.kept_objects import put_object
 from tests.node.operating import history
-from tests.node.pod_story import log_of, opened
+from tests.node.pod_story import log_of, opened, until_said
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 SECRET = "s3cr3t-of-the-environment-test"
@@ -26,9 +26,7 @@ def field(name: str, path: str) -> dict[str, Any]:
 
 def told(node: TempoletNode, snapshot: PodSnapshot, container: str = "main") -> dict[str, str]:
     """Read the environment that a container has printed, one variable a line, up to a line `end`."""
-    log = log_of(node, snapshot, container)
-    text = node.until(lambda: (said := log.read_text()).count("stdout F end") and said, "the whole environment printed")
-    lines = [line.split(" ", 3)[3] for line in text.splitlines()]
+    lines = until_said(node, log_of(node, snapshot, container), "end")
     return dict(line.partition("=")[::2] for line in lines if "=" in line)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import containers_of
-from tests.node.pod_story import log_of, said, story, words
+from tests.node.pod_story import log_of, said, story, until_said, words
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 
@@ -48,6 +48,7 @@ def test_the_next_container_waits_for_post_start(node: TempoletNode) -> None:
     early = node.until_pod("waits", lambda one: one.containers.get("main") and one.containers["main"].container_id)
     assert early.status["containerStatuses"][0]["state"]["waiting"]["reason"] == "ContainerCreating"
     snapshot = node.until_running("waits")
+    until_said(node, log_of(node, snapshot), "done")
     done_at = next(at for at, text in said(log_of(node, snapshot)) if text == "done")
     (after,) = [one for one in containers_of(node.containerd, snapshot.uid) if one.metadata.name == "second"]
     assert after.created_at / 1e9 > done_at.timestamp()
@@ -127,10 +128,11 @@ def test_a_hook_whose_worker_dies_runs_again_and_the_history_says_so(node: Tempo
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
     node.until_running("killed")
-    assert words(log_of(node, snapshot))[-2:] == ["hook", "done"]
-    assert words(log_of(node, snapshot)).count("hook") == 2
+    heard = until_said(node, log_of(node, snapshot), "done")
+    assert heard[-2:] == ["hook", "done"]
+    assert heard.count("hook") == 2
     assert any("run again, for nobody knows how an earlier try ended" in text for text in story(node, snapshot))
-    assert words(log_of(node, known)) == ["hook"]
+    assert until_said(node, log_of(node, known), "hook") == ["hook"]
     assert known.restarts == 0
 
 
@@ -146,6 +148,6 @@ def test_a_worker_killed_between_start_and_hook_skips_nothing(node: TempoletNode
         snapshot = node.until_running(name)
         told = story(node, snapshot)
         again = any("run again" in text for text in told)
-        count = words(log_of(node, snapshot)).count("hook")
+        count = until_said(node, log_of(node, snapshot), "hook").count("hook")
         assert count == 1 or (again and count == 2), told
         assert sum(text.startswith("postStart of main done") for text in told) == 1

@@ -10,6 +10,7 @@ import pytest
 from tests.node.pod_story import story
 from tests.node.pull_nodes import keep_secret, objects_folder, pull_secret, pulling, served
 from tests.node.registry import Registry
+from tests.node.searched_files import content_of, files_below
 from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -40,9 +41,9 @@ def everything_said(node: TempoletNode, temporal: TemporalServer) -> Iterator[tu
     for process in node.processes.values():
         yield f"environment of {process.pid}", Path(f"/proc/{process.pid}/environ").read_bytes()
     for folder in (node.directory, temporal.database.parent):
-        for path in folder.rglob("*"):
-            if path.is_file() and objects_folder(node) not in path.parents:
-                yield str(path), path.read_bytes()
+        for path in files_below(folder):
+            if objects_folder(node) not in path.parents:
+                yield str(path), content_of(path)
 
 
 def test_a_secret_s_login_pulls_and_nobody_else_has_the_image(
@@ -175,9 +176,15 @@ def test_a_pull_that_a_killed_worker_had_begun_is_pulled_by_the_next(
         node.remove("killed")
 
 
-def test_the_records_are_what_go_would_write(node: TempoletNode) -> None:
+def test_the_records_are_what_go_would_write(node: TempoletNode, registry: Registry) -> None:
     """No file that was not finished is left, and each says what it is."""
+    keep_secret(objects_folder(node), "recorded", pull_secret(registry.host, LOGIN))
+    node.apply(pulling("recorded", f"{registry.host}/team/recorded:1", "recorded"))
+    node.until_running("recorded")
     folder = node.root_dir / "image_manager"
-    for path in [one for one in folder.rglob("*") if one.is_file()]:
+    node.until(lambda: any(registry.host.encode() in content_of(one) for one in files_below(folder)), "its record")
+    node.until(lambda: not list((folder / "pulling").iterdir()), "its intent gone")
+    for path in files_below(folder):
         assert path.name.startswith("sha256-")
         assert json.loads(path.read_text())["kind"] in {"ImagePulledRecord", "ImagePullIntent"}
+    node.remove("recorded")

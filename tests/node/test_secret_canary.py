@@ -7,7 +7,6 @@ what the UI's endpoint answers), what the commands tell, logs, the node's folder
 """
 
 import json
-import os
 from base64 import b64encode
 from collections.abc import Iterator
 from functools import partial
@@ -19,7 +18,8 @@ import pytest
 from proto.pod_snapshot import PodSnapshot
 from tests.node.kept_objects import put_object
 from tests.node.operating import history, tempolet
-from tests.node.pod_story import log_of, opened
+from tests.node.pod_story import log_of, opened, until_said
+from tests.node.searched_files import content_of, files_below
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -138,20 +138,6 @@ def found_in(content: bytes) -> bool:
     return any(shape in content for shape in SHAPES)
 
 
-def files_below(folder: Path) -> Iterator[Path]:
-    """Name every plain file; folders may vanish meanwhile."""
-    paths = (Path(place) / name for place, _, names in os.walk(folder) for name in names)
-    return (path for path in paths if path.is_file() and not path.is_symlink())
-
-
-def content_of(path: Path) -> bytes:
-    """Read a file that may be gone by now."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
-
-
 def files_with_canary(*folders: Path, but: tuple[Path, ...] = ()) -> list[Path]:
     """Search every file of these folders; a volume's files are the container's."""
     files = (path for folder in folders for path in files_below(folder))
@@ -176,8 +162,7 @@ def test_a_secret_is_found_nowhere_but_in_its_container(node: TempoletNode, temp
     for manifest in manifests():
         node.apply(manifest)
     log = log_of(node, node.until_running("finds"))
-    node.until(lambda: "stdout F end" in log.read_text(), "its findings")
-    assert [line.split(" ", 3)[3] for line in log.read_text().splitlines()] == ["3", "1", "end"]
+    assert until_said(node, log, "end") == ["3", "1", "end"]
     for name, reasons in HELD.items():
         node.until_pod(name, partial(is_held, reasons), f"{name} held")
     pods = node.snapshots()

@@ -12,6 +12,7 @@ from tests.node.containerd_view import containers_of
 from tests.node.image_users import GROUP_ID, OTHER_GROUP_ID, USER_ID, import_image_of
 from tests.node.kept_objects import put_object
 from tests.node.operating import tempolet
+from tests.node.pod_story import log_of, until_said
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -36,22 +37,20 @@ def container(name: str = "main", command: str = LOOK, **security: Any) -> dict[
     return {"name": name, "image": BUSYBOX, "command": ["sh", "-c", command], **own}
 
 
-def log_of(node: TempoletNode, pod: PodSnapshot, name: str = "main") -> str:
+def told(node: TempoletNode, pod: PodSnapshot, name: str = "main") -> str:
     """Read what a container has written, its last line too."""
-    log = node.logs / f"default_{pod.name}_{pod.uid}" / name / "0.log"
-    return str(node.until(lambda: log.exists() and "told" in (said := log.read_text()) and said, f"{log} complete"))
+    return "\n".join(until_said(node, log_of(node, pod, name), "told"))
 
 
-def seen(log: str) -> dict[str, str]:
-    """Read /proc/self/status out of a log."""
-    lines = (line.split(" ", 3)[3] for line in log.splitlines() if line.count(" ") > 2)
-    return {key: value.strip() for key, colon, value in (line.partition(":") for line in lines) if colon}
+def seen(text: str) -> dict[str, str]:
+    """Read /proc/self/status out of what was told."""
+    return {key: value.strip() for key, colon, value in (one.partition(":") for one in text.splitlines()) if colon}
 
 
-def mounts(log: str) -> dict[str, set[str]]:
-    """Read what is mounted where, and how, out of a log."""
-    words = (line.split() for line in log.splitlines())
-    return {one[4]: {one[3], *one[6].split(",")} for one in words if len(one) == 9}
+def mounts(text: str) -> dict[str, set[str]]:
+    """Read what is mounted where, and how, out of what was told: device, place, kind, options, 0, 0."""
+    words = (line.split() for line in text.splitlines())
+    return {one[1]: {one[0], *one[3].split(",")} for one in words if len(one) == 6}
 
 
 def look(node: TempoletNode, name: str, *containers: dict[str, Any], **spec: Any) -> PodSnapshot:
@@ -75,11 +74,11 @@ def test_users_and_groups(node: TempoletNode) -> None:
         container("other", runAsUser=3000),
         securityContext={"runAsUser": 1000, "runAsGroup": 2000, "fsGroup": 5000, "supplementalGroups": [6000]},
     )
-    status = seen(log_of(node, pod))
+    status = seen(told(node, pod))
     assert status["Uid"].split() == ["1000"] * 4
     assert status["Gid"].split() == ["2000"] * 4
     assert {"5000", "6000"} <= set(status["Groups"].split())
-    other = seen(log_of(node, pod, "other"))
+    other = seen(told(node, pod, "other"))
     assert (other["Uid"].split()[0], other["Gid"].split()[0]) == ("3000", "2000")
     gone(node, "ids")
 
@@ -97,7 +96,7 @@ def test_the_group_of_a_volume(node: TempoletNode) -> None:
     volume = {"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}}
     pod = look(node, "grouped", container(), container("beside", runAsUser=1000), volumes=[volume])
     for name in ("main", "beside"):
-        assert "7777" in seen(log_of(node, pod, name))["Groups"].split()
+        assert "7777" in seen(told(node, pod, name))["Groups"].split()
     gone(node, "grouped")
 
 
@@ -105,7 +104,7 @@ def test_strict_groups(node: TempoletNode) -> None:
     """Only the groups that the pod names, and none that the image gives its user (containerd can since 2.0)."""
     context = {"supplementalGroups": [6000], "supplementalGroupsPolicy": "Strict", "runAsUser": 0, "runAsGroup": 0}
     pod = look(node, "strict", securityContext=context)
-    assert seen(log_of(node, pod))["Groups"].split() in (["0", "6000"], ["6000"])
+    assert seen(told(node, pod))["Groups"].split() in (["0", "6000"], ["6000"])
     gone(node, "strict")
 
 
@@ -118,7 +117,7 @@ def test_what_it_may_do(node: TempoletNode) -> None:
         "seccompProfile": {"type": "RuntimeDefault"},
     }
     pod = look(node, "tight", container(**tight), container("plain"))
-    log, plain = log_of(node, pod), log_of(node, pod, "plain")
+    log, plain = told(node, pod), told(node, pod, "plain")
     status, usual = seen(log), seen(plain)
     assert int(status["CapEff"], 16) == 1 << 10
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
@@ -133,7 +132,7 @@ def test_what_it_may_do(node: TempoletNode) -> None:
 def test_a_privileged_one(node: TempoletNode) -> None:
     """It has what root of the node has, and nothing of /proc is kept from it."""
     pod = look(node, "mighty", container(privileged=True))
-    log = log_of(node, pod)
+    log = told(node, pod)
     own = Path("/proc/self/status").read_text()
     (able,) = (line.split()[1] for line in own.splitlines() if line.startswith("CapBnd"))
     assert seen(log)["CapEff"] == able
@@ -150,7 +149,7 @@ def test_a_seccomp_file_of_the_nodes(node: TempoletNode) -> None:
     (profiles / "no-mkdir.json").write_text(json.dumps(profile))
     said = {"type": "Localhost", "localhostProfile": "own/no-mkdir.json"}
     pod = look(node, "filtered", container(command=f"mkdir /x; echo made $?; {STAY}", seccompProfile=said))
-    log = log_of(node, pod)
+    log = told(node, pod)
     assert "Operation not permitted" in log
     assert "made 1" in log
     gone(node, "filtered")
@@ -183,18 +182,18 @@ def test_an_image_with_a_user(node: TempoletNode, tmp_path: Path) -> None:
     groups = {"supplementalGroups": [6000]}
     spec = {"image": numbered, "imagePullPolicy": "Never"}
     pod = look(node, "numbered", container() | spec, securityContext={"runAsNonRoot": True, **groups})
-    status = seen(log_of(node, pod))
+    status = seen(told(node, pod))
     assert status["Uid"].split()[0] == str(USER_ID)
     assert "6000" in status["Groups"].split()
     gone(node, "numbered")
     spec = {"image": named, "imagePullPolicy": "Never"}
     pod = look(node, "named", container() | spec, securityContext=groups)
-    status = seen(log_of(node, pod))
+    status = seen(told(node, pod))
     assert (status["Uid"].split()[0], status["Gid"].split()[0]) == (str(USER_ID), str(GROUP_ID))
     assert {str(OTHER_GROUP_ID), "6000"} <= set(status["Groups"].split())
     gone(node, "named")
     pod = look(node, "narrow", container() | spec, securityContext={**groups, "supplementalGroupsPolicy": "Strict"})
-    assert str(OTHER_GROUP_ID) not in seen(log_of(node, pod))["Groups"].split()
+    assert str(OTHER_GROUP_ID) not in seen(told(node, pod))["Groups"].split()
     gone(node, "narrow")
     node.apply(pod_manifest("unknown", containers=[container() | spec], securityContext={"runAsNonRoot": True}))
     refused = node.until_pod("unknown", lambda one: one.reason == "CreateContainerConfigError")
@@ -221,7 +220,7 @@ def test_sysctls(node: TempoletNode) -> None:
     said = [{"name": "net.ipv4.ip_local_port_range", "value": "2000 3000"}, {"name": "kernel/msgmax", "value": "9999"}]
     shows = f"cat /proc/sys/net/ipv4/ip_local_port_range /proc/sys/kernel/msgmax; {STAY}"
     pod = look(node, "tuned", container(command=shows), securityContext={"sysctls": said})
-    log = log_of(node, pod)
+    log = told(node, pod)
     assert "2000\t3000" in log
     assert "9999" in log
     assert Path("/proc/sys/kernel/msgmax").read_text() == ours
@@ -273,7 +272,7 @@ def test_processes_of_the_pod(node: TempoletNode) -> None:
     words = (f"default/{shown.name}", "--image", BUSYBOX, "--name", "looks", "--target", "short")
     code, said = tempolet(node, "debug", *words, "--", "sh", "-c", "cat /proc/1/cmdline; ps -o args; echo told")
     assert code == 0, said
-    log = log_of(node, shown, "looks")
+    log = told(node, shown, "looks")
     assert "the very one" in log
     assert "pause" in log, "the sandbox's own process is the first"
     gone(node, "shared")
@@ -284,12 +283,12 @@ def test_namespaces_of_the_node(node: TempoletNode) -> None:
     names = ("pid", "ipc")
     shows = f"for one in {' '.join(names)}; do readlink /proc/self/ns/$one; done; {STAY}"
     pod = look(node, "host", container(command=shows), hostPID=True, hostIPC=True)
-    log = log_of(node, pod)
+    log = told(node, pod)
     for one in names:
         assert str(Path(f"/proc/self/ns/{one}").readlink()) in log
     gone(node, "host")
     pod = look(node, "apart", container(command=shows))
-    log = log_of(node, pod)
+    log = told(node, pod)
     for one in names:
         assert str(Path(f"/proc/self/ns/{one}").readlink()) not in log
     gone(node, "apart")

@@ -126,7 +126,7 @@ def test_a_folder_of_the_node_by_a_claim(node: TempoletNode, tmp_path: Path) -> 
     volume = claim(node, "folder", {"local": {"path": str(tmp_path)}})
     node.apply(using("folder", "echo written > /data/file; sleep 3600", volume))
     node.until_running("folder")
-    node.until((tmp_path / "file").exists, "what the container wrote")
+    node.until(lambda: (tmp_path / "file").exists() and (tmp_path / "file").read_text(), "what the container wrote")
     goes(node, "folder")
     assert (tmp_path / "file").read_text() == "written\n"
     assert mounts_below(node.root_dir) == []

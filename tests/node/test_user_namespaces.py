@@ -17,6 +17,7 @@ from activities.clients.start_limit import StartLimit
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid, sandboxes_of
 from tests.node.operating import tempolet
+from tests.node.pod_story import log_of, until_said
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -72,12 +73,6 @@ def range_of(node: TempoletNode, pod: PodSnapshot) -> int:
     return int(mapping["hostId"])
 
 
-def log_of(node: TempoletNode, pod: PodSnapshot) -> str:
-    """Read all that the container has written."""
-    log = node.logs / f"default_{pod.name}_{pod.uid}" / "main" / "0.log"
-    return str(node.until(lambda: log.exists() and "told" in (said := log.read_text()) and said, f"{log} complete"))
-
-
 def test_two_pods_with_users_of_their_own(node: TempoletNode, able: bool) -> None:
     """Root inside is somebody else outside; what it writes into a volume is root's there; both go without a trace."""
     if not able:
@@ -88,7 +83,7 @@ def test_two_pods_with_users_of_their_own(node: TempoletNode, able: bool) -> Non
     begins = [range_of(node, pod) for pod in pods]
     assert begins[0] != begins[1]
     for pod, host_id in zip(pods, begins, strict=True):
-        words = [line.split()[3:] for line in log_of(node, pod).splitlines()]
+        words = [line.split() for line in until_said(node, log_of(node, pod), "told")]
         assert words[:2] == [["0", str(host_id), "65536"], ["0"]]
         assert ["made"] in words
         (hosts,) = (line for line in words if "/etc/hosts" in line)

@@ -83,8 +83,10 @@ def test_a_worker_killed_while_it_unmounts_forgets_nothing(node: TempoletNode, o
 def test_a_worker_killed_while_ten_volumes_are_mounted(node: TempoletNode, outside: Path, after: float) -> None:
     """And the pod taken away before the next one comes: nothing is left, whatever was half made."""
     name = f"begins-{round(after * 1000)}"
-    node.apply(ten_volumes(name, outside))
-    (pod_dir,) = node.until(lambda: list((node.root_dir / "pods").glob("*")), "its directory")
+    manifest = ten_volumes(name, outside)
+    manifest["metadata"]["uid"] = f"uid-of-{name}"
+    node.apply(manifest)
+    pod_dir = node.root_dir / "pods" / f"uid-of-{name}"
     node.until((pod_dir / "volumes").exists, "its volumes begun")
     time.sleep(after)  # wherever that is on the way
     node.stop("worker", signal.SIGKILL)
@@ -156,7 +158,8 @@ def test_a_path_that_is_flipped_while_containers_mount_it(node: TempoletNode, ou
     snapshot = node.until_pod("flips", lambda one: one.phase == "Running", "begun")
     volume = node.root_dir / "pods" / snapshot.uid / "volumes/kubernetes.io~empty-dir/data"
     (volume / "link").symlink_to(outside)
+    node.until((volume / "all").exists, "the first of them has begun")
     with flipping(volume / "path", volume / "link"):
-        seen = node.until(lambda: len(found := (volume / "all").read_text().split()) > 12 and found, "12 starts", 90)
+        seen = node.until(lambda: len(found := (volume / "all").read_text().split()) > 12 and found, "12 starts", 180)
     assert set(seen) == {"inside"}
     assert is_whole(outside)

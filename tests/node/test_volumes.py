@@ -67,7 +67,7 @@ def test_a_host_path_of_another_type_keeps_its_pod_waiting(node: TempoletNode, t
     there.unlink()
     there.mkdir()
     snapshot = node.until_running("mismatch")
-    node.until((there / "here").exists, "what the container wrote")
+    node.until(lambda: (there / "here").exists() and (there / "here").read_text(), "what the container wrote")
     told = story(node, snapshot)
     assert any("mounting volume host failed" in one and "FailedMount" in one for one in told)
     assert any(one.startswith("volume host found mounted") for one in told)
@@ -85,7 +85,8 @@ def test_an_empty_dir_in_memory_has_its_size(node: TempoletNode) -> None:
     folder = volumes_of(node, snapshot.uid) / "kubernetes.io~empty-dir/data"
     log = log_of(node, snapshot)
     node.until(lambda: any("No space left" in one for one in words(log)), "its tmpfs full")
-    assert words(log)[0].split()[:2] == ["tmpfs", "2048"]
+    shown = node.until(lambda: [one for one in words(log) if one.startswith("tmpfs")], "its size")
+    assert shown[0].split()[:2] == ["tmpfs", "2048"]  # stdout and stderr come by two ways, in any order
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
     node.remove("memory")
@@ -206,8 +207,10 @@ def test_a_worker_killed_while_it_mounts_leaves_one_of_each(node: TempoletNode, 
     """Each volume is mounted once, the pod runs, and nothing is left of it."""
     volumes: list[dict[str, Any]] = [{"name": f"m{number}", "emptyDir": {"medium": "Memory"}} for number in range(5)]
     name = f"killed-{round(after * 1000)}"
-    node.apply(with_volumes(name, "touch /m0/x; sleep 3600", volumes))
-    node.until(lambda: list((node.root_dir / "pods").glob("*/volumes")), "its folders")
+    manifest = with_volumes(name, "touch /m0/x; sleep 3600", volumes)
+    manifest["metadata"]["uid"] = f"uid-of-{name}"  # so its folders are told from those of the pods before it
+    node.apply(manifest)
+    node.until(volumes_of(node, f"uid-of-{name}").exists, "its folders")
     time.sleep(after)  # wherever that is on the way
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
