@@ -27,6 +27,11 @@ def pods_path(namespace: str = NAMESPACE, name: str = "") -> str:
     return f"/api/v1/namespaces/{namespace}/pods" + (f"/{name}" if name else "")
 
 
+def listening_at(port: int) -> dict[str, Any]:
+    """Write the startup probe of a container that is to count as ready when its server listens."""
+    return {"tcpSocket": {"port": port}, "periodSeconds": 1, "failureThreshold": 60}
+
+
 @contextlib.contextmanager
 def node_address(device: str, address: str) -> Iterator[str]:
     """Hold a node's address on a device of its own: the API refuses a loopback address as a node's."""

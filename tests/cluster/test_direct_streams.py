@@ -17,7 +17,7 @@ from yarl import URL
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from proto.cri.v1 import api_pb2 as cri
-from tests.cluster.cluster_node import ClusterNode
+from tests.cluster.cluster_node import ClusterNode, listening_at
 from tests.node.tempolet_node import BUSYBOX, pod_manifest
 from worker.api.streams import spdy
 from worker.api.streams.backend import Backend
@@ -74,7 +74,12 @@ def pod(cluster_node: ClusterNode) -> Any:
     reading = "while read -r line; do echo got $line; done; sleep 3600"
     made["spec"]["containers"] += [
         {"name": "pipe", "image": BUSYBOX, "command": ["sh", "-c", reading], "stdin": True},
-        {"name": "echo", "image": BUSYBOX, "command": ["sh", "-c", "nc -lk -p 8080 -e cat || nc -ll -p 8080 -e cat"]},
+        {
+            "name": "echo",
+            "image": BUSYBOX,
+            "command": ["sh", "-c", "nc -lk -p 8080 -e cat || nc -ll -p 8080 -e cat"],
+            "startupProbe": listening_at(8080),
+        },
     ]
     cluster_node.create_pod(made)
     return cluster_node.until_pod_ready("direct")

@@ -64,7 +64,7 @@ def pods(administrator: Kubectl, namespace: str) -> list[Any]:
     return found
 
 
-def test_a_pod_is_shown_and_described(administrator: Kubectl, apply: Apply) -> None:
+def test_a_pod_is_shown_and_described(administrator: Kubectl, apply: Apply, one_node: OneNode) -> None:
     """With the columns and the events that its user knows."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
     pod["spec"] = {"terminationGracePeriodSeconds": 1, "containers": [container("sleep 3600 & wait")]}
@@ -73,12 +73,15 @@ def test_a_pod_is_shown_and_described(administrator: Kubectl, apply: Apply) -> N
     line = administrator.ok("get", "pod", "web", "-n", namespace, "-o", "wide", "--no-headers").split()
     assert line[:4] == ["web", "1/1", "Running", "0"]
     assert line[6] == NODE
+    reasons = {"Scheduled", "Pulled", "Created", "Started"}
+    events = f"/api/v1/namespaces/{namespace}/events"
+    one_node.plane.api.until(events, lambda told: reasons <= {one["reason"] for one in told["items"]}, "its events")
     described = administrator.ok("describe", "pod", "web", "-n", namespace)
     assert re.search(r"^Status:\s+Running$", described, re.MULTILINE)
     assert re.search(r"^\s+Ready:\s+True$", described, re.MULTILINE)
     assert re.search(r"Container ID:\s+containerd://", described)
-    reasons = re.findall(r"^\s+Normal\s+(\w+)", described, re.MULTILINE)
-    assert reasons == ["Scheduled", "Pulled", "Created", "Started"]
+    shown = re.findall(r"^\s+Normal\s+(\w+)", described, re.MULTILINE)
+    assert shown == ["Scheduled", "Pulled", "Created", "Started"]
 
 
 def test_the_node_is_shown_and_described(administrator: Kubectl, one_node: OneNode) -> None:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from proto.kubernetes.quantity import parse_quantity
+from tests.cluster.api import PATIENCE
 from tests.cluster.certificates import Authority
 from tests.cluster.cluster_node import ClusterNode, condition
 from tests.cluster.control_plane import ControlPlane
@@ -238,9 +239,9 @@ def test_pressure_is_shown_and_kept_back_and_healthz_tells_the_truth(
         status = found["status"]
         has, left = (parse_quantity(status[key]["ephemeral-storage"]).value for key in ("capacity", "allocatable"))
         assert has - left == 2**30
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE) as answer:
             assert answer.read() == b"ok"
-        assert "evicts no pod" in node.log("node")
+        node.until(lambda: "evicts no pod" in node.log("node"), "it is told")
 
 
 @pytest.mark.parametrize(

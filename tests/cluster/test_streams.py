@@ -7,14 +7,16 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cluster.cluster_node import ClusterNode
+from tests.cluster.cluster_node import ClusterNode, listening_at
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kubectl import PATIENCE, Kubectl
+from tests.node.pod_story import words
 from tests.node.tempolet_node import BUSYBOX, pod_manifest
 
 MIB = 1 << 20
@@ -22,11 +24,18 @@ PORTS = (8080, 8081)
 SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
 SERVER = "nc -lk -p 8080 -e cat || nc -ll -p 8080 -e cat"
 """Says back what it hears, to many at a time; builds of busybox differ in how that is asked for."""
+WORDS = {"main": ["err", "out"], "other": ["other"], "side": ["beside"]}
+"""What the containers of `web` say as soon as they run, whenever that is written."""
 
 
 def container(name: str, command: str, **more: Any) -> dict[str, Any]:
     """Write a busybox container."""
     return {"name": name, "image": BUSYBOX, "command": ["sh", "-c", command], **more}
+
+
+def says(log: Path, expected: list[str]) -> bool:
+    """Say whether a container has said this, in any order: stdout and stderr come by two ways."""
+    return sorted(words(log)) == expected
 
 
 def first_status(pod: Any) -> Any:
@@ -59,10 +68,15 @@ def web(cluster_node: ClusterNode) -> str:
         container("other", "echo other; sleep 3600"),
         container("shell", "cat", stdin=True, tty=True),
         container("pipe", "while read -r line; do echo got $line; done; sleep 3600", stdin=True),
-        *(container(f"echo{port}", SERVER.replace("8080", str(port))) for port in PORTS),
+        *(
+            container(f"echo{port}", SERVER.replace("8080", str(port)), startupProbe=listening_at(port)) for port in PORTS
+        ),
     ]
-    cluster_node.create_pod(pod_manifest("web", **spec))
+    uid = cluster_node.create_pod(pod_manifest("web", **spec))["metadata"]["uid"]
     cluster_node.until_pod_ready("web")
+    for name, expected in WORDS.items():
+        log = cluster_node.logs / f"default_web_{uid}" / name / "0.log"
+        cluster_node.until(partial(says, log, expected), f"{name} says {expected}")
     return "web"
 
 
@@ -98,7 +112,7 @@ def test_a_static_pod_is_reached_by_its_mirror(kubectl: Kubectl, cluster_node: C
     cluster_node.apply(pod_manifest("static", "echo static; sleep 3600"))
     name = f"static-{cluster_node.name}"
     cluster_node.until_pod_ready(name)
-    assert kubectl.ok("logs", name) == "static\n"
+    cluster_node.until(lambda: kubectl.ok("logs", name) == "static\n", "its log")
     assert kubectl.ok("exec", name, "--", "echo", "here") == "here\n"
 
 
@@ -131,7 +145,7 @@ def test_a_run_before_is_shown(kubectl: Kubectl, cluster_node: ClusterNode) -> N
     cluster_node.until_api_pod("again", lambda pod: first_status(pod).get("restartCount") == 1)
     cluster_node.until_pod_ready("again")
     assert kubectl.ok("logs", "again", "--previous") == "first\n"
-    assert kubectl.ok("logs", "again") == "second\n"
+    cluster_node.until(lambda: kubectl.ok("logs", "again") == "second\n", "the second run's log")
 
 
 def test_a_command_runs_with_its_streams_apart_and_its_exit_code(speaking: Kubectl, web: str) -> None:
@@ -250,7 +264,7 @@ def test_a_port_that_nobody_listens_on_is_told_of(speaking: Kubectl, web: str) -
             told += line
 
 
-def test_a_pod_is_debugged(kubectl: Kubectl, web: str) -> None:
+def test_a_pod_is_debugged(kubectl: Kubectl, cluster_node: ClusterNode, web: str) -> None:
     """`kubectl debug -it` adds a container and attaches to it."""
     words = (
         "debug",
@@ -270,7 +284,7 @@ def test_a_pod_is_debugged(kubectl: Kubectl, web: str) -> None:
         terminal.until("42")
         terminal.type("exit\n")
         assert terminal.ended() == 0
-    assert "42" in kubectl.ok("logs", web, "-c", "look")
+    cluster_node.until(lambda: "42" in kubectl.ok("logs", web, "-c", "look"), "its log")
 
 
 def test_a_debugged_node_is_seen(kubectl: Kubectl, cluster_node: ClusterNode) -> None:
