@@ -90,7 +90,7 @@ def worker_restarted(node: TempoletNode) -> None:
     node.until_pod("pod", lambda one: one.deleting, "going")
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
-    node.until(lambda: node.pod("pod") is None, "gone")
+    node.until_gone("pod")
 
 
 def continue_as_new(node: TempoletNode) -> None:
@@ -186,7 +186,7 @@ def both_hooks(node: TempoletNode) -> None:
     node.until_pod("pod", lambda one: one.deleting, "going")
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
-    node.until(lambda: node.pod("pod") is None, "gone")
+    node.until_gone("pod")
 
 
 def failing_post_start(node: TempoletNode) -> None:
@@ -212,4 +212,4 @@ def own_hooks(node: TempoletNode) -> None:
     node.until(hook.exists, "its postStop hook running")
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
-    node.until(lambda: node.pod("pod") is None, "gone")
+    node.until_gone("pod")

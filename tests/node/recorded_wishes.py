@@ -27,8 +27,7 @@ def deletion_during_start(node: TempoletNode) -> None:
     """The manifest goes as soon as the pod is known."""
     node.apply(pod_manifest("pod", initContainers=init(0, 0, 0)))
     node.until_pod("pod", lambda one: one.sandbox_id or one.phase == "Pending", "known")
-    node.remove("pod")
-    node.until(lambda: node.pod("pod") is None, "gone")
+    node.take_away("pod")
 
 
 def manifest_edit(node: TempoletNode) -> None:
@@ -123,7 +122,7 @@ def stop_shortened(node: TempoletNode) -> None:
         await (await node.workflow(snapshot)).signal(DELETION_REQUESTED, wish)
 
     asyncio.run(ask())
-    node.until(lambda: node.pod("pod") is None, "gone")
+    node.until_gone("pod")
 
 
 def stop_asked(node: TempoletNode) -> None:

@@ -201,6 +201,16 @@ class TempoletNode:
         """Wait until a pod is running and ready."""
         return self.until_pod(name, lambda one: one.phase == "Running" and one.ready, f"{name} running")
 
+    def until_gone(self, *names: str, patience: float = PATIENCE) -> None:
+        """Wait until nothing is left of pods."""
+        self.until(lambda: all(self.pod(name) is None for name in names), f"{', '.join(names)} gone", patience)
+
+    def take_away(self, *names: str, patience: float = PATIENCE) -> None:
+        """Take manifests away, and wait until nothing is left of their pods."""
+        for name in names:
+            self.remove(name)
+        self.until_gone(*names, patience=patience)
+
     def temporal_settings(self) -> TemporalSettings:
         """Reach this node's Temporal with this node's keys."""
         return TemporalSettings(

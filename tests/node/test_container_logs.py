@@ -82,7 +82,7 @@ def test_a_log_is_rotated_and_followed(node: TempoletNode) -> None:
         seen = numbers(following.communicate(timeout=PATIENCE)[0])
     assert seen == list(range(seen[0], seen[0] + len(seen)))
     assert len(seen) > 500
-    node.until(lambda: node.pod("talks") is None, "gone")
+    node.until_gone("talks")
     assert not place.exists()
     assert not link.is_symlink()
 
@@ -94,8 +94,7 @@ def test_no_line_is_lost_between_the_files(node: TempoletNode) -> None:
     node.until(lambda: list(place.glob("0.log.*.gz")), "a log rotated twice")
     seen = numbers(node.until(lambda: between_rotations(place), "three files that no rotation has moved meanwhile"))
     assert seen == list(range(seen[0], seen[0] + len(seen)))
-    node.remove("counts")
-    node.until(lambda: node.pod("counts") is None, "gone")
+    node.take_away("counts")
 
 
 def test_the_runs_of_a_crashing_container(node: TempoletNode) -> None:
@@ -106,8 +105,7 @@ def test_the_runs_of_a_crashing_container(node: TempoletNode) -> None:
     assert code == 0
     assert said.endswith("Z the end\n")
     assert logs(node, pod, "-c", "nobody")[0] == 3
-    node.remove("crashes")
-    node.until(lambda: node.pod("crashes") is None, "gone")
+    node.take_away("crashes")
     assert list((node.directory / "containers").glob("crashes-*")) == []
 
 
@@ -126,8 +124,7 @@ def test_a_log_replaced_by_a_link_to_a_host_file(node: TempoletNode, tmp_path: P
     assert code == 1
     assert "is a link, so it is left alone" in said
     assert [one.name for one in log.parent.iterdir()] == ["0.log"]
-    node.remove("attacks")
-    node.until(lambda: node.pod("attacks") is None, "gone")
+    node.take_away("attacks")
     assert not log.is_symlink()
     assert host.read_text() == "root:secret\n" * 1000
 
@@ -140,5 +137,4 @@ def test_a_log_that_somebody_removed_is_begun_anew(node: TempoletNode) -> None:
     log.unlink()
     node.until(lambda: log.exists() and log.stat().st_size, "begun anew")
     assert logs(node, pod, "--tail", "1") == (0, "here\n")
-    node.remove("tidied")
-    node.until(lambda: node.pod("tidied") is None, "gone")
+    node.take_away("tidied")

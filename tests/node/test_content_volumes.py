@@ -83,8 +83,7 @@ def test_files_modes_and_a_volume_of_everything(node: TempoletNode) -> None:
     volumes_dir = node.root_dir / "pods" / snapshot.uid / "volumes"
     kinds = {one: mount_at(volumes_dir / one) for one in ("kubernetes.io~secret/keys", "kubernetes.io~configmap/conf")}
     assert [one.kind if one else "" for one in kinds.values()] == ["tmpfs", ""]
-    node.remove("files")
-    node.until(lambda: node.pod("files") is None, "gone")
+    node.take_away("files")
     assert mounts_below(node.root_dir / "pods") == []
 
 

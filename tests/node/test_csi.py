@@ -68,13 +68,6 @@ def printed(node: TempoletNode, snapshot: PodSnapshot, text: str) -> None:
     node.until(lambda: text in words(log_of(node, snapshot)), f"{text!r} said by {snapshot.name}")
 
 
-def gone(node: TempoletNode, *names: str) -> None:
-    """Remove pods and wait until nothing of them is left."""
-    for name in names:
-        node.remove(name)
-    node.until(lambda: all(node.pod(name) is None for name in names), f"{names} gone")
-
-
 def left(node: TempoletNode, driver: DriverProcess) -> list[str]:
     """What lies or is mounted on the node of the driver's volumes."""
     lying = [str(one) for one in (node.root_dir / "plugins/kubernetes.io/csi").glob(f"{driver.setup.name}/*")]
@@ -96,7 +89,7 @@ def test_a_claim_brings_its_content_and_goes_with_its_pod(node: TempoletNode, dr
     assert any("volume data mounted" in one for one in story(node, snapshot))
     assert driver.folder.calls(STAGE)[0]["secrets"] == {"key": CANARY}
     assert CANARY not in history(node, snapshot)
-    gone(node, "life")
+    node.take_away("life")
     assert life(driver) == [STAGE, PUBLISH, UNPUBLISH, UNSTAGE]
     assert new.read_text() == "written\n"
     assert left(node, driver) == []
@@ -111,9 +104,9 @@ def test_two_pods_share_one_volume(node: TempoletNode, driver: DriverProcess) ->
     for name in ("one", "two"):
         printed(node, node.until_running(name), "content of both")
     assert sorted(life(driver)) == [PUBLISH, PUBLISH, STAGE]
-    gone(node, "one")
+    node.take_away("one")
     assert life(driver)[3:] == [UNPUBLISH]
-    gone(node, "two")
+    node.take_away("two")
     assert life(driver)[3:] == [UNPUBLISH, UNPUBLISH, UNSTAGE]
     assert left(node, driver) == []
 
@@ -131,7 +124,7 @@ def test_a_worker_that_is_killed_between_stage_and_publish(
     go.touch()
     node.start("worker")
     printed(node, node.until_running("killed"), "content of killed")
-    gone(node, "killed")
+    node.take_away("killed")
     assert life(driver)[-2:] == [UNPUBLISH, UNSTAGE]
     assert left(node, driver) == []
 
@@ -148,7 +141,7 @@ def test_a_worker_that_is_killed_and_a_pod_that_goes_meanwhile(
     node.remove("halfway")
     driver.folder.order(PUBLISH, None)
     node.start("worker")
-    node.until(lambda: node.pod("halfway") is None, "gone")
+    node.until_gone("halfway")
     assert UNSTAGE in life(driver)
     assert left(node, driver) == []
 
@@ -167,7 +160,7 @@ def test_a_pod_waits_for_a_driver_that_is_not_there(node: TempoletNode, driver: 
     node.until_running("beside")
     driver.start()
     printed(node, node.until_running("late"), "content of late")
-    gone(node, "late", "beside")
+    node.take_away("late", "beside")
     assert left(node, driver) == []
 
 
@@ -181,7 +174,7 @@ def test_a_driver_that_dies_between_stage_and_publish(node: TempoletNode, driver
     assert "NodeStageVolume: rpc error: code = Unavailable" in failed.message
     driver.start()
     printed(node, node.until_running("dying"), "content of dying")
-    gone(node, "dying")
+    node.take_away("dying")
     assert left(node, driver) == []
 
 
@@ -196,7 +189,7 @@ def test_a_busy_volume_stays_visible_until_it_is_free(node: TempoletNode, driver
         said = "rpc error: code = Internal desc = unmount failed: Device or resource busy"
         node.until(lambda: any(said in line for line in story(node, snapshot)), "its driver's words in the story")
         assert UNSTAGE not in life(driver)
-    node.until(lambda: node.pod("busy") is None, "gone")
+    node.until_gone("busy")
     assert left(node, driver) == []
 
 
@@ -210,7 +203,7 @@ def test_a_driver_that_hangs_holds_up_its_own_pod_only(
     node.until(lambda: driver.folder.count(STAGE) == 1, "stage under way")
     node.apply(pod_manifest("beside"))
     node.until_running("beside")
-    gone(node, "slow", "beside")
+    node.take_away("slow", "beside")
     assert life(driver) == [STAGE, UNPUBLISH, UNSTAGE]
     assert left(node, driver) == []
 
@@ -222,7 +215,7 @@ def test_a_volume_of_the_pods_own(node: TempoletNode, driver: DriverProcess) -> 
     node.apply(manifest)
     snapshot = node.until_running("own")
     printed(node, snapshot, "touch: /data/x: Read-only file system")
-    gone(node, "own")
+    node.take_away("own")
     assert life(driver) == [PUBLISH, UNPUBLISH]
     assert left(node, driver) == []
 
@@ -235,7 +228,7 @@ def test_a_device(node: TempoletNode, driver: DriverProcess) -> None:
     manifest["spec"]["containers"][0]["volumeDevices"] = [{"name": "data", "devicePath": "/dev/disk"}]
     node.apply(manifest)
     printed(node, node.until_running("disk"), str(1 << 20))
-    gone(node, "disk")
+    node.take_away("disk")
     assert life(driver) == [STAGE, PUBLISH, UNPUBLISH, UNSTAGE]
     assert left(node, driver) == []
 
@@ -254,5 +247,5 @@ def test_a_pod_that_waits_for_its_claim_goes_on_at_once(node: TempoletNode, driv
     printed(node, node.until_running("early"), "content of early")
     told = story(node, node.until_running("early"))
     assert sum("FailedMount: MountVolume" in line for line in told) <= 3
-    gone(node, "early")
+    node.take_away("early")
     assert left(node, driver) == []

@@ -66,8 +66,7 @@ def test_it_sees_the_processes_of_its_target(node: TempoletNode) -> None:
     code, said = tempolet(node, "history", f"default/{before.name}")
     assert f"added ephemeral container with of {BUSYBOX}, to see the processes of main" in said
     assert "container with ended: exit 3 Error" in said
-    node.remove("seen")
-    node.until(lambda: node.pod("seen") is None, "gone")
+    node.take_away("seen")
 
 
 def test_a_wrong_look_is_refused(node: TempoletNode) -> None:
@@ -85,7 +84,7 @@ def test_a_wrong_look_is_refused(node: TempoletNode) -> None:
     assert "spec.ephemeralContainers: Forbidden: cannot be set on create" in said
     for name in ("strict", "born"):
         node.remove(name)
-    node.until(lambda: node.pod("strict") is None, "gone")
+    node.until_gone("strict")
 
 
 def test_it_starts_during_initialization_and_waits_for_its_target(node: TempoletNode) -> None:
@@ -112,8 +111,7 @@ def test_it_starts_during_initialization_and_waits_for_its_target(node: Tempolet
         "Completed",
         "Error",
     )  # killed with what it looks into
-    node.remove("hangs")
-    node.until(lambda: node.pod("hangs") is None, "gone")
+    node.take_away("hangs")
 
 
 def test_a_pod_that_goes_takes_it_along(node: TempoletNode) -> None:
@@ -124,8 +122,7 @@ def test_a_pod_that_goes_takes_it_along(node: TempoletNode) -> None:
     node.until_pod("left", lambda one: "running" in state_of(one, "debug"))
     _, said = tempolet(node, "pods")
     assert "debug looks into it" in said
-    node.remove("left")
-    node.until(lambda: node.pod("left") is None, "gone")
+    node.take_away("left")
     assert not containers_of(node.containerd, before.uid)
     assert not sandboxes_of(node.containerd, before.uid)
     assert not (node.logs / f"default_{before.name}_{before.uid}").exists()
@@ -144,8 +141,7 @@ def test_a_pod_that_is_done_stops_it(node: TempoletNode) -> None:
     assert (after.phase, "terminated" in state_of(after, "debug")) == ("Succeeded", True)
     code, said = look(node, "done", "late", "true")
     assert (code, "has finished: nothing starts in it any more" in said) == (1, True)
-    node.remove("done")
-    node.until(lambda: node.pod("done") is None, "gone")
+    node.take_away("done")
 
 
 def test_it_is_not_started_again(node: TempoletNode) -> None:
@@ -170,5 +166,4 @@ def test_it_is_not_started_again(node: TempoletNode) -> None:
     last = node.until_pod("once", lambda one: "running" in state_of(one, "third"))
     live = {one.metadata.name for one in containers_of(node.containerd, last.uid) if one.state == 1}
     assert live == {"main", "third"}
-    node.remove("once")
-    node.until(lambda: node.pod("once") is None, "gone")
+    node.take_away("once")

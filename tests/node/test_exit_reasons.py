@@ -44,5 +44,4 @@ def test_reasons(node: TempoletNode, command: list[str], limit: str, code: int, 
     snapshot = node.until_pod("ends", lambda one: one.lifecycle == "terminated")
     end = snapshot.status["containerStatuses"][0]["state"]["terminated"]
     assert (end["exitCode"], end["reason"], snapshot.phase) == (code, reason, "Failed" if code else "Succeeded")
-    node.remove("ends")
-    node.until(lambda: node.pod("ends") is None, "gone")
+    node.take_away("ends")

@@ -88,7 +88,7 @@ def test_a_poller_that_was_dead_finds_what_happened_meanwhile(node: TempoletNode
     node.apply(pod_manifest("added"))
     os.kill(container_pid(node.containerd, killed.containers["main"].container_id), signal.SIGKILL)
     node.start("poller")
-    node.until(lambda: node.pod("removed") is None, "the removed pod gone")
+    node.until_gone("removed")
     node.until_running("added")
     node.until_pod("edited", lambda one: one.ready and one.uid != edited.uid)
     node.until_pod("killed", lambda one: one.ready and one.restarts == 1)

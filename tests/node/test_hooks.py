@@ -34,11 +34,6 @@ def keep_log(node: TempoletNode, snapshot: PodSnapshot, to: Path, word: str) -> 
     return to
 
 
-def until_gone(node: TempoletNode, name: str) -> None:
-    """Wait until nothing is left of a pod."""
-    node.until(lambda: node.pod(name) is None, f"{name} gone")
-
-
 def test_the_next_container_waits_for_post_start(node: TempoletNode) -> None:
     """It is created when the hook of the one before it has ended; until then that one is not running."""
     manifest = hooked("waits", postStart=says("hook", "sleep 2; echo done > /proc/1/fd/1"))
@@ -63,8 +58,7 @@ def test_a_failing_post_start_restarts_the_container_and_says_why(node: Tempolet
     assert any("FailedPostStartHook: exit code 3: no database" in text for text in told)
     assert any(text.startswith("container main stopped") and "FailedPostStartHook" in text for text in told)
     node.until_pod("fails", lambda one: one.reason in ("CrashLoopBackOff", "PostStartHookError"))
-    node.remove("fails")
-    until_gone(node, "fails")
+    node.take_away("fails")
 
 
 def test_pre_stop_runs_before_sigterm_within_the_grace(node: TempoletNode, tmp_path: Path) -> None:
@@ -72,8 +66,7 @@ def test_pre_stop_runs_before_sigterm_within_the_grace(node: TempoletNode, tmp_p
     command = "trap 'echo term; sleep 1; echo bye; exit 0' TERM; echo up; sleep 3600 & wait"
     node.apply(hooked("kind", command, 20, preStop=says("hook", "sleep 2; echo done > /proc/1/fd/1")))
     log = keep_log(node, node.until_running("kind"), tmp_path / "log", "up")
-    node.remove("kind")
-    until_gone(node, "kind")
+    node.take_away("kind")
     assert words(log) == ["up", "hook", "done", "term", "bye"]
 
 
@@ -83,8 +76,7 @@ def test_a_pre_stop_that_hangs_is_ended_by_the_grace(node: TempoletNode, tmp_pat
     node.apply(hooked("hangs", command, 3, preStop=says("hook", "sleep 3600; echo never > /proc/1/fd/1")))
     snapshot = node.until_running("hangs")
     log = keep_log(node, snapshot, tmp_path / "log", "up")
-    node.remove("hangs")
-    until_gone(node, "hangs")
+    node.take_away("hangs")
     assert words(log) == ["up", "hook", "term", "bye"]
     (hook_at, term_at) = [at for at, text in said(log) if text in ("hook", "term")]
     assert 2.5 < (term_at - hook_at).total_seconds() < 5
@@ -114,8 +106,8 @@ def test_a_deletion_ends_a_post_start_that_hangs(node: TempoletNode) -> None:
     node.until(lambda: "hook" in words(log_of(node, snapshot)), "the hook running")
     node.remove("never")
     node.remove("stuck")
-    until_gone(node, "never")
-    until_gone(node, "stuck")
+    node.until_gone("never")
+    node.until_gone("stuck")
 
 
 def test_a_hook_whose_worker_dies_runs_again_and_the_history_says_so(node: TempoletNode) -> None:

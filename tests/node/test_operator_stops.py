@@ -64,8 +64,7 @@ def test_a_readiness_gate_is_opened_and_shut_by_hand(node: TempoletNode) -> None
     code, said = tempolet(node, "history", pod)
     assert f"operator {operator()} set condition {GATE} to True, it had none (Attached: by hand)" in said
     assert f"operator {operator()} set condition {GATE} to False, it was True" in said
-    node.remove("gated")
-    node.until(lambda: node.pod("gated") is None, "gone")
+    node.take_away("gated")
 
 
 DEAF = "trap '' TERM; while true; do sleep 1; done"
@@ -89,7 +88,7 @@ def test_a_stop_is_hastened_by_force(node: TempoletNode) -> None:
     assert running.containers["main"].container_id in {one.id for one in containers_of(node.containerd, running.uid)}
     code, said = tempolet(node, "stop", pod, "--force")
     assert (code, " sooner, SIGKILL at " in said) == (0, True)
-    node.until(lambda: node.pod("deaf") is None, "gone")
+    node.until_gone("deaf")
     assert containers_of(node.containerd, running.uid) == []
     code, said = tempolet(node, "history", pod)
     assert f"operator {operator()} asked to stop it within 5 min 0 s: its grace is over " in said
@@ -113,7 +112,7 @@ def test_a_hastened_stop_outlives_a_worker(node: TempoletNode) -> None:
     assert tempolet(node, "stop", pod, "--force")[0] == 0
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
-    node.until(lambda: node.pod("hooked") is None, "gone")
+    node.until_gone("hooked")
     code, said = tempolet(node, "history", pod)
     assert (code, "main stopped: exit 137 Error" in said) == (0, True)
 
@@ -145,8 +144,7 @@ def test_an_evicted_pod_fails_until_its_manifest_changes(node: TempoletNode) -> 
     node.apply(pod_manifest("evicted", "sleep 3600"))
     again = node.until_pod("evicted", lambda one: one.uid != ended.uid and one.ready)
     assert again.phase == "Running"
-    node.remove("evicted")
-    node.until(lambda: node.pod("evicted") is None, "gone")
+    node.take_away("evicted")
 
 
 def test_a_pod_of_the_system_is_not_evicted(node: TempoletNode) -> None:
@@ -157,5 +155,4 @@ def test_a_pod_of_the_system_is_not_evicted(node: TempoletNode) -> None:
     assert (code, "is a pod of the system by its priority, which is never evicted" in said) == (1, True)
     container_id = running.containers["main"].container_id
     assert [(one.id, one.state) for one in containers_of(node.containerd, running.uid)] == [(container_id, RUNNING)]
-    node.remove("critical")
-    node.until(lambda: node.pod("critical") is None, "gone")
+    node.take_away("critical")

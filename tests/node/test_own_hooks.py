@@ -35,11 +35,6 @@ def helpers(containerd: Containerd, snapshot: PodSnapshot) -> list[cri.Container
     return [one for one in containers_of(containerd, "") if one.labels.get(HOOK_POD_UID) == snapshot.uid]
 
 
-def until_gone(node: TempoletNode, name: str) -> None:
-    """Wait until nothing is left of a pod."""
-    node.until(lambda: node.pod(name) is None, f"{name} gone")
-
-
 def keep(log: Path, to: Path, node: TempoletNode) -> Path:
     """Link a log that goes with its pod, once it is there."""
     node.until(log.exists, f"{log.name} there")
@@ -61,8 +56,7 @@ def test_pre_start_runs_before_each_start_in_the_pods_network(node: TempoletNode
     told = story(node, snapshot)
     assert sum(text.startswith("preStart of main before its start done in") for text in told) == 1
     assert sum(text.startswith("preStart of main before restart 1 done in") for text in told) == 1
-    node.remove("before")
-    until_gone(node, "before")
+    node.take_away("before")
     assert helpers(containerd, snapshot) == []
 
 
@@ -74,8 +68,7 @@ def test_a_failing_pre_start_keeps_the_container_from_starting(node: TempoletNod
     assert waiting == {"reason": "PreStartHookError", "message": "exit code 3: no database"}
     assert containers_of(containerd, snapshot.uid) == []
     assert any("FailedPreStartHook: exit code 3: no database" in text for text in story(node, snapshot))
-    node.remove("blocked")
-    until_gone(node, "blocked")
+    node.take_away("blocked")
 
 
 def test_a_retry_policy_tries_a_hook_again_until_it_goes_well(node: TempoletNode) -> None:
@@ -103,8 +96,7 @@ def test_post_stop_runs_after_each_end_before_the_restart(node: TempoletNode, co
     (told, *_) = [text for text in story(node, snapshot) if text.startswith("postStop of main")]
     assert told.startswith("postStop of main after exit 1 failed after")
     assert "FailedPostStopHook: exit code 4: hook" in told
-    node.remove("after")
-    until_gone(node, "after")
+    node.take_away("after")
 
 
 def test_a_finished_pod_keeps_its_network_for_post_stop(node: TempoletNode) -> None:
@@ -131,7 +123,7 @@ def test_a_deletion_bounds_post_stop_by_its_grace(node: TempoletNode, containerd
     node.until(lambda: "up" in words(log_of(node, snapshot)), "the trap set")
     node.remove("hangs")
     log = keep(log_of(node, snapshot, file="postStop.0"), tmp_path / "log", node)
-    until_gone(node, "hangs")
+    node.until_gone("hangs")
     assert words(log) == ["hook"]
     assert helpers(containerd, snapshot) == []
     told = story(node, snapshot)
@@ -144,8 +136,7 @@ def test_a_deletion_ends_a_post_stop_that_began_before_it(node: TempoletNode, co
     snapshot = node.until_pod("late", lambda one: one.uid)
     log = log_of(node, snapshot, file="postStop.0")
     node.until(lambda: words(log) == ["hook"], "the hook running")
-    node.remove("late")
-    until_gone(node, "late")
+    node.take_away("late")
     assert helpers(containerd, snapshot) == []
 
 
@@ -181,8 +172,7 @@ def test_the_hooks_of_kubernetes_take_a_timeout_and_a_retry_policy(node: Tempole
     snapshot = node.until_running("limited")
     assert snapshot.restarts == 0
     assert any(text.startswith("postStart of main done") and "at try 3" in text for text in story(node, snapshot))
-    node.remove("limited")
-    until_gone(node, "limited")
+    node.take_away("limited")
     assert any("FailedPreStopHook: timed out after 1 s" in text for text in story(node, snapshot))
 
 

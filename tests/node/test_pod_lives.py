@@ -15,8 +15,7 @@ from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 def gone(node: TempoletNode, name: str, last: PodSnapshot) -> None:
     """Remove a manifest and wait until nothing of its pod is left: runtime, directories, logs, cgroup."""
-    node.remove(name)
-    node.until(lambda: node.pod(name) is None, f"{name} gone")
+    node.take_away(name)
     log = node.logs / f"default_{last.name}_{last.uid}"
     node.until(lambda: not log.exists() and not (node.root_dir / "pods" / last.uid).exists(), f"{name}'s files gone")
     assert sandboxes_of(node.containerd, last.uid) == []
@@ -165,7 +164,7 @@ def test_deletion_gives_the_grace_it_promises(node: TempoletNode) -> None:
     node.remove("graceful")
     ended = node.until_pod("graceful", lambda one: one.status["containerStatuses"][0]["state"].get("terminated"))
     assert container_status(ended)["state"]["terminated"]["exitCode"] == 0
-    node.until(lambda: node.pod("graceful") is None, "gone")
+    node.until_gone("graceful")
     assert snapshot.uid == ended.uid
 
 

@@ -120,8 +120,7 @@ def test_layers_without_end_end_with_their_pod(node: TempoletNode, containerd: C
         node.until(lambda: registry.sent > 4 << 20, "its layer coming")
         node.apply(pod_manifest("beside-endless"))
         node.until_running("beside-endless")
-        node.remove("endless")
-        node.until(lambda: node.pod("endless") is None, "gone")
+        node.take_away("endless")
         node.until(lambda: registry.listeners == 0, "nobody reading")
     node.remove("beside-endless")
 
@@ -142,5 +141,4 @@ def test_a_name_that_is_none(node: TempoletNode, image: str, reason: str) -> Non
     """The pod waits with its reason, the node goes on, and the pod can be removed."""
     node.apply(pulling("nameless", image))
     node.until_pod("nameless", lambda one: one.reason == reason)
-    node.remove("nameless")
-    node.until(lambda: node.pod("nameless") is None, "gone")
+    node.take_away("nameless")

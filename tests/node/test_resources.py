@@ -41,12 +41,6 @@ def run(node: TempoletNode, name: str, own: dict[str, Any] | None = None, **spec
     return node.until_running(name)
 
 
-def gone(node: TempoletNode, name: str) -> None:
-    """Remove it."""
-    node.remove(name)
-    node.until(lambda: node.pod(name) is None, "gone")
-
-
 def cgroups(node: TempoletNode, pod: PodSnapshot, tier: str = "burstable") -> tuple[str, str]:
     """Name the pod's cgroup and its container's."""
     of_pod = f"{node.containerd.cgroup}/kubepods/{tier}/pod{pod.uid}".replace("//", "/")
@@ -79,7 +73,7 @@ def test_resources_of_the_pod(node: TempoletNode, containerd: Containerd) -> Non
         whole["requests"],
     )
     assert oom_score(containerd, pod) == min(999, 1000 - 1000 * 64 * MI // this_node().memory_capacity)
-    gone(node, "whole")
+    node.take_away("whole")
 
 
 def test_a_guaranteed_pod_by_its_own_resources(node: TempoletNode, containerd: Containerd) -> None:
@@ -89,7 +83,7 @@ def test_a_guaranteed_pod_by_its_own_resources(node: TempoletNode, containerd: C
     assert limits(cgroups(node, pod, "")[0]) == Limits(limits(cgroups(node, pod, "")[0]).shares, 10000, 64 * MI)
     lowest = -997 if has_capability(CAP_SYS_RESOURCE) else int(Path("/proc/self/oom_score_adj").read_text())
     assert (pod.status["qosClass"], oom_score(containerd, pod)) == ("Guaranteed", lowest)
-    gone(node, "kept")
+    node.take_away("kept")
 
 
 def test_the_files_of_a_limited_container(node: TempoletNode) -> None:
@@ -102,7 +96,7 @@ def test_the_files_of_a_limited_container(node: TempoletNode) -> None:
         assert told("memory", of_container, "memory.memsw.limit_in_bytes", "memory.swap.max") == expected
     if PLACES.v2:
         assert told("memory", of_container, "", "memory.oom.group") == "1"
-    gone(node, "limited")
+    node.take_away("limited")
 
 
 def test_a_pod_that_starts_too_many_processes(node: TempoletNode) -> None:
@@ -111,7 +105,7 @@ def test_a_pod_that_starts_too_many_processes(node: TempoletNode) -> None:
     pod = node.until_pod("forks", lambda one: one.phase == "Running" or one.restarts)
     log = node.logs / f"{pod.namespace}_{pod.name}_{pod.uid}" / "main" / "0.log"
     node.until(lambda: log.exists() and "can't fork" in log.read_text(), "no more processes")
-    gone(node, "forks")
+    node.take_away("forks")
 
 
 @pytest.mark.skipif(2 * MI not in this_node().huge_page_sizes, reason="this kernel has no huge pages of 2 MiB")
@@ -123,7 +117,7 @@ def test_huge_pages_that_the_kernel_has(node: TempoletNode) -> None:
         for cgroup in cgroups(node, pod, ""):
             assert told("hugetlb", cgroup, "hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.max") == str(4 * MI)
     assert pod.status["containerStatuses"][0]["resources"]["limits"] == pages
-    gone(node, "pages")
+    node.take_away("pages")
 
 
 def test_huge_pages_that_no_kernel_has(node: TempoletNode) -> None:
@@ -133,4 +127,4 @@ def test_huge_pages_that_no_kernel_has(node: TempoletNode) -> None:
     node.apply(manifest)
     pod = node.until_pod("huge", lambda one: one.reason == "FailedCreatePodSandBox")
     assert "hugepages-3Mi: this node has huge pages of" in pod.message
-    gone(node, "huge")
+    node.take_away("huge")

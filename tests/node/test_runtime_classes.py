@@ -44,12 +44,6 @@ def handler_of(containerd: Containerd, sandbox_id: str) -> str:
         )
 
 
-def gone(node: TempoletNode, name: str) -> None:
-    """Take a pod away."""
-    node.remove(name)
-    node.until(lambda: node.pod(name) is None, f"{name} gone")
-
-
 def test_a_class_that_takes_something(node: TempoletNode) -> None:
     """Its handler runs the pod, whose cgroup has room for both; a pod that says another overhead is not started."""
     fixed = {"cpu": "50m", "memory": "8Mi"}
@@ -65,7 +59,7 @@ def test_a_class_that_takes_something(node: TempoletNode) -> None:
     refused = node.until_pod("other", lambda one: one.reason == "FailedCreatePodSandBox")
     assert refused.message.endswith("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
     for name in ("heavy", "other"):
-        gone(node, name)
+        node.take_away(name)
 
 
 def test_a_class_that_comes_later(node: TempoletNode) -> None:
@@ -79,9 +73,9 @@ def test_a_class_that_comes_later(node: TempoletNode) -> None:
     assert not sandboxes_of(node.containerd, waiting.uid)
     put_object(node, "runtimeclasses", "late", handler="runc")
     node.until_running("early")
-    gone(node, "early")
+    node.take_away("early")
     put_object(node, "runtimeclasses", "foreign", handler="kata")
     node.apply(pod_manifest("foreign", containers=[CONTAINER], runtimeClassName="foreign"))
     refused = node.until_pod("foreign", lambda one: one.reason == "FailedCreatePodSandBox")
     assert 'no runtime for "kata" is configured' in refused.message
-    gone(node, "foreign")
+    node.take_away("foreign")

@@ -59,12 +59,6 @@ def look(node: TempoletNode, name: str, *containers: dict[str, Any], **spec: Any
     return node.until_running(name)
 
 
-def gone(node: TempoletNode, name: str) -> None:
-    """Take a pod away."""
-    node.remove(name)
-    node.until(lambda: node.pod(name) is None, f"{name} gone")
-
-
 def test_users_and_groups(node: TempoletNode) -> None:
     """The pod's word, the container's before it; fsGroup is one of its groups."""
     pod = look(
@@ -80,7 +74,7 @@ def test_users_and_groups(node: TempoletNode) -> None:
     assert {"5000", "6000"} <= set(status["Groups"].split())
     other = seen(told(node, pod, "other"))
     assert (other["Uid"].split()[0], other["Gid"].split()[0]) == ("3000", "2000")
-    gone(node, "ids")
+    node.take_away("ids")
 
 
 def test_the_group_of_a_volume(node: TempoletNode) -> None:
@@ -97,7 +91,7 @@ def test_the_group_of_a_volume(node: TempoletNode) -> None:
     pod = look(node, "grouped", container(), container("beside", runAsUser=1000), volumes=[volume])
     for name in ("main", "beside"):
         assert "7777" in seen(told(node, pod, name))["Groups"].split()
-    gone(node, "grouped")
+    node.take_away("grouped")
 
 
 def test_strict_groups(node: TempoletNode) -> None:
@@ -105,7 +99,7 @@ def test_strict_groups(node: TempoletNode) -> None:
     context = {"supplementalGroups": [6000], "supplementalGroupsPolicy": "Strict", "runAsUser": 0, "runAsGroup": 0}
     pod = look(node, "strict", securityContext=context)
     assert seen(told(node, pod))["Groups"].split() in (["0", "6000"], ["6000"])
-    gone(node, "strict")
+    node.take_away("strict")
 
 
 def test_what_it_may_do(node: TempoletNode) -> None:
@@ -126,7 +120,7 @@ def test_what_it_may_do(node: TempoletNode) -> None:
     assert "ro" in mounts(log)["/"]
     assert "rw" in mounts(plain)["/"]
     assert "ro" in mounts(plain)["/proc/sys"]
-    gone(node, "tight")
+    node.take_away("tight")
 
 
 def test_a_privileged_one(node: TempoletNode) -> None:
@@ -137,7 +131,7 @@ def test_a_privileged_one(node: TempoletNode) -> None:
     (able,) = (line.split()[1] for line in own.splitlines() if line.startswith("CapBnd"))
     assert seen(log)["CapEff"] == able
     assert "/proc/sys" not in mounts(log)
-    gone(node, "mighty")
+    node.take_away("mighty")
 
 
 def test_a_seccomp_file_of_the_nodes(node: TempoletNode) -> None:
@@ -152,12 +146,12 @@ def test_a_seccomp_file_of_the_nodes(node: TempoletNode) -> None:
     log = told(node, pod)
     assert "Operation not permitted" in log
     assert "made 1" in log
-    gone(node, "filtered")
+    node.take_away("filtered")
     lost = {"type": "Localhost", "localhostProfile": "own/lost.json"}
     node.apply(pod_manifest("lost", containers=[container(seccompProfile=lost)]))
     failed = node.until_pod("lost", lambda one: "lost.json" in one.message)
     assert failed.reason == "CreateContainerError"
-    gone(node, "lost")
+    node.take_away("lost")
 
 
 def test_nobody_runs_as_root_who_must_not(node: TempoletNode) -> None:
@@ -171,9 +165,9 @@ def test_nobody_runs_as_root_who_must_not(node: TempoletNode) -> None:
     assert "container has runAsNonRoot and image will run as root" in said
     _, said = tempolet(node, "explain", f"default/{refused.name}")
     assert "image will run as root" in said
-    gone(node, "root")
+    node.take_away("root")
     look(node, "somebody", securityContext={"runAsNonRoot": True, "runAsUser": 65534})
-    gone(node, "somebody")
+    node.take_away("somebody")
 
 
 def test_an_image_with_a_user(node: TempoletNode, tmp_path: Path) -> None:
@@ -185,21 +179,21 @@ def test_an_image_with_a_user(node: TempoletNode, tmp_path: Path) -> None:
     status = seen(told(node, pod))
     assert status["Uid"].split()[0] == str(USER_ID)
     assert "6000" in status["Groups"].split()
-    gone(node, "numbered")
+    node.take_away("numbered")
     spec = {"image": named, "imagePullPolicy": "Never"}
     pod = look(node, "named", container() | spec, securityContext=groups)
     status = seen(told(node, pod))
     assert (status["Uid"].split()[0], status["Gid"].split()[0]) == (str(USER_ID), str(GROUP_ID))
     assert {str(OTHER_GROUP_ID), "6000"} <= set(status["Groups"].split())
-    gone(node, "named")
+    node.take_away("named")
     pod = look(node, "narrow", container() | spec, securityContext={**groups, "supplementalGroupsPolicy": "Strict"})
     assert str(OTHER_GROUP_ID) not in seen(told(node, pod))["Groups"].split()
-    gone(node, "narrow")
+    node.take_away("narrow")
     node.apply(pod_manifest("unknown", containers=[container() | spec], securityContext={"runAsNonRoot": True}))
     refused = node.until_pod("unknown", lambda one: one.reason == "CreateContainerConfigError")
     words = "container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root"
     assert refused.message.startswith(words)
-    gone(node, "unknown")
+    node.take_away("unknown")
 
 
 def test_what_restricts_a_container_restricts_its_hooks(node: TempoletNode) -> None:
@@ -211,7 +205,7 @@ def test_what_restricts_a_container_restricts_its_hooks(node: TempoletNode) -> N
     manifest["metadata"]["annotations"] = hook
     node.apply(manifest)
     node.until_running("hooked")
-    gone(node, "hooked")
+    node.take_away("hooked")
 
 
 def test_sysctls(node: TempoletNode) -> None:
@@ -224,7 +218,7 @@ def test_sysctls(node: TempoletNode) -> None:
     assert "2000\t3000" in log
     assert "9999" in log
     assert Path("/proc/sys/kernel/msgmax").read_text() == ours
-    gone(node, "tuned")
+    node.take_away("tuned")
 
 
 def test_a_pod_that_the_node_does_not_take(node: TempoletNode) -> None:
@@ -252,7 +246,7 @@ def test_a_pod_that_the_node_does_not_take(node: TempoletNode) -> None:
         _, said = tempolet(node, "explain", f"default/{pod.name}")
         assert words in said
         assert not containers_of(node.containerd, pod.uid)
-        gone(node, name)
+        node.take_away(name)
 
 
 def test_processes_of_the_pod(node: TempoletNode) -> None:
@@ -275,7 +269,7 @@ def test_processes_of_the_pod(node: TempoletNode) -> None:
     log = told(node, shown, "looks")
     assert "the very one" in log
     assert "pause" in log, "the sandbox's own process is the first"
-    gone(node, "shared")
+    node.take_away("shared")
 
 
 def test_namespaces_of_the_node(node: TempoletNode) -> None:
@@ -286,9 +280,9 @@ def test_namespaces_of_the_node(node: TempoletNode) -> None:
     log = told(node, pod)
     for one in names:
         assert str(Path(f"/proc/self/ns/{one}").readlink()) in log
-    gone(node, "host")
+    node.take_away("host")
     pod = look(node, "apart", container(command=shows))
     log = told(node, pod)
     for one in names:
         assert str(Path(f"/proc/self/ns/{one}").readlink()) not in log
-    gone(node, "apart")
+    node.take_away("apart")

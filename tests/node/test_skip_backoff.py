@@ -48,8 +48,7 @@ def test_a_crash_loop_is_restarted_at_once(node: TempoletNode) -> None:
     assert "skipped the back-off of main (" in said
     assert "container main started, restart 3 (" in said
     assert "policy Always after exit 3 Error, back-off of 20.0 s skipped by " in said
-    node.remove("loops")
-    node.until(lambda: node.pod("loops") is None, "gone")
+    node.take_away("loops")
 
 
 def test_a_stop_tells_grace_and_sigkill(node: TempoletNode) -> None:
@@ -62,8 +61,7 @@ def test_a_stop_tells_grace_and_sigkill(node: TempoletNode) -> None:
     assert "next: if main ended now, it would start again at once (restart 1)" in said
     code, said = tempolet(node, "skip-backoff", pod)
     assert (code, "waits in a back-off" in said) == (1, True)
-    node.remove("deaf")
-    node.until(lambda: node.pod("deaf") is None, "gone")
+    node.take_away("deaf")
     code, said = tempolet(node, "history", pod)
     assert "container main stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved" in said
     assert "(asked by the file source)" in said
@@ -85,8 +83,7 @@ def test_a_refused_manifest_and_a_worker_that_is_away_are_told(node: TempoletNod
     assert (code, f"no worker of node {node.name} answers" in said) == (1, True)
     node.start("worker")
     node.until(lambda: "stands: Running and ready, main runs" in tempolet(node, "explain", pod)[1], "its answer")
-    node.remove("told")
-    node.until(lambda: node.pod("told") is None, "gone")
+    node.take_away("told")
 
 
 def test_an_image_is_pulled_again_at_once(node: TempoletNode) -> None:
@@ -105,8 +102,7 @@ def test_an_image_is_pulled_again_at_once(node: TempoletNode) -> None:
     code, said = tempolet(node, "history", pod)
     assert "skipped the back-off of 127.0.0.1:1/nothing:1 (ErrImagePull) (" in said
     assert "waits 19." in said or "waits 20." in said
-    node.remove("no-image")
-    node.until(lambda: node.pod("no-image") is None, "gone")
+    node.take_away("no-image")
 
 
 def test_a_probe_s_words_are_explained_and_told(node: TempoletNode) -> None:
@@ -129,5 +125,4 @@ def test_a_probe_s_words_are_explained_and_told(node: TempoletNode) -> None:
     assert code == 0
     assert "grace; why: Container main failed liveness probe, will be restarted" in said
     assert "by our stop (Container main failed liveness probe, will be restarted), without back-off" in said
-    node.remove("probed")
-    node.until(lambda: node.pod("probed") is None, "gone")
+    node.take_away("probed")

@@ -81,8 +81,7 @@ def heard(node: TempoletNode, snapshot: PodSnapshot, keep: Path) -> str:
     node.until(lambda: log.exists() and " up" in log.read_text(), "its traps set")
     keep.hardlink_to(log)  # it goes with the pod
     name = snapshot.name.removesuffix(f"-{node.name}")
-    node.remove(name)
-    node.until(lambda: node.pod(name) is None, f"{name} gone")
+    node.take_away(name)
     return keep.read_text().split()[-1]
 
 

@@ -87,12 +87,6 @@ def using(name: str, command: str, volume: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
-def goes(node: TempoletNode, name: str) -> None:
-    """Remove a pod and wait for its end."""
-    node.remove(name)
-    node.until(lambda: node.pod(name) is None, "gone")
-
-
 def test_a_server_s_folder(node: TempoletNode, programs: StandIns) -> None:
     """Mounted by the node's own program, and undone; the file stays."""
     volume = {"name": "data", "nfs": {"server": "nfs.example", "path": "/export"}}
@@ -100,7 +94,7 @@ def test_a_server_s_folder(node: TempoletNode, programs: StandIns) -> None:
     snapshot = node.until_running("nfs")
     node.until(lambda: words(log_of(node, snapshot)) == ["from the server"], "what is on the server")
     assert programs.asked("mount.nfs")[-1].startswith("nfs.example:/export /")
-    goes(node, "nfs")
+    node.take_away("nfs")
     assert mounts_below(node.root_dir) == []
     assert (programs.folder.parent / "export" / "file").exists()
 
@@ -118,7 +112,7 @@ def test_a_server_that_refuses(node: TempoletNode, programs: StandIns) -> None:
     finally:
         (programs.folder / "mount.nfs").write_text(working)
     node.until_running("refused")
-    goes(node, "refused")
+    node.take_away("refused")
 
 
 def test_a_folder_of_the_node_by_a_claim(node: TempoletNode, tmp_path: Path) -> None:
@@ -127,7 +121,7 @@ def test_a_folder_of_the_node_by_a_claim(node: TempoletNode, tmp_path: Path) -> 
     node.apply(using("folder", "echo written > /data/file; sleep 3600", volume))
     node.until_running("folder")
     node.until(lambda: (tmp_path / "file").exists() and (tmp_path / "file").read_text(), "what the container wrote")
-    goes(node, "folder")
+    node.take_away("folder")
     assert (tmp_path / "file").read_text() == "written\n"
     assert mounts_below(node.root_dir) == []
 
@@ -138,7 +132,7 @@ def test_a_device_of_the_node_by_a_claim(node: TempoletNode, device: Path) -> No
     node.apply(using("disk", "grep ' /data ' /proc/mounts | cut -d' ' -f3; sleep 3600", volume))
     snapshot = node.until_running("disk")
     node.until(lambda: words(log_of(node, snapshot)) == ["ext4"], "the file system")
-    goes(node, "disk")
+    node.take_away("disk")
     assert mounts_below(node.root_dir) == []
 
 
@@ -150,4 +144,4 @@ def test_a_device_as_a_device(node: TempoletNode, device: Path) -> None:
     node.apply(manifest)
     node.until_running("block")
     node.until(lambda: device.read_bytes()[:6] == b"marked", "what the container wrote on the device")
-    goes(node, "block")
+    node.take_away("block")

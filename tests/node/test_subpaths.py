@@ -40,8 +40,7 @@ def test_a_sub_path_is_seen_written_and_given_back(node: TempoletNode) -> None:
     node.until(lambda: runs.read_text() == "web-0\nweb-0\n", "both runs in the volume itself")
     assert words(log_of(node, snapshot)) == ["777"]
     assert mounts_below(pod_dir) == [str(pod_dir / "volume-subpaths/data/main/0")]
-    node.remove("expression")
-    node.until(lambda: node.pod("expression") is None, "gone")
+    node.take_away("expression")
     node.until(lambda: not pod_dir.exists(), "its directory gone")  # after the record in it, by which it is known
 
 

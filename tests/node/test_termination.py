@@ -78,7 +78,7 @@ async def end_after_wish(node: TempoletNode, snapshot: PodSnapshot) -> timedelta
 
 def gone(node: TempoletNode, name: str, last: PodSnapshot, patience: float = 30) -> None:
     """Wait until nothing of a pod is left."""
-    node.until(lambda: node.pod(name) is None, f"{name} gone", patience)
+    node.until_gone(name, patience=patience)
     node.until(lambda: not (node.root_dir / "pods" / last.uid).exists(), f"{name}'s files gone")
     assert sandboxes_of(node.containerd, last.uid) == []
     assert containers_of(node.containerd, last.uid) == []

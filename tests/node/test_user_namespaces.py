@@ -115,5 +115,4 @@ def test_a_runtime_that_can_not(node: TempoletNode, able: bool) -> None:
     _, said = tempolet(node, "explain", f"default/{pod.name}")
     assert words in said
     assert not sandboxes_of(node.containerd, pod.uid)
-    node.remove("refused")
-    node.until(lambda: node.pod("refused") is None, "gone")
+    node.take_away("refused")

@@ -46,8 +46,7 @@ def test_an_empty_dir_is_shared_and_outlives_its_containers(node: TempoletNode) 
     assert (folder / "first").read_text() == "777\n"
     [status] = snapshot.status["containerStatuses"]
     assert status["volumeMounts"] == [{"name": "data", "mountPath": "/data"}]
-    node.remove("shared")
-    node.until(lambda: node.pod("shared") is None, "gone")
+    node.take_away("shared")
     assert not folder.exists()
 
 
@@ -71,8 +70,7 @@ def test_a_host_path_of_another_type_keeps_its_pod_waiting(node: TempoletNode, t
     told = story(node, snapshot)
     assert any("mounting volume host failed" in one and "FailedMount" in one for one in told)
     assert any(one.startswith("volume host found mounted") for one in told)
-    node.remove("mismatch")
-    node.until(lambda: node.pod("mismatch") is None, "gone")
+    node.take_away("mismatch")
     assert (there / "here").read_text() == "found\n"
 
 
@@ -89,8 +87,7 @@ def test_an_empty_dir_in_memory_has_its_size(node: TempoletNode) -> None:
     assert shown[0].split()[:2] == ["tmpfs", "2048"]  # stdout and stderr come by two ways, in any order
     node.stop("worker", signal.SIGKILL)
     node.start("worker")
-    node.remove("memory")
-    node.until(lambda: node.pod("memory") is None, "gone")
+    node.take_away("memory")
     assert not folder.exists()
     assert mounts_below(node.root_dir) == []
 
@@ -144,8 +141,7 @@ def test_a_mount_that_is_read_only(node: TempoletNode, tmp_path: Path) -> None:
         assert [one for one in words(log) if one.startswith("/")] == ["/plain/below"]
         [status] = snapshot.status["containerStatuses"]
         assert [one["recursiveReadOnly"] for one in status["volumeMounts"]] == ["Disabled", "Enabled"]
-        node.remove("fixed")
-        node.until(lambda: node.pod("fixed") is None, "gone")
+        node.take_away("fixed")
     finally:
         mounts.unmount(tmp_path / "below")
 
@@ -170,7 +166,7 @@ def test_a_volume_that_somebody_uses_holds_its_pod_up_and_no_other(node: Tempole
         node.until_running("unhurried")
         assert held.read() == "kept\n"
         assert not folder.with_name("idle").exists()
-    node.until(lambda: node.pod("used") is None, "gone")
+    node.until_gone("used")
     assert not folder.exists()
     told = story(node, snapshot)
     assert any("unmounting volumes busy, idle failed" in one and "FailedUnmount" in one for one in told)
@@ -197,8 +193,7 @@ def test_after_the_machine_was_down_volumes_in_memory_are_mounted_anew(node: Tem
     node.until(lambda: disk.read_text() == "up\nup\n", "its second start")
     assert (folder / "fast/starts").read_text() == "up\n"
     assert mounts.is_mount_point(folder / "fast")
-    node.remove("reboot")
-    node.until(lambda: node.pod("reboot") is None, "gone")
+    node.take_away("reboot")
     assert mounts_below(node.root_dir) == []
 
 
@@ -217,8 +212,7 @@ def test_a_worker_killed_while_it_mounts_leaves_one_of_each(node: TempoletNode, 
     snapshot = node.until_running(name)
     points = mounts_below(volumes_of(node, snapshot.uid))
     assert sorted(Path(one).name for one in points) == [one["name"] for one in volumes]
-    node.remove(name)
-    node.until(lambda: node.pod(name) is None, "gone")
+    node.take_away(name)
     assert mounts_below(node.root_dir) == []
 
 
@@ -278,6 +272,5 @@ def test_mounts_that_are_passed_on(node: TempoletNode, shared: Path) -> None:
     }
     seen = {name: [(root / place / "made").exists() for place in ("host", "pod")] for name, root in inside.items()}
     assert seen == {"private": [False, False], "inward": [True, True], "both": [True, True]}
-    node.remove("passed")
-    node.until(lambda: node.pod("passed") is None, "gone")
+    node.take_away("passed")
     assert (shared / "pod/made").exists()
