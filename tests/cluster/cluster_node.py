@@ -6,7 +6,7 @@ system:node:<name>, an address that is not loopback, the third process, and pods
 
 import contextlib
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,8 @@ from worker.standalone.machine import remains
 from worker.standalone.temporal_server import TemporalServer, free_ports
 
 NAMESPACE: Final = "default"
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""The annotation of a mirror pod, which the node itself makes and deletes."""
 
 
 def pods_path(namespace: str = NAMESPACE, name: str = "") -> str:
@@ -131,15 +133,23 @@ class ClusterNode(TempoletNode):
         with self._logs_told():
             self.api.until(pods_path(namespace, name), bool, f"{namespace}/{name} gone", patience, gone=True)
 
+    def make_fit(self, but: Collection[str]) -> None:
+        """Delete the other pods in the API, too."""
+        self.start_all()
+        for pod in self._api_pods():
+            meta = pod["metadata"]
+            if meta["uid"] not in but and MIRROR not in meta.get("annotations", {}):
+                self.api.delete(pods_path(meta["namespace"], meta["name"]), gracePeriodSeconds=1)
+        self.remove_all(but)
+
     def delete_all_pods(self) -> None:
         """Delete every pod of this node through the API, and wait until they are gone; raises TimeoutError."""
-        ours = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{self.name}"
 
         def none_left() -> bool:
-            pods = self.api.get(ours)["items"]
+            pods = self._api_pods()
             for pod in pods:
                 meta = pod["metadata"]
-                if "deletionTimestamp" not in meta and "kubernetes.io/config.mirror" not in meta.get("annotations", {}):
+                if "deletionTimestamp" not in meta and MIRROR not in meta.get("annotations", {}):
                     self.api.delete(pods_path(meta["namespace"], meta["name"]), gracePeriodSeconds=1)
             return not pods
 
@@ -148,6 +158,10 @@ class ClusterNode(TempoletNode):
                 if path.is_file():
                     path.unlink()
             self.until(none_left, "every pod of the API gone")
+
+    def _api_pods(self) -> list[Any]:
+        found: list[Any] = self.api.get(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{self.name}")["items"]
+        return found
 
     def _until(self, path: str, holds: Callable[[Any], Any], what: str, patience: float) -> Any:
         with self._logs_told():
@@ -170,7 +184,7 @@ class ClusterNode(TempoletNode):
 
     def _remove_from_api(self) -> None:
         """Take away what the node's end leaves in the API: pods of a failed test, the Node and its Lease."""
-        for pod in self.api.get(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{self.name}")["items"]:
+        for pod in self._api_pods():
             self.api.delete(pods_path(pod["metadata"]["namespace"], pod["metadata"]["name"]), gracePeriodSeconds=0)
         self.api.delete(self.path)
         self.api.delete(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{self.name}")

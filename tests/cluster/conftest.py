@@ -18,6 +18,7 @@ from tests.cluster.cluster_node import ClusterNode, node_address
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kept_statuses import NODE, Watched, create
 from tests.cluster.one_node import OneNode, own_number
+from tests.node.after_failure import pytest_runtest_call  # noqa: F401 - a hook, found by its name
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import programs
 from worker.standalone.progress import Progress

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from tests.node import acting as on_containerd
+from tests.node.after_failure import pytest_runtest_call  # noqa: F401 - a hook, found by its name
 from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import programs

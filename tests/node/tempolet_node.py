@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
@@ -28,7 +28,8 @@ from worker.standalone.temporal_server import TemporalServer
 from worker.temporal_client import TemporalSettings, connect
 
 BUSYBOX: Final = "docker.io/library/busybox:1.37"
-PATIENCE: Final = 30.0
+PATIENCE: Final = 55.0
+"""Less than the minute after which tempolet compares everything anyway: what is awaited is to come of itself."""
 LOOK_AGAIN: Final = 0.01
 ROOT: Final = Path(__file__).parents[2]
 
@@ -79,8 +80,11 @@ class TempoletNode:
     def __enter__(self) -> Self:
         self.manifests.mkdir(parents=True)
         self.write_configuration()
-        for role in self.roles:
-            self.start(role)
+        try:
+            self.start_all()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -126,6 +130,12 @@ class TempoletNode:
             self.processes[role] = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
         return self.processes[role]
 
+    def start_all(self) -> None:
+        """Start those that do not run."""
+        for role in self.roles:
+            if role not in self.processes or self.processes[role].poll() is not None:
+                self.start(role)
+
     def stop(self, role: str, sign: signal.Signals = signal.SIGTERM) -> int:
         """Stop one, kindly or not; answers its exit code."""
         process = self.processes.pop(role, None)
@@ -154,16 +164,27 @@ class TempoletNode:
         """Take a manifest away."""
         (self.manifests / f"{name}.json").unlink()
 
-    def remove_all(self) -> None:
-        """Take every manifest away and wait until the pods are gone."""
+    def remove_all(self, but: Collection[str] = ()) -> None:
+        """Take every manifest away and wait until the pods are gone, but for those that are named as in `known`."""
         for path in self.manifests.iterdir():
+            if str(path) in but:
+                continue
             if path.is_dir():
                 path.rmdir()
             else:
                 path.unlink()
         if not {"worker", "poller"} <= self.processes.keys():
             return
-        self.until(lambda: not self.snapshots(), "every pod gone")
+        self.until(lambda: self.known().issubset(but), "every pod gone")
+
+    def known(self) -> frozenset[str]:
+        """Name the pods that the node knows now: by the path of their manifest, or by their UID."""
+        return frozenset(one.path or one.uid for one in self.snapshots())
+
+    def make_fit(self, but: Collection[str]) -> None:
+        """Start what does not run, and take every other pod away; raises TimeoutError."""
+        self.start_all()
+        self.remove_all(but)
 
     def snapshots(self) -> list[PodSnapshot]:
         """Every pod's snapshot in the node's cache."""
