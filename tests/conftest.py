@@ -6,6 +6,7 @@ a node started by `tempolet up` live beside each other.
 
 import fcntl
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -24,6 +25,29 @@ from worker.standalone.temporal_server import TemporalPorts, TemporalServer, fre
 from worker.temporal_client import TemporalSettings
 
 SLOTS: Final = 200
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Let SIGTERM end the session as Ctrl-C does, so that fixtures end what they have started.
+
+    Before each test anew: a Service that a test runs takes the signal, and gives it back as it is by default.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def pytest_keyboard_interrupt() -> None:
+    """Let nothing interrupt what fixtures do now: who ends a session often sends SIGINT first and SIGTERM soon after."""
+    signal.signal(signal.SIGTERM, _finish_first)
+
+
+def _interrupt(*_: object) -> None:
+    signal.signal(signal.SIGTERM, _finish_first)
+    raise KeyboardInterrupt("SIGTERM")
+
+
+def _finish_first(*_: object) -> None:
+    """Do nothing; unlike SIG_IGN not inherited by programs that are started now."""
 
 
 def temporal_program() -> str:
