@@ -20,6 +20,8 @@ BUILD: Final = Path(__file__).parent / "conformance" / "build.sh"
 BUILT: Final = Path(__file__).parents[2] / ".build" / "kube"
 CONTROL_PLANE: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 OFFICIAL_TESTS: Final = ("agnhost", "nonewprivs", "ginkgo", "e2e.test")
+KUBELET: Final = ("kubelet",)
+"""What ours is held against."""
 GO_AT: Final = ("/usr/local/go/bin", "/usr/lib/go-1.26/bin")
 """Where a Go lies that is not on PATH."""
 

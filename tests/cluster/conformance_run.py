@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.cluster.binaries import CONTROL_PLANE, OFFICIAL_TESTS, find_binaries
+from tests.cluster.binaries import CONTROL_PLANE, KUBELET, OFFICIAL_TESTS, find_binaries
 from tests.cluster.official_images import OfficialImages
 from tests.cluster.one_node import OneNode, own_number
 from tests.node.debian_registry import DebianRegistry
@@ -72,7 +72,7 @@ class Result:
 
 def run_official_tests(choice: Choice) -> int:
     """Make a cluster, run the tests, take the cluster away; answers an exit code."""
-    programs = find_binaries((*CONTROL_PLANE, *OFFICIAL_TESTS, *(["kubelet"] if choice.peer == "kubelet" else [])))
+    programs = find_binaries((*CONTROL_PLANE, *OFFICIAL_TESTS, *(KUBELET if choice.peer == "kubelet" else ())))
     out = (choice.out or OUT / choice.peer).absolute()
     out.mkdir(parents=True, exist_ok=True)
     with own_number() as number:

@@ -4,7 +4,7 @@ import contextlib
 import io
 import os
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,7 +13,15 @@ import pytest
 from rich.console import Console
 
 from activities.clients.api_server.kubeconfig import load_kubeconfig
-from tests.cluster.binaries import CONTROL_PLANE, OFFICIAL_TESTS, NoBinaries, can_be_had, find_binaries, find_etcd
+from tests.cluster.binaries import (
+    CONTROL_PLANE,
+    KUBELET,
+    OFFICIAL_TESTS,
+    NoBinaries,
+    can_be_had,
+    find_binaries,
+    find_etcd,
+)
 from tests.cluster.cluster_node import ClusterNode, node_address
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kept_statuses import NODE, Watched, create
@@ -42,13 +50,15 @@ def kube_binaries(pytestconfig: pytest.Config) -> Path:
     """Give the folder of the programs, which are built first where they are not there yet."""
     every = (*CONTROL_PLANE, *OFFICIAL_TESTS)
     wanted = CONTROL_PLANE if can_be_had(every) else every
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    try:
-        return find_binaries(wanted, build=False)
-    except NoBinaries:
-        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-            print("\nbuilding Kubernetes' control plane and official tests with Go, once: about 7 minutes", flush=True)
-        return find_binaries(wanted)
+    return _found_or_built(pytestconfig, wanted, "Kubernetes' control plane and official tests with Go, once: about 7")
+
+
+@pytest.fixture(scope="session")
+def kubelet_program(pytestconfig: pytest.Config) -> Path:
+    """Give the real kubelet, which is built first where it is not there yet."""
+    if reason := can_be_had(KUBELET):
+        pytest.skip(reason)
+    return _found_or_built(pytestconfig, KUBELET, "the real kubelet with Go, once: about 2") / "kubelet"
 
 
 @pytest.fixture(scope="session")
@@ -103,6 +113,17 @@ async def node_api(plane: ControlPlane) -> AsyncIterator[Watched]:
 def bound_pod(plane: ControlPlane) -> Any:
     """Make a pod that is bound to that node, where nobody runs it."""
     return create(plane.api, f"kept-{uuid4().hex[:8]}")
+
+
+def _found_or_built(config: pytest.Config, names: Sequence[str], what: str) -> Path:
+    """Find programs; says before it builds some how many minutes that takes."""
+    try:
+        return find_binaries(names, build=False)
+    except NoBinaries:
+        capture = config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+            print(f"\nbuilding {what} minutes", flush=True)
+        return find_binaries(names)
 
 
 def _cannot_run() -> str:

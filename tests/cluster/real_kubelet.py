@@ -46,13 +46,13 @@ class RealKubelet:
             raise NoKubelet(f"{DEVICE_PLUGINS}/kubelet.sock is there: another kubelet lives on this machine")
         settings = self.settings
         settings.keep()
+        was = {name: Path("/proc/sys", name).read_text() for name in TUNABLES}
+        made = [str(folder) for folder in OUTSIDE if not folder.exists()]
+        self._note.write_text(json.dumps({"tunables": was, "made": made}))  # from here on `stop` has something to do
         settings.containerd.start()
         for archive in sorted((settings.parts_dir / "images").glob("*.tar")):
             settings.containerd.import_image(archive)
         make_cgroup(settings.cgroup)
-        was = {name: Path("/proc/sys", name).read_text() for name in TUNABLES}
-        made = [str(folder) for folder in OUTSIDE if not folder.exists()]
-        self._note.write_text(json.dumps({"tunables": was, "made": made}))
         return self.process.start(Command(self._command(program), settings.logs / "kubelet.log", {}))
 
     def stop(self) -> None:

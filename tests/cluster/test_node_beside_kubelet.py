@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from tests.bench.peers.kubelet import NoKubelet
-from tests.cluster.binaries import NoBinaries, find_binaries
 from tests.cluster.cluster_node import ClusterNode, condition
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.real_kubelet import RealKubelet
@@ -36,7 +35,7 @@ class LoneNode(ClusterNode):
 
 
 @pytest.fixture
-def theirs(plane: ControlPlane, node_ip: str, node_dir: Path, slot: int) -> Iterator[Any]:
+def theirs(kubelet_program: Path, plane: ControlPlane, node_ip: str, node_dir: Path, slot: int) -> Iterator[Any]:
     """Run the real kubelet, and give its Node when it lists its images."""
     home = node_dir / "kubelet"
     home.mkdir()
@@ -53,17 +52,17 @@ def theirs(plane: ControlPlane, node_ip: str, node_dir: Path, slot: int) -> Iter
     )
     kubelet = RealKubelet(home, settings)
     try:
-        kubelet.start(find_binaries(("kubelet",), build=False) / "kubelet")
-    except (NoBinaries, NoKubelet) as error:
-        pytest.skip(str(error))
-    try:
+        kubelet.start(kubelet_program)
         yield plane.api.until(
             f"/api/v1/nodes/{NAME}",
             lambda node: condition(node, "Ready") == "True" and len(node["status"].get("images", ())) > 1,
-            patience=60,
+            patience=90,
         )
+    except NoKubelet as error:
+        pytest.skip(str(error))
     finally:
-        kubelet.stop()
+        if kubelet.was_here:
+            kubelet.stop()
         plane.api.delete(f"/api/v1/nodes/{NAME}")
 
 
