@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, Final, Self
 
 from tests.cluster.api import Api, Refused
@@ -17,7 +18,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.node.tempolet_node import PATIENCE, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import remains
-from worker.standalone.temporal_server import TemporalServer, free_ports
+from worker.standalone.temporal_server import free_ports
 
 NAMESPACE: Final = "default"
 MIRROR: Final = "kubernetes.io/config.mirror"
@@ -190,16 +191,20 @@ class ClusterNode(TempoletNode):
         self.api.delete(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{self.name}")
 
 
+class LoneNode(ClusterNode):
+    """The node process by itself."""
+
+    roles: ClassVar[tuple[str, ...]] = ("node",)
+
+
+def lone_node(directory: Path, containerd: Containerd, plane: ControlPlane, node_ip: str, **more: Any) -> LoneNode:
+    """Make a node process, not started yet; it asks no Temporal."""
+    nowhere: Any = SimpleNamespace(address="127.0.0.1:1")
+    return LoneNode(directory, containerd, nowhere, plane=plane, node_ip=node_ip, **more)
+
+
 def condition(thing: Mapping[str, Any], kind: str) -> str:
     """Give the status of a condition of a pod or node: True, False, Unknown, or empty where it has none."""
     conditions = thing.get("status", {}).get("conditions") or ()
     return next((str(one["status"]) for one in conditions if one["type"] == kind), "")
 
-
-@contextlib.contextmanager
-def cluster_node(
-    directory: Path, containerd: Containerd, temporal: TemporalServer, **more: Any
-) -> Iterator[ClusterNode]:
-    """Run a node for one test; `plane` and `node_ip` must be given, `keys` and the like may."""
-    with ClusterNode(directory, containerd, temporal, **more) as node:
-        yield node

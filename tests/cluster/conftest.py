@@ -25,6 +25,7 @@ from tests.cluster.binaries import (
 from tests.cluster.cluster_node import ClusterNode, node_address
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kept_statuses import NODE, Watched, create
+from tests.cluster.kubectl import Kubectl
 from tests.cluster.one_node import OneNode, own_number
 from tests.node.after_failure import pytest_runtest_call  # noqa: F401 - a hook, found by its name
 from worker.standalone.containerd import Containerd
@@ -99,6 +100,12 @@ def one_node() -> Iterator[OneNode]:
             yield made
         finally:
             made.stop(Progress(Console(file=io.StringIO())))
+
+
+@pytest.fixture(scope="session")
+def kubectl(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+    """Give an administrator's kubectl."""
+    return Kubectl(plane.admin_kubeconfig, tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture

@@ -130,12 +130,6 @@ async def test_an_api_server_that_is_away_lets_nobody_new_in(
     assert (await served.ask("/configz", certificate=admin)).status == 200
 
 
-@pytest.fixture(scope="module")
-def kubectl(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
-    """Give an administrator's kubectl."""
-    return Kubectl(plane.admin_kubeconfig, tmp_path_factory.mktemp("home"))
-
-
 def raw(kubectl: Kubectl, node: ClusterNode, path: str) -> str:
     """Ask the node's API through the API server."""
     return kubectl.ok("get", "--raw", f"{node.path}/proxy{path}")

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import pytest
 
 from tests.bench.peers.kubelet import NoKubelet
-from tests.cluster.cluster_node import ClusterNode, condition
+from tests.cluster.cluster_node import condition, lone_node
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.real_kubelet import RealKubelet
 from worker.standalone.containerd import Containerd
@@ -26,12 +25,6 @@ KEYS: Final = {
 }
 NOT_DECLARED: Final = {"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling"}
 """What a kubelet does and we do not, or must not say."""
-
-
-class LoneNode(ClusterNode):
-    """The node process by itself."""
-
-    roles: ClassVar[tuple[str, ...]] = ("node",)
 
 
 @pytest.fixture
@@ -70,8 +63,7 @@ def test_both_tell_the_same_of_one_machine(
     theirs: Any, tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
     """Sizes to the byte, words to the letter; but for the names, the version, the port and what we do not declare."""
-    nowhere: Any = SimpleNamespace(address="127.0.0.1:1")
-    with LoneNode(tmp_path / "node", containerd, nowhere, plane=plane, node_ip=node_ip, keys=dict(KEYS)) as node:
+    with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=dict(KEYS)) as node:
         node.until_ready()
         ours = node.api.until(node.path, lambda one: len(one["status"].get("images", ())) > 1)
     assert ours["metadata"]["annotations"] == theirs["metadata"]["annotations"]

@@ -6,27 +6,17 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from proto.kubernetes.quantity import parse_quantity
 from tests.cluster.api import PATIENCE
 from tests.cluster.certificates import Authority
-from tests.cluster.cluster_node import ClusterNode, condition
+from tests.cluster.cluster_node import ClusterNode, condition, lone_node
 from tests.cluster.control_plane import ControlPlane
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import free_ports
-
-NO_TEMPORAL: Any = SimpleNamespace(address="127.0.0.1:1")
-"""The node process asks none."""
-
-
-class LoneNode(ClusterNode):
-    """The node process by itself."""
-
-    roles: ClassVar[tuple[str, ...]] = ("node",)
 
 
 @pytest.fixture
@@ -36,11 +26,6 @@ def plane_of_its_own(tmp_path: Path) -> Iterator[ControlPlane]:
         yield made
 
 
-def lone(directory: Path, containerd: Containerd, plane: ControlPlane, node_ip: str, **more: Any) -> LoneNode:
-    """Make a node process, not started yet."""
-    return LoneNode(directory, containerd, NO_TEMPORAL, plane=plane, node_ip=node_ip, **more)
-
-
 def test_a_machine_becomes_a_ready_node_that_reads_as_a_kubelets(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
@@ -48,7 +33,7 @@ def test_a_machine_becomes_a_ready_node_that_reads_as_a_kubelets(
     flags = ["--node-labels", "disk=ssd,node-role.example.com/x=y"]
     taint = {"key": "dedicated", "value": "tests", "effect": "NoSchedule"}
     keys = {"registerWithTaints": [taint], "providerID": "test://1", "maxPods": 42, "systemReserved": {"cpu": "500m"}}
-    with lone(tmp_path / "node", containerd, plane, node_ip, keys=keys, flags=flags) as node:
+    with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=keys, flags=flags) as node:
         found = node.until_ready()
         labels, status, info = found["metadata"]["labels"], found["status"], found["status"]["nodeInfo"]
         assert labels["kubernetes.io/hostname"] == node.name
@@ -81,7 +66,7 @@ def test_a_node_that_is_deleted_is_there_again_at_once_with_its_lease(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
     """Unlike under the kubelet, which waits for its next start."""
-    with lone(tmp_path / "node", containerd, plane, node_ip) as node:
+    with lone_node(tmp_path / "node", containerd, plane, node_ip) as node:
         first = node.until_ready()["metadata"]["uid"]
         node.api.delete(node.path)
         again = node.api.until(
@@ -94,7 +79,7 @@ def test_a_node_that_was_there_keeps_what_the_cluster_made_of_it(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
     """Taints, cordon, foreign labels and extended resources are the cluster's; the default labels are the node's."""
-    node = lone(tmp_path / "node", containerd, plane, node_ip, keys={"registerWithTaints": [], "registerNode": True})
+    node = lone_node(tmp_path / "node", containerd, plane, node_ip, keys={"registerWithTaints": [], "registerNode": True})
     taint = {"key": "of-the-cluster", "effect": "NoSchedule"}
     labels = {"team": "a", "kubernetes.io/hostname": "another", "beta.kubernetes.io/arch": "vax"}
     plane.api.create(
@@ -119,7 +104,7 @@ def test_a_status_is_not_written_while_nothing_changes_and_is_when_somebody_writ
 ) -> None:
     """An idle node costs the API server its lease and nothing else."""
     keys = {"nodeStatusUpdateFrequency": "200ms", "nodeStatusReportFrequency": "5m"}
-    with lone(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
+    with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
         node.until_ready()
         settled = node.api.until(node.path, lambda one: one["status"].get("images"), "images listed")
         plane.api.patch(f"{node.path}/status", {"status": {"nodeInfo": {"osImage": "Plan 9"}}})
@@ -135,7 +120,7 @@ def test_a_lease_that_others_write_or_delete_is_the_nodes_again(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
     """Without a word of it in the log: it is written back with the next heartbeat."""
-    with lone(tmp_path / "node", containerd, plane, node_ip, keys={"nodeLeaseDurationSeconds": 4}) as node:
+    with lone_node(tmp_path / "node", containerd, plane, node_ip, keys={"nodeLeaseDurationSeconds": 4}) as node:
         uid = node.until_ready()["metadata"]["uid"]
         path = lease_path(node)
         node.api.until(path, lambda one: one["spec"].get("renewTime"))
@@ -153,7 +138,7 @@ def test_what_happens_to_the_node_is_told_in_events(
     """Its start, its conditions, when its runtime comes, and a cordon; each once."""
     socket = tmp_path / "runtime.sock"
     keys = {"containerRuntimeEndpoint": f"unix://{socket}"}
-    with lone(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
+    with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
         node.api.until(node.path, lambda one: condition(one, "Ready") == "False")
         socket.symlink_to(containerd.endpoint.removeprefix("unix://"))
         node.until_ready()
@@ -172,7 +157,7 @@ def test_the_runtime_is_told_which_addresses_the_cluster_gives_its_pods(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
     """As soon as a controller has written them into the node's object."""
-    with lone(tmp_path / "node", containerd, plane, node_ip) as node:
+    with lone_node(tmp_path / "node", containerd, plane, node_ip) as node:
         node.until_ready()
         node.api.patch(node.path, {"spec": {"podCIDR": "10.99.7.0/24", "podCIDRs": ["10.99.7.0/24"]}})
         node.until(lambda: 'podCIDR="10.99.7.0/24"' in node.log("node"), "the runtime told", 10)
@@ -184,7 +169,7 @@ def test_an_api_server_that_is_away_is_waited_for(
     """The process lives on, and lease and status are written again when it is back."""
     plane = plane_of_its_own
     keys = {"nodeStatusUpdateFrequency": "1s", "nodeLeaseDurationSeconds": 4}
-    with lone(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
+    with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
         node.until_ready()
         node.api.until(lease_path(node), bool, "a lease that can be renewed")
         plane.stop_apiserver()
@@ -201,7 +186,7 @@ def test_a_node_that_does_not_register_waits_for_its_object(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
     """registerNode: false; somebody else makes the object, the status is the node's all the same."""
-    with lone(tmp_path / "node", containerd, plane, node_ip, keys={"registerNode": False}) as node:
+    with lone_node(tmp_path / "node", containerd, plane, node_ip, keys={"registerNode": False}) as node:
         node.until(lambda: "not registered" in node.log("node"), "it is missed")
         assert node.api.find(node.path) is None
         node.api.create("/api/v1/nodes", {"metadata": {"name": node.name}})
@@ -213,7 +198,7 @@ def test_a_runtime_without_a_network_makes_the_node_not_ready_in_the_kubelets_wo
 ) -> None:
     """A socket where nobody listens is a runtime whose state is not known yet."""
     keys = {"containerRuntimeEndpoint": f"unix://{tmp_path}/none.sock"}
-    with lone(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
+    with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
         found = node.api.until(node.path, lambda one: condition(one, "Ready") == "False")
         ready = next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
         assert ready["reason"] == "KubeletNotReady"
@@ -229,7 +214,7 @@ def test_pressure_is_shown_and_kept_back_and_healthz_tells_the_truth(
     """No machine has all of its memory left; nobody is evicted for it."""
     port = free_ports(1)[0]
     keys = {"evictionHard": {"memory.available": "99.99%", "nodefs.available": "1Gi"}, "healthzPort": port}
-    with lone(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
+    with lone_node(tmp_path / "node", containerd, plane, node_ip, keys=keys) as node:
         found = node.until_ready()
         assert {one: condition(found, one) for one in ("MemoryPressure", "DiskPressure", "PIDPressure")} == {
             "MemoryPressure": "True",
@@ -273,7 +258,7 @@ def test_an_authority_that_is_gone_or_did_not_sign_is_named_and_one_that_comes_i
 ) -> None:
     """A ca.crt may be mended while the process runs."""
     authority = tmp_path / "ca.crt"
-    node = lone(tmp_path / "node", containerd, plane, node_ip)
+    node = lone_node(tmp_path / "node", containerd, plane, node_ip)
     node.kubeconfig = plane.node_kubeconfig(node.name)
     written = json.loads(node.kubeconfig.read_text())
     written["clusters"][0]["cluster"]["certificate-authority"] = str(authority)

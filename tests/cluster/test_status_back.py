@@ -85,7 +85,7 @@ def ready(pod: dict[str, Any]) -> tuple[str, str]:
     return found.get("status", ""), found.get("reason", "")
 
 
-def test_events(cluster_node: ClusterNode, tmp_path: Path) -> None:
+def test_events(cluster_node: ClusterNode, kubectl: Kubectl) -> None:
     """What people look for first when a pod does not do as they wish."""
     pods = {
         "told": pod_manifest("told"),
@@ -107,7 +107,6 @@ def test_events(cluster_node: ClusterNode, tmp_path: Path) -> None:
     assert probed["Unhealthy"]["message"].startswith("Liveness probe failed: no")
     assert probed["Killing"]["message"] == "Container main failed liveness probe, will be restarted"
     until_told(cluster_node, uids["probed"], "Started")
-    kubectl = Kubectl(cluster_node.plane.admin_kubeconfig, tmp_path)
     assert "Back-off restarting failed container main" in kubectl.ok("describe", "pod", "crashing")
 
 

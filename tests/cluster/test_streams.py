@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from tests.cluster.cluster_node import ClusterNode, listening_at
-from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kubectl import PATIENCE, Kubectl
 from tests.node.pod_story import words
 from tests.node.tempolet_node import BUSYBOX, pod_manifest
@@ -41,12 +40,6 @@ def says(log: Path, expected: list[str]) -> bool:
 def first_status(pod: Any) -> Any:
     """Give the status of a pod's first container."""
     return next(iter(pod["status"].get("containerStatuses") or ()), {})
-
-
-@pytest.fixture(scope="module")
-def kubectl(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
-    """Give an administrator's kubectl."""
-    return Kubectl(plane.admin_kubeconfig, tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture(params=[pytest.param({}, id="websocket"), pytest.param(SPDY, id="spdy")])
