@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.cluster.certificates import Signed
+from tests.node.tempolet_node import PATIENCE
 
-PATIENCE: Final = 30.0
 LOOK_AGAIN: Final = 0.02
 MERGE_PATCH: Final = "application/merge-patch+json"
 
@@ -34,7 +34,7 @@ class Api:
     identity: Signed | None = None
 
     def call(
-        self, method: str, path: str, body: Any = None, *, kind: str = "application/json", patience: float = 10
+        self, method: str, path: str, body: Any = None, *, kind: str = "application/json", patience: float = PATIENCE
     ) -> Any:
         """Make a call and give its JSON, or its text where it is none; raises Refused and OSError."""
         context = ssl.create_default_context(cafile=str(self.authority))

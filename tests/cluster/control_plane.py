@@ -22,7 +22,7 @@ from tests.cluster.certificates import Authority, Signed, make_key_pair
 from worker.standalone.machine.process import Command, Supervised, last_lines
 from worker.standalone.temporal_server import LOOPBACK, free_ports
 
-READY_WITHIN: Final = 60.0
+READY_WITHIN: Final = 120.0
 BETWEEN_LOOKS: Final = 0.05
 STOP_WITHIN: Final = 3.0
 """Before it is killed: nothing that they keep outlives a test, and an API server waits for its watches to end."""

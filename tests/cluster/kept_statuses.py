@@ -63,12 +63,11 @@ def says(pod: Mapping[str, Any], lifecycle: str = "sync", source: str = "api", *
     )  # fmt: skip
 
 
-async def until(api: Api, pod: Mapping[str, Any], holds: Callable[[Any], bool], patience: float = 10) -> Any:
+async def until(api: Api, pod: Mapping[str, Any], holds: Callable[[Any], bool]) -> Any:
     """Wait until the API has a pod as asked; answers its status."""
     name = pod["metadata"]["name"]
-    return (await asyncio.to_thread(api.until, pods_path(name=name), lambda one: holds(one["status"]), name, patience))[
-        "status"
-    ]
+    found = await asyncio.to_thread(api.until, pods_path(name=name), lambda one: holds(one["status"]), name)
+    return found["status"]
 
 
 async def settled(keeper: StatusKeeper, api: Api) -> None:

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from tests.cluster.binaries import find_binaries
+from tests.node.tempolet_node import PATIENCE
 
-PATIENCE: Final = 30.0
+WITHIN: Final = 120
+"""Seconds for what takes the controllers of a busy machine several rounds."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,16 @@ class Kubectl:
         ended = self(*words, stdin=stdin, patience=patience)
         assert ended.code == 0, f"kubectl {' '.join(words)}: {ended.code}: {ended.err}\n{ended.text}"
         return ended.text
+
+    def wait_for(self, what: str, *of: str, namespace: str) -> None:
+        """Wait as `kubectl wait --for=<what>` does, for objects of a namespace."""
+        words = (*of, "-n", namespace, f"--timeout={WITHIN}s")
+        self.ok("wait", f"--for={what}", *words, patience=WITHIN + 10)
+
+    def rolled_out(self, deployment: str, namespace: str) -> None:
+        """Wait until a Deployment is rolled out."""
+        words = (f"deployment/{deployment}", "-n", namespace, f"--timeout={WITHIN}s")
+        self.ok("rollout", "status", *words, patience=WITHIN + 10)
 
     @contextlib.contextmanager
     def started(self, *words: str) -> Iterator["subprocess.Popen[bytes]"]:

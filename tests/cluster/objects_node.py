@@ -17,7 +17,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.worker.poller.snapshots import snapshot
 from worker.api_objects.cluster_objects import ClusterObjects
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 
 class CountedApi(ApiServer):

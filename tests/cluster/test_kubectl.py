@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.kubectl import Kubectl
+from tests.cluster.kubectl import WITHIN, Kubectl
 from tests.cluster.metrics_api import metrics_api
 from tests.cluster.one_node import NODE, OneNode
-from tests.node.tempolet_node import BUSYBOX
-
-ROLLOUT_SECONDS = 60
+from tests.node.tempolet_node import BUSYBOX, PATIENCE
 
 
 def container(command: str, **more: Any) -> dict[str, Any]:
@@ -52,7 +50,7 @@ def apply(administrator: Kubectl, one_node: OneNode, request: pytest.FixtureRequ
         return name
 
     yield applying
-    administrator.ok("delete", "namespace", name, "--wait", "--timeout=60s", patience=70)
+    administrator.ok("delete", "namespace", name, "--wait", f"--timeout={WITHIN}s", patience=WITHIN + 10)
 
 
 Apply = Callable[..., str]
@@ -69,7 +67,7 @@ def test_a_pod_is_shown_and_described(administrator: Kubectl, apply: Apply, one_
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
     pod["spec"] = {"terminationGracePeriodSeconds": 1, "containers": [container("sleep 3600 & wait")]}
     namespace = apply(pod)
-    administrator.ok("wait", "-n", namespace, "--for=condition=Ready", "pod/web", "--timeout=30s", patience=40)
+    administrator.wait_for("condition=Ready", "pod/web", namespace=namespace)
     line = administrator.ok("get", "pod", "web", "-n", namespace, "-o", "wide", "--no-headers").split()
     assert line[:4] == ["web", "1/1", "Running", "0"]
     assert line[6] == NODE
@@ -103,16 +101,14 @@ def test_the_node_is_shown_and_described(administrator: Kubectl, one_node: OneNo
 def test_a_deployment_is_rolled_out_and_back(administrator: Kubectl, apply: Apply) -> None:
     """New pods become ready before the old ones go; the old ones go within their grace."""
     namespace = apply(deployment("web", 3))
-    rollout = ("-n", namespace, f"--timeout={ROLLOUT_SECONDS}s")
-    administrator.ok("rollout", "status", "deployment/web", *rollout, patience=ROLLOUT_SECONDS + 5)
+    administrator.rolled_out("web", namespace)
     first = {pod["metadata"]["name"] for pod in pods(administrator, namespace)}
     assert len(first) == 3
     administrator.ok("set", "env", "deployment/web", "-n", namespace, "VERSION=2")
-    administrator.ok("rollout", "status", "deployment/web", *rollout, patience=ROLLOUT_SECONDS + 5)
+    administrator.rolled_out("web", namespace)
     administrator.ok("rollout", "undo", "deployment/web", "-n", namespace)
-    administrator.ok("rollout", "status", "deployment/web", *rollout, patience=ROLLOUT_SECONDS + 5)
-    gone = [f"pod/{name}" for name in first]
-    administrator.ok("wait", "--for=delete", *gone, "-n", namespace, "--timeout=30s", patience=40)
+    administrator.rolled_out("web", namespace)
+    administrator.wait_for("delete", *(f"pod/{name}" for name in first), namespace=namespace)
 
 
 def test_a_job_runs_to_its_end(administrator: Kubectl, apply: Apply) -> None:
@@ -124,7 +120,7 @@ def test_a_job_runs_to_its_end(administrator: Kubectl, apply: Apply) -> None:
     job: dict[str, Any] = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sums"}}
     job["spec"] = {"completions": 3, "parallelism": 2, "template": {"spec": pod}}
     namespace = apply(job)
-    administrator.ok("wait", "--for=condition=complete", "job/sums", "-n", namespace, "--timeout=60s", patience=65)
+    administrator.wait_for("condition=complete", "job/sums", namespace=namespace)
     found = pods(administrator, namespace)
     assert {one["status"]["phase"] for one in found} == {"Succeeded"}
     assert [one["status"]["containerStatuses"][0]["restartCount"] for one in found] == [1, 1, 1]
@@ -137,12 +133,12 @@ def test_a_pod_deleted_by_force_is_gone_from_the_api_and_soon_from_the_node(
     pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stubborn"}}
     pod["spec"] = {"terminationGracePeriodSeconds": 600, "containers": [container("trap '' TERM; sleep 3600")]}
     namespace = apply(pod)
-    administrator.ok("wait", "-n", namespace, "--for=condition=Ready", "pod/stubborn", "--timeout=30s", patience=40)
+    administrator.wait_for("condition=Ready", "pod/stubborn", namespace=namespace)
     uid = pods(administrator, namespace)[0]["metadata"]["uid"]
     administrator.ok("delete", "pod", "stubborn", "-n", namespace, "--force", "--grace-period=0")
     assert pods(administrator, namespace) == []
     folder = one_node.settings.root_dir / "pods" / uid
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while folder.exists():
         assert time.monotonic() < deadline, f"{folder} is still there"
         time.sleep(0.1)  # other processes: there is no event to await
@@ -152,24 +148,23 @@ def test_a_node_is_drained_and_taken_back(administrator: Kubectl, apply: Apply) 
     """Its pods are evicted within their grace; new ones wait for it, and run when it is open again."""
     volumes = [{"name": "scratch", "emptyDir": {}}]
     namespace = apply(deployment("web", 2, volumes=volumes))
-    rollout = ("-n", namespace, f"--timeout={ROLLOUT_SECONDS}s")
-    administrator.ok("rollout", "status", "deployment/web", *rollout, patience=ROLLOUT_SECONDS + 5)
+    administrator.rolled_out("web", namespace)
     before = {pod["metadata"]["name"] for pod in pods(administrator, namespace)}
     try:
-        options = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=60s")
-        administrator.ok("drain", NODE, *options, patience=70)
+        options = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", f"--timeout={WITHIN}s")
+        administrator.ok("drain", NODE, *options, patience=WITHIN + 10)
         after = pods(administrator, namespace)
         assert before.isdisjoint(pod["metadata"]["name"] for pod in after)
         assert {pod["spec"].get("nodeName") for pod in after} == {None}
         assert "SchedulingDisabled" in administrator.ok("get", "node", NODE)
     finally:
         administrator.ok("uncordon", NODE)
-    administrator.ok("rollout", "status", "deployment/web", *rollout, patience=ROLLOUT_SECONDS + 5)
+    administrator.rolled_out("web", namespace)
 
 
 def knowing_metrics(administrator: Kubectl, homes: Path) -> Kubectl:
     """Give a kubectl whose cache has the metrics API, which the API server tells of some seconds after it is registered."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + WITHIN
     for number in itertools.count():
         kubectl = replace(administrator, home=homes / str(number))
         ended = kubectl("top", "node")
@@ -188,7 +183,7 @@ def test_top_shows_what_node_and_pods_use(
     busy = container("while true; do :; done & wait", resources={"limits": {"cpu": "200m"}})
     pod["spec"] = {"terminationGracePeriodSeconds": 1, "containers": [busy]}
     namespace = apply(pod)
-    administrator.ok("wait", "-n", namespace, "--for=condition=Ready", "pod/busy", "--timeout=30s", patience=40)
+    administrator.wait_for("condition=Ready", "pod/busy", namespace=namespace)
     with metrics_api(one_node.plane, NODE, one_node.address):
         kubectl = knowing_metrics(administrator, tmp_path)
         name, cpu, memory = kubectl.ok("top", "pod", "-n", namespace, "--no-headers").split()

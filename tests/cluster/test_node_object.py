@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from proto.kubernetes.quantity import parse_quantity
-from tests.cluster.api import PATIENCE
 from tests.cluster.certificates import Authority
 from tests.cluster.cluster_node import ClusterNode, condition, lone_node
 from tests.cluster.control_plane import ControlPlane
+from tests.node.tempolet_node import PATIENCE
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import free_ports
 
@@ -70,8 +70,8 @@ def test_a_node_that_is_deleted_is_there_again_at_once_with_its_lease(
         first = node.until_ready()["metadata"]["uid"]
         node.api.delete(node.path)
         again = node.api.until(
-            node.path, lambda one: one["metadata"]["uid"] != first and condition(one, "Ready") == "True", patience=5
-        )
+            node.path, lambda one: one["metadata"]["uid"] != first and condition(one, "Ready") == "True", patience=9
+        )  # before the next look by the clock, which is 10 s later
         assert again["metadata"]["labels"]["kubernetes.io/hostname"] == node.name
 
 
@@ -79,7 +79,9 @@ def test_a_node_that_was_there_keeps_what_the_cluster_made_of_it(
     tmp_path: Path, containerd: Containerd, plane: ControlPlane, node_ip: str
 ) -> None:
     """Taints, cordon, foreign labels and extended resources are the cluster's; the default labels are the node's."""
-    node = lone_node(tmp_path / "node", containerd, plane, node_ip, keys={"registerWithTaints": [], "registerNode": True})
+    node = lone_node(
+        tmp_path / "node", containerd, plane, node_ip, keys={"registerWithTaints": [], "registerNode": True}
+    )
     taint = {"key": "of-the-cluster", "effect": "NoSchedule"}
     labels = {"team": "a", "kubernetes.io/hostname": "another", "beta.kubernetes.io/arch": "vax"}
     plane.api.create(
@@ -108,7 +110,7 @@ def test_a_status_is_not_written_while_nothing_changes_and_is_when_somebody_writ
         node.until_ready()
         settled = node.api.until(node.path, lambda one: one["status"].get("images"), "images listed")
         plane.api.patch(f"{node.path}/status", {"status": {"nodeInfo": {"osImage": "Plan 9"}}})
-        mended = node.api.until(node.path, lambda one: one["status"]["nodeInfo"]["osImage"] != "Plan 9", patience=3)
+        mended = node.api.until(node.path, lambda one: one["status"]["nodeInfo"]["osImage"] != "Plan 9")
         assert mended["status"]["nodeInfo"] == settled["status"]["nodeInfo"]
         lease = node.api.get(lease_path(node))["spec"]["renewTime"]
         node.api.until(lease_path(node), lambda one: one["spec"]["renewTime"] != lease)  # 10 s and 50 looks later
@@ -125,10 +127,10 @@ def test_a_lease_that_others_write_or_delete_is_the_nodes_again(
         path = lease_path(node)
         node.api.until(path, lambda one: one["spec"].get("renewTime"))
         node.api.patch(path, {"spec": {"renewTime": "2001-01-01T00:00:00.000000Z", "leaseDurationSeconds": 9}})
-        again = node.api.until(path, lambda one: one["spec"]["renewTime"] > "2002", patience=4)
+        again = node.api.until(path, lambda one: one["spec"]["renewTime"] > "2002", patience=15)
         assert again["spec"]["leaseDurationSeconds"] == 4
         node.api.delete(path)
-        again = node.api.until(path, lambda one: one["spec"].get("renewTime"), patience=4)
+        again = node.api.until(path, lambda one: one["spec"].get("renewTime"), patience=15)
         assert [one["uid"] for one in again["metadata"]["ownerReferences"]] == [uid]
 
 
@@ -160,7 +162,7 @@ def test_the_runtime_is_told_which_addresses_the_cluster_gives_its_pods(
     with lone_node(tmp_path / "node", containerd, plane, node_ip) as node:
         node.until_ready()
         node.api.patch(node.path, {"spec": {"podCIDR": "10.99.7.0/24", "podCIDRs": ["10.99.7.0/24"]}})
-        node.until(lambda: 'podCIDR="10.99.7.0/24"' in node.log("node"), "the runtime told", 10)
+        node.until(lambda: 'podCIDR="10.99.7.0/24"' in node.log("node"), "the runtime told")
 
 
 def test_an_api_server_that_is_away_is_waited_for(
@@ -244,7 +246,7 @@ def test_a_kubeconfig_that_cannot_be_used_is_one_line_and_an_end(tmp_path: Path,
         [sys.executable, "-m", "worker.cli", "node", "--kubeconfig", kubeconfig, "--root-dir", tmp_path / "root"],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENCE,
         check=False,
     )
     assert ended.returncode != 0

@@ -140,14 +140,14 @@ async def test_an_absent_api_server_is_waited_for_and_the_newest_word_wins(tmp_p
                 for word in ("one", "two", "three"):
                     for pod in pods:
                         keeper.publish(says(pod, phase="Running", message=word))
-                    await asyncio.sleep(1)
+                    await asyncio.sleep(1)  # in which one that tries each pod anew would do so
                 first = PodKey("default", "away-0", pods[0]["metadata"]["uid"])
                 with pytest.raises(ApiAway):
                     await keeper.write_last(first, {"phase": "Failed"})
                 assert len(server.patches) < 2 * len(pods), "one try at a time stands for all pods"
                 await asyncio.to_thread(plane.start_apiserver)
                 for pod in pods[1:]:
-                    await until(plane.api, pod, lambda status: status.get("message") == "three", 15)
+                    await until(plane.api, pod, lambda status: status.get("message") == "three")
 
 
 async def test_the_last_word_is_written_once_and_nothing_after_it(

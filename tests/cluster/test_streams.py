@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.cluster.cluster_node import ClusterNode, listening_at
-from tests.cluster.kubectl import PATIENCE, Kubectl
+from tests.cluster.kubectl import WITHIN, Kubectl
 from tests.node.pod_story import words
-from tests.node.tempolet_node import BUSYBOX, pod_manifest
+from tests.node.tempolet_node import BUSYBOX, PATIENCE, pod_manifest
 
 MIB = 1 << 20
 PORTS = (8080, 8081)
@@ -62,7 +62,8 @@ def web(cluster_node: ClusterNode) -> str:
         container("shell", "cat", stdin=True, tty=True),
         container("pipe", "while read -r line; do echo got $line; done; sleep 3600", stdin=True),
         *(
-            container(f"echo{port}", SERVER.replace("8080", str(port)), startupProbe=listening_at(port)) for port in PORTS
+            container(f"echo{port}", SERVER.replace("8080", str(port)), startupProbe=listening_at(port))
+            for port in PORTS
         ),
     ]
     uid = cluster_node.create_pod(pod_manifest("web", **spec))["metadata"]["uid"]
@@ -188,7 +189,7 @@ def test_files_are_copied_both_ways(kubectl: Kubectl, web: str, tmp_path: Path) 
 def test_much_comes_through_unchanged(speaking: Kubectl, web: str) -> None:
     """20 MiB each way."""
     sent = os.urandom(20 * MIB)
-    ended = speaking("exec", "-i", web, "-c", "main", "--", "cat", stdin=sent, patience=120)
+    ended = speaking("exec", "-i", web, "-c", "main", "--", "cat", stdin=sent, patience=WITHIN)
     assert ended.code == 0
     assert hashlib.sha256(ended.out).digest() == hashlib.sha256(sent).digest()
 
@@ -272,7 +273,7 @@ def test_a_pod_is_debugged(kubectl: Kubectl, cluster_node: ClusterNode, web: str
         "sh",
     )
     with kubectl.in_terminal(*words) as terminal:
-        terminal.until("# ", patience=60)
+        terminal.until("# ", patience=WITHIN)
         terminal.type("echo $((6 * 7))\n")
         terminal.until("42")
         terminal.type("exit\n")
@@ -295,7 +296,7 @@ def test_a_debugged_node_is_seen(kubectl: Kubectl, cluster_node: ClusterNode) ->
         "sh",
     )
     with kubectl.in_terminal(*words) as terminal:
-        terminal.until("# ", patience=60)
+        terminal.until("# ", patience=WITHIN)
         terminal.type("ls /host/proc/1/stat\n")
         terminal.until(r"\n/host/proc/1/stat")
         terminal.type("exit\n")
