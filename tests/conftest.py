@@ -1,4 +1,4 @@
-"""What more than one room's tests share, one of each a session and gone afterwards: Temporal, containerd, a key file.
+"""What more than one room's tests share, one of each a session and gone afterwards: Temporal, containerd; a key file, a disk.
 
 Every session takes a slot of its own (a lock file), and from its number bridge, subnet and cgroup, so that sessions and
 a node started by `tempolet up` live beside each other.
@@ -18,6 +18,7 @@ from typing import Final
 
 import pytest
 
+from activities import mounts
 from worker.keys import create_key_file
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
@@ -157,3 +158,18 @@ def temporal(node_dir: Path) -> Iterator[TemporalServer]:
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[Path]:
+    """Give an empty block device of 16 MiB: a file behind a loop device."""
+    file = tmp_path / "disk"
+    with file.open("wb") as disk:
+        disk.truncate(16 << 20)
+    made = subprocess.run(["losetup", "-f", "--show", str(file)], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"this machine has no loop devices: {made.stderr}")
+    yield Path(made.stdout.strip())
+    for point in mounts.mounts_below(tmp_path):
+        mounts.unmount(Path(point))
+    subprocess.run(["losetup", "-d", made.stdout.strip()], check=True)

@@ -20,7 +20,7 @@ _OF_THE_CLUSTER = {"persistentvolumes", "csidrivers", "runtimeclasses"}
 def object_file(node: TempoletNode, plural: str, name: str, namespace: str = "default") -> Path:
     """Say where an object's file lies."""
     folder = "_cluster" if plural in _OF_THE_CLUSTER else namespace
-    return node.directory / "objects" / folder / plural / f"{name}.json"
+    return node.objects / folder / plural / f"{name}.json"
 
 
 def put_object(node: TempoletNode, plural: str, name: str, namespace: str = "default", **content: Any) -> None:

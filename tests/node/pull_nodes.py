@@ -4,11 +4,10 @@ import base64
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from tests.node.registry import Registry
-from tests.node.tempolet_node import TempoletNode, pod_manifest
+from tests.node.tempolet_node import pod_manifest
 from worker.standalone.containerd import Containerd
 
 
@@ -34,16 +33,6 @@ def pull_secret(host: str, login: str) -> dict[str, Any]:
     return {"type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": json.dumps(config)}}
 
 
-def keep_secret(folder: Path, name: str, content: dict[str, Any]) -> None:
-    """Put a Secret into a node's objects folder, for root's eyes only."""
-    path = folder / "default" / "secrets" / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".new")
-    unfinished.touch(mode=0o600)
-    unfinished.write_text(json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}} | content))
-    unfinished.replace(path)
-
-
 def pulling(name: str, image: str, *secrets: str, policy: str = "IfNotPresent", **spec: Any) -> dict[str, Any]:
     """Write the manifest of a pod that pulls an image."""
     manifest = pod_manifest(name, **spec)
@@ -51,8 +40,3 @@ def pulling(name: str, image: str, *secrets: str, policy: str = "IfNotPresent", 
     if secrets:
         manifest["spec"]["imagePullSecrets"] = [{"name": one} for one in secrets]
     return manifest
-
-
-def objects_folder(node: TempoletNode) -> Path:
-    """Say where a node's objects lie: beside its manifests."""
-    return node.manifests.parent / "objects"

@@ -73,6 +73,11 @@ class TempoletNode:
         return self.directory / "manifests"
 
     @property
+    def objects(self) -> Path:
+        """Where its pods' ConfigMaps, Secrets and the like lie: beside the manifests."""
+        return self.directory / "objects"
+
+    @property
     def logs(self) -> Path:
         """PodLogsDir."""
         return self.directory / "logs"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.node.debian_registry import PASSWORD, USER, DebianRegistry, program
-from tests.node.pull_nodes import allow, keep_secret, objects_folder, pull_secret, pulling
+from tests.node.kept_objects import put_object
+from tests.node.pull_nodes import allow, pull_secret, pulling
 from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
@@ -49,8 +50,8 @@ def test_with_a_password(node: TempoletNode, containerd: Containerd, tmp_path: P
         allow(containerd, registry.host)
         registry.push(archive_of(containerd), "team/guarded", "1")
         image = f"{registry.host}/team/guarded:1"
-        keep_secret(objects_folder(node), "wrong", pull_secret(registry.host, f"{USER}:wrong"))
-        keep_secret(objects_folder(node), "right", pull_secret(f"https://{registry.host}/v2/", f"{USER}:{PASSWORD}"))
+        put_object(node, "secrets", "wrong", **pull_secret(registry.host, f"{USER}:wrong"))
+        put_object(node, "secrets", "right", **pull_secret(f"https://{registry.host}/v2/", f"{USER}:{PASSWORD}"))
         node.apply(pulling("refused", image))
         refused = node.until_pod("refused", lambda one: one.reason == "ErrImagePull")
         assert "authorization failed" in refused.message or "401" in refused.message

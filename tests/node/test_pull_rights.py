@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.node.kept_objects import put_object
 from tests.node.pod_story import story
-from tests.node.pull_nodes import keep_secret, objects_folder, pull_secret, pulling, served
+from tests.node.pull_nodes import pull_secret, pulling, served
 from tests.node.registry import Registry
 from tests.node.searched_files import content_of, files_below
 from tests.node.tempolet_node import TempoletNode
@@ -42,7 +43,7 @@ def everything_said(node: TempoletNode, temporal: TemporalServer) -> Iterator[tu
         yield f"environment of {process.pid}", Path(f"/proc/{process.pid}/environ").read_bytes()
     for folder in (node.directory, temporal.database.parent):
         for path in files_below(folder):
-            if objects_folder(node) not in path.parents:
+            if node.objects not in path.parents:
                 yield str(path), content_of(path)
 
 
@@ -51,8 +52,8 @@ def test_a_secret_s_login_pulls_and_nobody_else_has_the_image(
 ) -> None:
     """One pod pulls with its secret, another uses it by the same one, a third without is refused, and nobody is told."""
     image = f"{registry.host}/team/app:1"
-    keep_secret(objects_folder(node), "old", pull_secret(registry.host, "robot:wrong-canary-7Q"))
-    keep_secret(objects_folder(node), "login", pull_secret(registry.host, LOGIN))
+    put_object(node, "secrets", "old", **pull_secret(registry.host, "robot:wrong-canary-7Q"))
+    put_object(node, "secrets", "login", **pull_secret(registry.host, LOGIN))
     node.apply(pulling("owner", image, "old", "login"))
     node.until_running("owner")
     asked = registry.tags_asked
@@ -84,7 +85,7 @@ def test_a_secret_s_login_pulls_and_nobody_else_has_the_image(
 def test_records_that_an_operator_removes_bar_nobody(node: TempoletNode, registry: Registry) -> None:
     """With the worker running: who was refused has the image, and the next pull writes its record."""
     image = f"{registry.host}/team/freed:1"
-    keep_secret(objects_folder(node), "freeing", pull_secret(registry.host, LOGIN))
+    put_object(node, "secrets", "freeing", **pull_secret(registry.host, LOGIN))
     node.apply(pulling("holder", image, "freeing"))
     node.until_running("holder")
     node.apply(pulling("barred", image))
@@ -101,11 +102,11 @@ def test_records_that_an_operator_removes_bar_nobody(node: TempoletNode, registr
 
 def test_a_wrong_login_is_quoted_by_nobody(node: TempoletNode, registry: Registry) -> None:
     """Not even where the registry itself quotes it; with the right one the pod comes up by itself."""
-    keep_secret(objects_folder(node), "rotated", pull_secret(registry.host, "robot:wrong-canary-7Q"))
+    put_object(node, "secrets", "rotated", **pull_secret(registry.host, "robot:wrong-canary-7Q"))
     node.apply(pulling("rotated", f"{registry.host}/team/rotated:1", "rotated"))
     failed = node.until_pod("rotated", lambda one: one.reason == "ErrImagePull")
     assert "canary-7Q" not in failed.message
-    keep_secret(objects_folder(node), "rotated", pull_secret(registry.host, LOGIN))
+    put_object(node, "secrets", "rotated", **pull_secret(registry.host, LOGIN))
     node.until_running("rotated")
     node.remove("rotated")
 
@@ -164,7 +165,7 @@ def test_a_pull_that_a_killed_worker_had_begun_is_pulled_by_the_next(
 ) -> None:
     """With the pod's own login; the intent that was left behind is gone afterwards."""
     with served(containerd, label="killed", login=LOGIN, seconds_a_manifest=1.5) as registry:
-        keep_secret(objects_folder(node), "killed", pull_secret(registry.host, LOGIN))
+        put_object(node, "secrets", "killed", **pull_secret(registry.host, LOGIN))
         node.apply(pulling("killed", f"{registry.host}/killed:1", "killed"))
         intents = node.root_dir / "image_manager" / "pulling"
         node.until(lambda: intents.is_dir() and list(intents.iterdir()), "the pull's intent on the disk")
@@ -178,7 +179,7 @@ def test_a_pull_that_a_killed_worker_had_begun_is_pulled_by_the_next(
 
 def test_the_records_are_what_go_would_write(node: TempoletNode, registry: Registry) -> None:
     """No file that was not finished is left, and each says what it is."""
-    keep_secret(objects_folder(node), "recorded", pull_secret(registry.host, LOGIN))
+    put_object(node, "secrets", "recorded", **pull_secret(registry.host, LOGIN))
     node.apply(pulling("recorded", f"{registry.host}/team/recorded:1", "recorded"))
     node.until_running("recorded")
     folder = node.root_dir / "image_manager"

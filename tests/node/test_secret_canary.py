@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from proto.pod_snapshot import PodSnapshot
-from tests.node.kept_objects import put_object
+from tests.node.kept_objects import object_file, put_object
 from tests.node.operating import history, tempolet
 from tests.node.pod_story import log_of, opened, until_said
 from tests.node.searched_files import content_of, files_below
@@ -83,7 +83,7 @@ def put_secrets(node: TempoletNode) -> None:
     )
     put_object(node, "secrets", "large", stringData={"key": CANARY * 10_000})
     put_object(node, "secrets", "open", stringData={"key": CANARY})
-    (node.directory / "objects/default/secrets/open.json").chmod(0o644)
+    object_file(node, "secrets", "open").chmod(0o644)
 
 
 def manifests() -> Iterator[dict[str, Any]]:
@@ -170,10 +170,9 @@ def test_a_secret_is_found_nowhere_but_in_its_container(node: TempoletNode, temp
     for snapshot in pods:
         assert not found_in(told_by(node, snapshot).encode()), snapshot.name
     assert not found_in(tempolet(node, "pods")[1].encode())
-    objects = node.directory / "objects"
-    assert len(files_with_canary(objects)) == 6, "it is found where it is"
-    assert files_with_canary(node.directory, temporal.root, but=(objects,)) == []
+    assert len(files_with_canary(node.objects)) == 6, "it is found where it is"
+    assert files_with_canary(node.directory, temporal.root, but=(node.objects,)) == []
     assert processes_with_canary(node, temporal) == []
     node.remove_all()
-    assert files_with_canary(node.directory, temporal.root, but=(objects,)) == []
+    assert files_with_canary(node.directory, temporal.root, but=(node.objects,)) == []
     node.until(lambda: not [*files_below(node.root_dir / "pods")], "no file of a pod")

@@ -4,16 +4,15 @@ The server's mount.nfs is a stand-in on the worker's PATH that binds a folder; d
 """
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from activities.mounts import mounts_below
 from tests.activities.volumes.stand_ins import StandIns
+from tests.node.kept_objects import put_object
 from tests.node.pod_story import log_of, words
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
@@ -45,38 +44,14 @@ def node(
         os.environ["PATH"] = path
 
 
-@pytest.fixture
-def device(tmp_path: Path) -> Iterator[Path]:
-    """Give an empty block device."""
-    with (tmp_path / "disk").open("wb") as disk:
-        disk.truncate(16 << 20)
-    made = subprocess.run(
-        ["losetup", "-f", "--show", str(tmp_path / "disk")], capture_output=True, text=True, check=False
-    )
-    if made.returncode != 0:
-        pytest.skip(f"this machine has no loop devices: {made.stderr}")
-    yield Path(made.stdout.strip())
-    subprocess.run(["losetup", "-d", made.stdout.strip()], check=True)
-
-
 def claim(node: TempoletNode, name: str, source: dict[str, Any], **spec: Any) -> dict[str, Any]:
     """Put a claim and its volume there; answers the pod's volume."""
     reference = {"namespace": "default", "name": name}
     modes = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", **spec}
     size = {"requests": {"storage": "1Mi"}}
     volume = {**modes, **source, "capacity": {"storage": "1Mi"}, "claimRef": reference}
-    written = {
-        f"_cluster/persistentvolumes/pv-{name}": ("PersistentVolume", {"name": f"pv-{name}"}, volume),
-        f"default/persistentvolumeclaims/{name}": (
-            "PersistentVolumeClaim",
-            reference,
-            {**modes, "volumeName": f"pv-{name}", "resources": size},
-        ),
-    }
-    for file, (kind, metadata, content) in written.items():
-        path = node.directory / "objects" / f"{file}.yaml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": content}))
+    put_object(node, "persistentvolumes", f"pv-{name}", spec=volume)
+    put_object(node, "persistentvolumeclaims", name, spec={**modes, "volumeName": f"pv-{name}", "resources": size})
     return {"name": "data", "persistentVolumeClaim": {"claimName": name}}
 
 

@@ -1,7 +1,6 @@
-"""A node, one with a CSI driver, and a block device (a file behind a loop device), for the tests of this folder."""
+"""A node, and one with a CSI driver, for the tests of this folder."""
 
-import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,18 +29,3 @@ async def services(tmp_path: Path) -> AsyncIterator[NodeServices]:
         yield made
     for point in mounts.mounts_below(tmp_path):
         mounts.unmount(Path(point), detach=True)
-
-
-@pytest.fixture
-def device(tmp_path: Path) -> Iterator[Path]:
-    """Give an empty block device of 16 MiB."""
-    file = tmp_path / "disk"
-    with file.open("wb") as disk:
-        disk.truncate(16 << 20)
-    made = subprocess.run(["losetup", "-f", "--show", str(file)], capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        pytest.skip(f"this machine has no loop devices: {made.stderr}")
-    yield Path(made.stdout.strip())
-    for point in mounts.mounts_below(tmp_path):
-        mounts.unmount(Path(point))
-    subprocess.run(["losetup", "-d", made.stdout.strip()], check=True)
