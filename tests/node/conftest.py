@@ -15,6 +15,11 @@ from worker.standalone.machine import programs
 from worker.standalone.temporal_server import TemporalServer
 
 BUSYBOX: Final = on_containerd.BUSYBOX
+QUICK: Final = {
+    "featureGates": {"KubeletCrashLoopBackOffMax": True},
+    "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
+}
+"""Crash loops wait a second at most."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,14 +34,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    containerd: Containerd,
+    temporal: TemporalServer,
 ) -> Iterator[TempoletNode]:
-    """Run one node for all lives of a file, whose crash loops wait a second at most; a file may have another of its own."""
-    quick = {
-        "featureGates": {"KubeletCrashLoopBackOffMax": True},
-        "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
-    }
-    with TempoletNode(tmp_path_factory.mktemp("node"), containerd, temporal, keys=quick) as made:
+    """Run one node for all tests of a file, with the keys of KubeletConfiguration that the file names NODE_KEYS, or QUICK."""
+    keys = dict(getattr(request.module, "NODE_KEYS", QUICK))
+    with TempoletNode(tmp_path_factory.mktemp("node"), containerd, temporal, keys=keys) as made:
         yield made
 
 

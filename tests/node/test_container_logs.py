@@ -5,34 +5,20 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import PATIENCE, ROOT, TempoletNode, pod_manifest
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 TALK = "i=0; while true; do i=$((i+1)); echo line $i; usleep 5000; done"
-KEYS = {
+NODE_KEYS = {
     "containerLogMaxSize": "4Ki",
     "containerLogMaxFiles": 3,
     "containerLogMonitorInterval": "3s",
     "featureGates": {"KubeletCrashLoopBackOffMax": True},
     "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
 }
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node whose logs are rotated soon."""
-    with TempoletNode(tmp_path_factory.mktemp("logs"), containerd, temporal, keys=KEYS) as made:
-        yield made
 
 
 def folder(node: TempoletNode, pod: PodSnapshot) -> Path:

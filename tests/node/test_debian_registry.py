@@ -1,6 +1,5 @@
 """Does a node pull from the registry that Debian ships, with and without a password?"""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,18 +9,8 @@ from tests.node.kept_objects import put_object
 from tests.node.pull_nodes import allow, pull_secret, pulling
 from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 pytestmark = pytest.mark.skipif(not program().exists(), reason="needs Debian's docker-registry: make parts --for-tests")
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all pulls."""
-    with TempoletNode(tmp_path_factory.mktemp("debian"), containerd, temporal) as made:
-        yield made
 
 
 def archive_of(containerd: Containerd) -> Path:

@@ -2,29 +2,17 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 STAY = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all looks of this file."""
-    with TempoletNode(tmp_path_factory.mktemp("looks"), containerd, temporal) as made:
-        yield made
+NODE_KEYS: dict[str, object] = {}
+"""None: its back-offs are the kubelet's."""
 
 
 def look(node: TempoletNode, pod: str, name: str, script: str, *options: str) -> tuple[int, str]:

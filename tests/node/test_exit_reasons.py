@@ -3,26 +3,16 @@
 That of a signal (128 and its number) is in test_pod_lives: the first process of a container hears only those from outside.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.node.tempolet_node import TempoletNode, pod_manifest
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 EAT = "dd if=/dev/zero of=/dev/null bs=200M count=1000"
 """Needs more memory than the limit; dd's buffer is touched."""
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all rows."""
-    with TempoletNode(tmp_path_factory.mktemp("reasons"), containerd, temporal) as made:
-        yield made
+NODE_KEYS: dict[str, object] = {}
+"""None: its back-offs are the kubelet's."""
 
 
 @pytest.mark.parametrize(

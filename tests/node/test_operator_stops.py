@@ -1,10 +1,7 @@
 """Does what an operator says of a pod on real containerd hold: that it is ready for others, and how it is to end?"""
 
 import signal
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot
@@ -12,20 +9,11 @@ from tests.node.containerd_view import containers_of, sandboxes_of
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.commands.asking import operator
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 GATE = "example.com/lb"
 RUNNING = cri.ContainerState.CONTAINER_RUNNING
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all that is asked here."""
-    with TempoletNode(tmp_path_factory.mktemp("asked"), containerd, temporal) as made:
-        yield made
+NODE_KEYS: dict[str, object] = {}
+"""None: its back-offs are the kubelet's."""
 
 
 def condition(snapshot: PodSnapshot, name: str) -> dict[str, Any]:

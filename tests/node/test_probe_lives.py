@@ -4,12 +4,11 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import grpc
-import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import NAMESPACE
@@ -20,19 +19,10 @@ from tests.node.test_pod_lives import container_status, gone
 from worker.codec import Seal
 from worker.decoded_history import decode_history
 from worker.keys import KeyFile
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 QUICK = {"periodSeconds": 1, "failureThreshold": 1}
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all lives of this file."""
-    with TempoletNode(tmp_path_factory.mktemp("probes"), containerd, temporal) as made:
-        yield made
+NODE_KEYS: dict[str, object] = {}
+"""None: its back-offs are the kubelet's."""
 
 
 def probed(name: str, command: str = "sleep 3600", **fields: Any) -> dict[str, Any]:

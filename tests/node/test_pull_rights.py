@@ -20,16 +20,6 @@ PASSWORD = "canary-7Q/+ x"
 LOGIN = f"robot:{PASSWORD}"
 
 
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all pulls, in a folder that only root may read."""
-    directory = tmp_path_factory.mktemp("rights")
-    with TempoletNode(directory, containerd, temporal) as made:
-        yield made
-
-
 @pytest.fixture
 def registry(containerd: Containerd) -> Iterator[Registry]:
     """Serve an image of its own to who has the login; a refusal quotes what it was sent."""

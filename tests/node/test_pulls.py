@@ -11,22 +11,12 @@ from tests.node.pull_nodes import pulling, served
 from tests.node.registry import Registry
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 
 @pytest.fixture
 def registry(containerd: Containerd) -> Iterator[Registry]:
     """Serve busybox under any name."""
     with served(containerd) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all pulls."""
-    with TempoletNode(tmp_path_factory.mktemp("pulls"), containerd, temporal) as made:
         yield made
 
 

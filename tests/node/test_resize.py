@@ -1,29 +1,17 @@
 """Does an edit of a manifest's resources reach a container that runs, on real containerd, and does its status tell?"""
 
 import copy
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.cgroup_view import Limits, limits
 from tests.node.containerd_view import container_pid
 from tests.node.operating import history, tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 MI = 1024**2
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all resizes of this file."""
-    with TempoletNode(tmp_path_factory.mktemp("resize"), containerd, temporal) as made:
-        yield made
+NODE_KEYS: dict[str, object] = {}
+"""None: its back-offs are the kubelet's."""
 
 
 def sized(cpu: str, memory: str) -> dict[str, Any]:

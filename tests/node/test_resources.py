@@ -3,7 +3,6 @@
 Of the pod's cgroup and the container's; huge pages and v2's files are in table tests where this machine has no such controller.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,10 @@ from tests.node.cgroup_view import Limits, limits
 from tests.node.containerd_view import container_pid
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import CAP_SYS_RESOURCE, Containerd, has_capability
-from worker.standalone.temporal_server import TemporalServer
 
 MI = 1 << 20
 PLACES = Hierarchies.of_this_node()
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all."""
-    keys = {"podPidsLimit": 50}
-    with TempoletNode(tmp_path_factory.mktemp("resources"), containerd, temporal, keys=keys) as made:
-        yield made
+NODE_KEYS = {"podPidsLimit": 50}
 
 
 def run(node: TempoletNode, name: str, own: dict[str, Any] | None = None, **spec: Any) -> PodSnapshot:

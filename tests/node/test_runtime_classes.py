@@ -1,9 +1,6 @@
 """Is a pod run by the handler that its RuntimeClass names, and does its cgroup have room for what that takes?"""
 
-from collections.abc import Iterator
-
 import grpc
-import pytest
 
 from activities.cgroups import Cgroups
 from proto.cri.v1 import api_pb2 as cri
@@ -15,7 +12,6 @@ from tests.node.kept_objects import put_object
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 MI = 2**20
 CONTAINER = {
@@ -24,15 +20,6 @@ CONTAINER = {
     "command": ["sleep", "3600"],
     "resources": {"limits": {"cpu": "100m", "memory": "32Mi"}},
 }
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all pods of this file."""
-    with TempoletNode(tmp_path_factory.mktemp("classes"), containerd, temporal) as made:
-        yield made
 
 
 def handler_of(containerd: Containerd, sandbox_id: str) -> str:

@@ -13,15 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from proto.pod_snapshot import PodSnapshot
 from tests.node.kept_objects import object_file, put_object
 from tests.node.operating import history, tempolet
 from tests.node.pod_story import log_of, opened, until_said
 from tests.node.searched_files import content_of, files_below
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
-from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
 CANARY: Final = "cAnArY-7f3e9a51c2d84b60"
@@ -39,17 +36,8 @@ HELD: Final = {
     "no-health": "CrashLoopBackOff Error",
 }
 """Pods that do not come to run, each by another failure, and which reasons they may show."""
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run a node that logs whatever it has to say."""
-    with TempoletNode(
-        tmp_path_factory.mktemp("canary"), containerd, temporal, keys={"logging": {"verbosity": 4}}
-    ) as made:
-        yield made
+NODE_KEYS = {"logging": {"verbosity": 4}}
+"""It logs whatever it has to say."""
 
 
 def key(name: str, secret: str = "canary", wanted: str = "key") -> dict[str, Any]:

@@ -1,11 +1,8 @@
 """What does a container find of users, groups, privileges, profiles and namespaces, looked at from inside?"""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import containers_of
@@ -14,21 +11,11 @@ from tests.node.kept_objects import put_object
 from tests.node.operating import tempolet
 from tests.node.pod_story import log_of, until_said
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 STAY = "trap 'exit 0' TERM; echo; echo told; while :; do sleep 0.1; done"
 LOOK = f"cat /proc/self/status; cat /proc/self/mounts; {STAY}"
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all looks of this file; it allows one unsafe sysctl."""
-    keys = {"allowedUnsafeSysctls": ["kernel.msg*"]}
-    with TempoletNode(tmp_path_factory.mktemp("security"), containerd, temporal, keys=keys) as made:
-        yield made
+NODE_KEYS = {"allowedUnsafeSysctls": ["kernel.msg*"]}
+"""One unsafe sysctl is allowed."""
 
 
 def container(name: str = "main", command: str = LOOK, **security: Any) -> dict[str, Any]:

@@ -1,26 +1,15 @@
 """Is a crash-looping container on real containerd restarted at once by `tempolet skip-backoff`, and told of by the others?"""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from proto.refusals import read_refusals
 from tests.node.containerd_view import container_pid, containers_of
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run a node with the kubelet's own back-offs: nobody waits for them here."""
-    with TempoletNode(tmp_path_factory.mktemp("skips"), containerd, temporal) as made:
-        yield made
+NODE_KEYS: dict[str, object] = {}
+"""None: its back-offs are the kubelet's."""
 
 
 def test_a_crash_loop_is_restarted_at_once(node: TempoletNode) -> None:

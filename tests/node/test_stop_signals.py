@@ -19,20 +19,10 @@ from tests.node.pull_nodes import served
 from tests.node.registry import Registry
 from tests.node.tempolet_node import TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 HEARS = 'for one in TERM USR1 INT; do trap "echo $one; exit 0" $one; done; echo up; sleep 3600 & wait'
 IMAGE_SIGNAL = "SIGINT"
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node whose feature gate is on."""
-    on = {"featureGates": {"ContainerStopSignals": True}}
-    with TempoletNode(tmp_path_factory.mktemp("signals"), containerd, temporal, keys=on) as made:
-        yield made
+NODE_KEYS = {"featureGates": {"ContainerStopSignals": True}}
 
 
 @pytest.fixture(scope="module")

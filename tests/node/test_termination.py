@@ -24,15 +24,8 @@ from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
 DEAF = "trap '' TERM; while true; do sleep 1; done"
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all ends of this file."""
-    with TempoletNode(tmp_path_factory.mktemp("ends"), containerd, temporal) as made:
-        yield made
+NODE_KEYS: dict[str, object] = {}
+"""None: its back-offs are the kubelet's."""
 
 
 def ended(snapshot: PodSnapshot, index: int = 0, kind: str = "containerStatuses") -> dict[str, Any]:

@@ -13,16 +13,9 @@ from tests.node.operating import history, tempolet
 from tests.node.pull_nodes import served
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all edits of this file."""
-    with TempoletNode(tmp_path_factory.mktemp("updates"), containerd, temporal) as made:
-        yield made
+NODE_KEYS: dict[str, object] = {}
+"""None: its back-offs are the kubelet's."""
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from tests.node.operating import tempolet
 from tests.node.pod_story import log_of, until_said
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 SHOWS = (
     "cat /proc/self/uid_map; id -u; ls -ln /data /etc/hosts; touch /data/made && echo made; echo bye > /dev/termination-log;"
@@ -41,15 +39,6 @@ async def _can(containerd: Containerd) -> bool:
 def able(containerd: Containerd) -> bool:
     """Say whether this machine's runtime gives pods users of their own."""
     return asyncio.run(_can(containerd))
-
-
-@pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory, containerd: Containerd, temporal: TemporalServer
-) -> Iterator[TempoletNode]:
-    """Run one node for all pods of this file."""
-    with TempoletNode(tmp_path_factory.mktemp("users"), containerd, temporal) as made:
-        yield made
 
 
 def apply(node: TempoletNode, name: str) -> None:
