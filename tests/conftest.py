@@ -4,7 +4,6 @@ Every session takes a slot of its own (a lock file), and from its number bridge,
 a node started by `tempolet up` live beside each other.
 """
 
-import fcntl
 import shutil
 import signal
 import socket
@@ -19,13 +18,14 @@ from typing import Final
 import pytest
 
 from activities import mounts
+from tests.own_number import own_number
 from worker.keys import create_key_file
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
 from worker.standalone.temporal_server import TemporalPorts, TemporalServer, free_ports
 from worker.temporal_client import TemporalSettings
 
-SLOTS: Final = 200
+SLOTS: Final = range(200)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -109,18 +109,8 @@ def settings(temporal_address: str, key_file: Path) -> TemporalSettings:
 @pytest.fixture(scope="session")
 def slot() -> Iterator[int]:
     """Take a number that no other session on this machine has."""
-    for number in range(SLOTS):
-        lock = Path(f"/run/lock/tempolet-test-{number}")
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        with lock.open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue
-            yield number
-            lock.unlink(missing_ok=True)
-            return
-    raise RuntimeError(f"all {SLOTS} slots for node tests are taken: look at /run/lock/tempolet-test-*")
+    with own_number("tempolet-test", SLOTS) as number:
+        yield number
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from tests.cluster.binaries import CONTROL_PLANE, NoBinaries, find_binaries
 from tests.cluster.conformance_run import Choice, ConformanceFailed, run_official_tests
 from tests.cluster.control_plane import ControlPlaneFailed
 from tests.cluster.one_node import PEERS, ClusterFailed, OneNode
+from tests.own_number import NoNumberLeft
 from worker.standalone.down import DownFailed
 from worker.standalone.progress import Progress
 from worker.standalone.up import UpFailed
@@ -29,6 +30,7 @@ NOT_UP: Final = (
     NoKubelet,
     ClusterFailed,
     ConformanceFailed,
+    NoNumberLeft,
     TimeoutError,
 )
 

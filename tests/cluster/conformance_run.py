@@ -15,7 +15,7 @@ from typing import Final
 
 from tests.cluster.binaries import CONTROL_PLANE, KUBELET, OFFICIAL_TESTS, find_binaries
 from tests.cluster.official_images import OfficialImages
-from tests.cluster.one_node import OneNode, own_number
+from tests.cluster.one_node import OneNode, cluster_number
 from tests.node.debian_registry import DebianRegistry
 from worker.standalone.progress import Progress
 
@@ -75,7 +75,7 @@ def run_official_tests(choice: Choice) -> int:
     programs = find_binaries((*CONTROL_PLANE, *OFFICIAL_TESTS, *(KUBELET if choice.peer == "kubelet" else ())))
     out = (choice.out or OUT / choice.peer).absolute()
     out.mkdir(parents=True, exist_ok=True)
-    with own_number() as number:
+    with cluster_number() as number:
         home = Path(tempfile.mkdtemp(prefix="tplc.", dir="/tmp"))
         result, seconds = _run_on(OneNode(home, number, choice.peer, programs), out, choice)
     print("\n".join(result.lines()))

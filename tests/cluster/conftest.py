@@ -26,7 +26,7 @@ from tests.cluster.cluster_node import ClusterNode, node_address
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kept_statuses import NODE, Watched, create
 from tests.cluster.kubectl import Kubectl
-from tests.cluster.one_node import OneNode, own_number
+from tests.cluster.one_node import OneNode, cluster_number
 from tests.node.after_failure import pytest_runtest_call  # noqa: F401 - a hook, found by its name
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import programs
@@ -93,7 +93,7 @@ def cluster_node(
 @pytest.fixture(scope="session")
 def one_node() -> Iterator[OneNode]:
     """Run a whole cluster of one node as `make cluster` does, with controllers and a scheduler, for all who ask."""
-    with own_number() as number:
+    with cluster_number() as number:
         made = OneNode(Path(tempfile.mkdtemp(prefix="tplo.", dir="/tmp")), number)
         try:
             made.start(Progress(Console(file=io.StringIO())))

@@ -5,9 +5,7 @@ and ends it. The folder is short, for a socket's path has 107 characters.
 """
 
 import contextlib
-import fcntl
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +13,7 @@ from typing import Any, Final
 from tests.cluster.cluster_node import add_address, condition
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.real_kubelet import RealKubelet
+from tests.own_number import own_number
 from worker.standalone.containerd_config import PodNetwork
 from worker.standalone.down import down, what_is_left
 from worker.standalone.given_configuration import GivenConfiguration
@@ -34,20 +33,9 @@ class ClusterFailed(Exception):
     """The cluster did not come up, or something of it is left; says what."""
 
 
-@contextlib.contextmanager
-def own_number() -> Iterator[int]:
+def cluster_number() -> contextlib.AbstractContextManager[int]:
     """Take a number that no other cluster on this machine has while the block runs; 0 is `make cluster`'s."""
-    folder = Path("/run/lock")
-    folder.mkdir(parents=True, exist_ok=True)
-    for number in range(1, NUMBERS):
-        with (folder / f"tempolet-one-{number}").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue
-            yield number
-            return
-    raise ClusterFailed(f"all {NUMBERS} numbers of clusters are taken: look at {folder}/tempolet-one-*")
+    return own_number("tempolet-one", range(1, NUMBERS))
 
 
 @dataclass(frozen=True, slots=True)
