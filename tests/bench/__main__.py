@@ -26,6 +26,8 @@ from tests.bench.peers.raw import RawCri
 from tests.bench.peers.tempolet import Tempolet
 from tests.bench.report import report
 from tests.bench.session import ROWS, Plan, Session
+from tests.cluster.binaries import NoBinaries
+from tests.cluster.control_plane import ControlPlaneFailed
 from worker.standalone.containerd import ContainerdFailed
 from worker.standalone.machine.programs import MissingProgram
 from worker.standalone.up import UpFailed
@@ -40,13 +42,17 @@ class CannotRun(Exception):
     """The bench cannot run here; says why and what to do."""
 
 
+NOT_UP: Final = (CannotRun, MissingProgram, ContainerdFailed, UpFailed, NoKubelet, NoBinaries, ControlPlaneFailed)
+"""What is told in a line."""
+
+
 def main() -> int:
     """Run it; 1 when it cannot run here."""
     options = _options()
     try:
         with _alone():
             text = _measure_cluster(options) if options.cluster else _measure(options)
-    except (CannotRun, MissingProgram, ContainerdFailed, UpFailed, NoKubelet) as error:
+    except NOT_UP as error:
         _progress(str(error))
         return 1
     except KeyboardInterrupt:
@@ -81,7 +87,7 @@ def _measure(options: argparse.Namespace) -> str:
     if unknown := rows - set(ROWS):
         raise CannotRun(f"--rows {', '.join(unknown)}: it is some of {', '.join(ROWS)}")
     plan = Plan(options.pairs, options.rounds, options.pods, options.settle, options.idle, rows)
-    peers, missing = _peers(options.peers.split(","), build=not options.no_build)
+    peers, missing = _peers(_wanted_peers(options), build=not options.no_build)
     with contextlib.ExitStack() as stack:
         for peer in peers:
             _progress(f"starting {peer.name}")
@@ -95,20 +101,21 @@ def _measure(options: argparse.Namespace) -> str:
 
 def _measure_cluster(options: argparse.Namespace) -> str:
     plan = ClusterPlan(options.pairs, options.rounds, options.pods, options.settle, options.idle)
+    names = _wanted_peers(options)
     with contextlib.ExitStack() as stack:
         plane = stack.enter_context(control_plane())
         peers: list[ApiPeer] = []
-        for name in options.peers.split(","):
+        for name in names:
             member = stack.enter_context(membership(plane, PLACES[name])) if name in PLACES else None
             if member is not None:
                 kubelet = name == ClusterKubelet.name
-                made = (
+                made: ApiPeer = (
                     ClusterKubelet(find_kubelet(build=not options.no_build), member)
                     if kubelet
                     else ClusterTempolet(member)
                 )
                 _progress(f"starting {name}")
-                peers.append(stack.enter_context(made))  # type: ignore[arg-type]  # itself
+                peers.append(stack.enter_context(made))
         observer = ApiObserver(plane)
         stack.callback(observer.close)
         stack.callback(_finish_undisturbed)
@@ -118,11 +125,15 @@ def _measure_cluster(options: argparse.Namespace) -> str:
     return report_cluster(race)
 
 
+def _wanted_peers(options: argparse.Namespace) -> list[str]:
+    names: list[str] = options.peers.split(",")
+    if unknown := set(names) - set(PEERS):
+        raise CannotRun(f"--peers {', '.join(unknown)}: it is some of {', '.join(PEERS)}")
+    return names
+
+
 def _peers(names: list[str], *, build: bool) -> tuple[list[Peer], str]:
     """Make the peers that were asked for and can be had; and why the kubelet cannot, where it cannot."""
-    unknown = set(names) - set(PEERS)
-    if unknown:
-        raise CannotRun(f"--peers {', '.join(unknown)}: it is some of {', '.join(PEERS)}")
     missing = "" if "kubelet" in names else "not asked for (--peers)"
     peers: list[Peer] = [RawCri()] if "raw" in names else []
     if "kubelet" in names:

@@ -69,7 +69,10 @@ def requests_of(node: str, since: int) -> tuple[Counter[str], int]:
     with AUDIT.open("rb") as record:
         record.seek(since)
         for line in record:
+            if not line.endswith(b"\n"):
+                break  # it is being written, and read next time
+            since += len(line)
             event = json.loads(line)
             if event["user"]["username"] == f"system:node:{node}" and event["stage"] != "ResponseStarted":
                 found[f"{event['verb']} {event.get('objectRef', {}).get('resource', '-')}"] += 1
-        return found, record.tell()
+        return found, since

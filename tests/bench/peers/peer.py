@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from tests.bench.cri import LONGEST, LOOK_CLOSELY, Cri, TooSlow
 from tests.bench.manifests import Pod
@@ -37,7 +37,7 @@ class Peer(ABC):
         self.containerd: Containerd = self.place.containerd()
         self._cri: Cri | None = None
 
-    def __enter__(self) -> "Peer":
+    def __enter__(self) -> Self:
         self.clear()
         self.place.make()
         try:
