@@ -61,5 +61,8 @@ def test_any_other_mount_stays(pod: Path, tmp_path: Path, kind: str) -> None:
 
 def test_a_pod_without_volumes(pod: Path) -> None:
     """There is nothing to undo."""
+    before = sorted(pod.rglob("*"))
     unmount_leftovers(pod)
+    assert sorted(pod.rglob("*")) == before
     unmount_leftovers(pod / "never-was")
+    assert not (pod / "never-was").exists()

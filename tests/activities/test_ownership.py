@@ -134,7 +134,7 @@ def test_a_link_that_takes_a_files_place_meanwhile_is_not_followed(
         if path == "file" and not victim.is_symlink():
             victim.unlink()
             victim.symlink_to(host)
-        return opened(path, flags, mode, dir_fd=dir_fd)  # type: ignore[arg-type] # whatever path the walk gives
+        return opened(path, flags, mode, dir_fd=dir_fd)  # type: ignore[arg-type]  # whatever path the walk gives
 
     before = stat_of(host)
     monkeypatch.setattr("os.open", swapping)

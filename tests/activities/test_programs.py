@@ -1,7 +1,6 @@
 """Does a program of the node end by its deadline with all that it started, and is one that is absent told with its package?"""
 
 import asyncio
-import contextlib
 import os
 import select
 import signal
@@ -50,8 +49,8 @@ async def test_at_its_deadline_all_that_it_started_is_killed(tmp_path: Path) -> 
     """Its children, too."""
     pids = tmp_path / "pids"
     script = f"trap '' TERM; sleep 1000 & echo $! > {pids}; echo $$ >> {pids}; wait"
-    with pytest.raises(ProgramTimedOut, match=r"sh had not ended after 0\.5 s and was killed"):
-        await run(("sh", "-c", script), 0.5)
+    with pytest.raises(ProgramTimedOut, match="sh had not ended after 2 s and was killed"):
+        await run(("sh", "-c", script), 2)  # in which a busy machine, too, comes as far as `wait`
     for pid in map(int, pids.read_text().split()):
         await until_gone(pid)
 
@@ -63,7 +62,7 @@ async def test_a_cancel_kills_it(tmp_path: Path) -> None:
     task = asyncio.create_task(run(("sh", "-c", f"echo $$ > {ready}; sleep 1000"), 1000))
     pid = int(await asyncio.to_thread(ready.read_text))
     task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
+    with pytest.raises(asyncio.CancelledError):
         await task
     await until_gone(pid)
 
