@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final, Self
 
+from proto.pod_snapshot import PodSnapshot
 from tests.cluster.api import Api, Refused
 from tests.cluster.control_plane import ControlPlane
 from tests.node.tempolet_node import PATIENCE, TempoletNode, pod_manifest
@@ -112,6 +113,11 @@ class ClusterNode(TempoletNode):
         self.create_pod(pod_manifest(name, command, **spec), namespace)
         return self.until_pod_ready(name, namespace)
 
+    def pod(self, name: str) -> PodSnapshot | None:
+        """One pod's snapshot, by its name in the API or its manifest's; the newest where there are two."""
+        found = [one for one in self.snapshots() if one.name in {name, f"{name}-{self.name}"}]
+        return max(found, key=lambda one: one.started_at, default=None)
+
     def until_api_pod(
         self,
         name: str,
@@ -207,4 +213,3 @@ def condition(thing: Mapping[str, Any], kind: str) -> str:
     """Give the status of a condition of a pod or node: True, False, Unknown, or empty where it has none."""
     conditions = thing.get("status", {}).get("conditions") or ()
     return next((str(one["status"]) for one in conditions if one["type"] == kind), "")
-

@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import OBJECTS_CHANGED
 from proto.temporal.signals import ObjectsChanged
 from tests.cluster.cluster_node import ClusterNode, pods_path
@@ -21,14 +20,8 @@ AT_ONCE = 10.0
 def run(node: ClusterNode, name: str, **spec: Any) -> str:
     """Run a pod of the API; answers its uid."""
     made = node.create_pod(pod_manifest(name, **spec))
-    node.until(lambda: shown(node, name).ready, f"{name} running")
+    node.until_running(name)
     return str(made["metadata"]["uid"])
-
-
-def shown(node: ClusterNode, name: str) -> PodSnapshot:
-    """Say what a pod's workflow last decided; of one that it has not begun, nothing."""
-    found = next((one for one in node.snapshots() if one.name == name), None)
-    return found or PodSnapshot("", node.name, "default", name, "", "api", "", "")
 
 
 def volume(node: ClusterNode, uid: str, kind: str, name: str) -> Path:
@@ -58,7 +51,8 @@ def test_a_pod_has_its_token_its_authority_and_its_namespace(cluster_node: Clust
     assert review["user"]["username"] == "system:serviceaccount:default:default"
     assert payload(token)["kubernetes.io"]["pod"] == {"name": "bearer", "uid": uid}
     assert (files / "token").stat().st_mode & 0o777 == 0o644
-    for told in (opened(cluster_node, shown(cluster_node, "bearer")), *map(cluster_node.log, cluster_node.roles)):
+    snapshot = cluster_node.until_running("bearer")
+    for told in (opened(cluster_node, snapshot), *map(cluster_node.log, cluster_node.roles)):
         assert token.rpartition(".")[2] not in told  # its signature, without which it is nobody's
 
 
@@ -70,7 +64,7 @@ def test_a_pod_hears_of_nothing_that_has_not_changed(cluster_node: ClusterNode) 
         cluster_node.stop(role)
         cluster_node.start(role)
     run(cluster_node, "after")  # by then both have compared all that they know
-    assert OBJECTS_CHANGED not in opened(cluster_node, shown(cluster_node, "still"))
+    assert OBJECTS_CHANGED not in opened(cluster_node, cluster_node.until_running("still"))
 
 
 def test_a_token_is_its_users_alone(cluster_node: ClusterNode) -> None:
@@ -91,7 +85,7 @@ def test_a_token_that_was_renewed_is_written_into_the_volume(cluster_node: Clust
     before = token.read_text()
     cluster_node.stop("worker")
     cluster_node.start("worker")
-    snapshot = next(one for one in cluster_node.snapshots() if one.uid == uid)
+    snapshot = cluster_node.until_running("renewed")
     [key] = [one for one in snapshot.objects if one.startswith("serviceaccounttokens/")]
 
     async def hint() -> None:
@@ -133,12 +127,14 @@ def test_a_pod_starts_when_what_it_misses_appears(cluster_node: ClusterNode) -> 
     }
     cluster_node.create_pod(pod_manifest("waits", volumes=[{"name": "map", "configMap": {"name": "later"}}]))
     cluster_node.create_pod(pod_manifest("waits-too", containers=[container]))
-    cluster_node.until(lambda: shown(cluster_node, "waits").reason == "FailedMount", "waits for its volume")
-    cluster_node.until(lambda: shown(cluster_node, "waits-too").reason == CONFIG_ERROR, "waits for its variable")
+    cluster_node.until_pod("waits", lambda one: one.reason == "FailedMount", "waits for its volume")
+    cluster_node.until_pod("waits-too", lambda one: one.reason == CONFIG_ERROR, "waits for its variable")
     api.create(MAPS, {"metadata": {"name": "later"}, "data": {}})
     api.create(SECRETS, {"metadata": {"name": "later"}, "stringData": {"p": "q"}})
     both = ("waits", "waits-too")
-    cluster_node.until(lambda: all(shown(cluster_node, one).ready for one in both), "both running", AT_ONCE)
+    cluster_node.until(
+        lambda: all((pod := cluster_node.pod(one)) and pod.ready for one in both), "both running", AT_ONCE
+    )
 
 
 def test_volumes_tell_of_the_pod_as_the_api_has_it_now(cluster_node: ClusterNode) -> None:

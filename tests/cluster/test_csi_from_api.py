@@ -66,11 +66,6 @@ def attach(node: ClusterNode, driver: DriverProcess, name: str, **metadata: str)
     node.api.patch(f"{STORAGE}/volumeattachments/csi-{digest}/status", {"status": status})
 
 
-def running(node: ClusterNode, name: str) -> None:
-    """Wait until a pod runs."""
-    node.until(lambda: any(one.name == name and one.ready for one in node.snapshots()), f"{name} running")
-
-
 def test_a_driver_stands_in_the_nodes_csi_node(cluster_node: ClusterNode, driver: DriverProcess) -> None:
     """And its id of the node in an annotation; both go with it."""
     name = driver.setup.name
@@ -90,10 +85,10 @@ def test_a_volume_is_staged_when_it_is_attached(cluster_node: ClusterNode, drive
     bind(cluster_node, driver, "disk")
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}]
     uid = cluster_node.create_pod(pod_manifest("attached", volumes=volumes))["metadata"]["uid"]
-    cluster_node.until(lambda: any(one.name == "attached" for one in cluster_node.snapshots()), "the pod is known")
+    cluster_node.until(lambda: cluster_node.pod("attached"), "the pod is known")
     assert driver.folder.calls(STAGE) == []
     attach(cluster_node, driver, "disk", device="sdb")
-    running(cluster_node, "attached")
+    cluster_node.until_running("attached")
     [stage], [publish] = driver.folder.calls(STAGE), driver.folder.calls(PUBLISH)
     assert stage["publishContext"] == publish["publishContext"] == {"device": "sdb"}
     said = publish["volumeContext"]["csi.storage.k8s.io/serviceAccount.tokens"]
@@ -116,9 +111,9 @@ def test_a_generic_ephemeral_volume_is_its_pods(cluster_node: ClusterNode, drive
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "own", "uid": uid, "controller": True}
     bind(cluster_node, driver, "own-data", owner)
     attach(cluster_node, driver, "own-data")
-    running(cluster_node, "own")
+    cluster_node.until_running("own")
     bind(cluster_node, driver, "theft-data")
     cluster_node.create_pod(pod_manifest("theft", volumes=volumes))
     words = "PVC default/theft-data was not created for pod default/theft (pod is not owner)"
-    cluster_node.until(lambda: any(words in one.message for one in cluster_node.snapshots()), words)
+    cluster_node.until_pod("theft", lambda one: words in one.message, words)
     cluster_node.api.delete(pods_path(name="theft"), gracePeriodSeconds=0)

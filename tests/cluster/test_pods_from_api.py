@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from proto.pod_snapshot import PodSnapshot, pod_path
@@ -16,47 +16,21 @@ def bare(name: str, command: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
     return pod_manifest(name, command, **{"automountServiceAccountToken": False, **spec})
 
 
-def snapshot(node: ClusterNode, uid: str) -> PodSnapshot | None:
-    """Give what the pod's workflow last decided."""
-    return next((one for one in node.snapshots() if one.uid == uid), None)
-
-
-def until(node: ClusterNode, uid: str, holds: Callable[[PodSnapshot], Any], what: str) -> PodSnapshot:
-    """Wait until a pod's workflow has decided so."""
-
-    def now() -> PodSnapshot | None:
-        found = snapshot(node, uid)
-        return found if found and holds(found) else None
-
-    found: PodSnapshot = node.until(now, what)
-    return found
-
-
-def running(one: PodSnapshot) -> bool:
-    """Say whether it runs."""
-    return one.phase == "Running" and one.ready
-
-
-def uid_of(pod: Any) -> str:
-    """Give a pod's uid."""
-    return str(pod["metadata"]["uid"])
-
-
 def test_a_pod_of_the_api_runs_and_goes_when_it_is_deleted(cluster_node: ClusterNode) -> None:
     """Created with a nodeName, as a scheduler leaves it; its object goes when nothing of it is left."""
-    uid = uid_of(cluster_node.create_pod(bare("web")))
-    found = until(cluster_node, uid, running, "web running")
+    cluster_node.create_pod(bare("web"))
+    found = cluster_node.until_running("web")
     assert (found.source, found.path) == ("api", "")
     cluster_node.until_pod_ready("web")
     cluster_node.api.delete(pods_path(name="web"), gracePeriodSeconds=1)
     cluster_node.until_pod_gone("web")
-    assert snapshot(cluster_node, uid) is None
+    assert cluster_node.pod("web") is None
 
 
 def test_a_deletion_is_told_once(cluster_node: ClusterNode) -> None:
     """Our own delete of the object in the end is seen as a shorter grace: no news for a pod of which nothing is left."""
-    created = cluster_node.create_pod(bare("once"))
-    found = until(cluster_node, uid_of(created), running, "once running")
+    cluster_node.create_pod(bare("once"))
+    found = cluster_node.until_running("once")
     delete(cluster_node, "once")
     told = wait(signals(cluster_node, found))
     assert names.POD_LISTED in told
@@ -75,19 +49,14 @@ def test_what_the_api_lets_change_changes_in_place(cluster_node: ClusterNode) ->
         **bare("edited")["spec"]["containers"][0],
         "env": [{"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['who']"}}}],
     }
-    created = cluster_node.create_pod(bare("edited", containers=[container]))
-    before = until(cluster_node, uid_of(created), running, "edited running")
+    cluster_node.create_pod(bare("edited", containers=[container]))
+    before = cluster_node.until_running("edited")
     path = pods_path(name="edited")
     cluster_node.api.patch(path, {"metadata": {"labels": {"who": "me"}}})
     cluster_node.api.patch(path, {"spec": {"activeDeadlineSeconds": 3600}})
-    until(
-        cluster_node,
-        uid_of(created),
-        lambda one: one.pod is not None and labels_of(cluster_node, one.uid) == {"who": "me"},
-        "the label told",
+    now = cluster_node.until_pod(
+        "edited", lambda one: labels_of(cluster_node, one.uid) == {"who": "me"}, "the label told"
     )
-    now = snapshot(cluster_node, uid_of(created))
-    assert now is not None
     assert (now.sandbox_id, now.containers) == (before.sandbox_id, before.containers)
     delete(cluster_node, "edited")
 
@@ -95,18 +64,18 @@ def test_what_the_api_lets_change_changes_in_place(cluster_node: ClusterNode) ->
 def test_a_pod_is_looked_into_and_resized_through_the_api(cluster_node: ClusterNode) -> None:
     """As `kubectl debug` and `kubectl patch --subresource resize` do; the container goes on."""
     container = {**bare("live")["spec"]["containers"][0], "resources": {"requests": {"cpu": "10m"}}}
-    uid = uid_of(cluster_node.create_pod(bare("live", containers=[container])))
-    before = until(cluster_node, uid, running, "live running")
+    cluster_node.create_pod(bare("live", containers=[container]))
+    before = cluster_node.until_running("live")
     path = pods_path(name="live")
     look = {"name": "look", "image": container["image"], "command": ["sleep", "3600"]}
     cluster_node.api.patch(f"{path}/ephemeralcontainers", {"spec": {"ephemeralContainers": [look]}})
-    until(
-        cluster_node, uid, lambda one: "look" in one.containers and one.containers["look"].container_id, "looked into"
+    cluster_node.until_pod(
+        "live", lambda one: "look" in one.containers and one.containers["look"].container_id, "looked into"
     )
     resized = {"name": container["name"], "resources": {"requests": {"cpu": "20m"}}}
     cluster_node.api.patch(f"{path}/resize", {"spec": {"containers": [resized]}})
     cluster_node.until_api_pod("live", lambda pod: requested(pod) == "20m", "the resize in the status")
-    now = snapshot(cluster_node, uid)
+    now = cluster_node.pod("live")
     assert now is not None
     assert now.containers["main"] == before.containers["main"]
     delete(cluster_node, "live")
@@ -130,45 +99,50 @@ def delete(node: ClusterNode, name: str, grace: int = 1) -> None:
     node.until_pod_gone(name)
 
 
+def is_ready(wanted: bool, one: PodSnapshot) -> bool:
+    """Say whether it is, or is not, as wanted."""
+    return one.ready is wanted
+
+
 def test_a_readiness_gate_waits_for_its_condition(cluster_node: ClusterNode) -> None:
     """Which somebody else writes into the status, and takes back."""
     gates = [{"conditionType": "example.com/gate"}]
-    uid = uid_of(cluster_node.create_pod(bare("gated", readinessGates=gates)))
-    until(cluster_node, uid, lambda one: one.reason == "ReadinessGatesNotReady", "gated not ready")
+    cluster_node.create_pod(bare("gated", readinessGates=gates))
+    cluster_node.until_pod("gated", lambda one: one.reason == "ReadinessGatesNotReady", "gated not ready")
     path = pods_path(name="gated")
     for status in ("True", "False"):
         condition = {"type": "example.com/gate", "status": status}
         cluster_node.api.patch(f"{path}/status", {"status": {"conditions": [condition]}})
-        wanted = status == "True"
-        until(cluster_node, uid, lambda one, wanted=wanted: one.ready is wanted, f"gated ready: {wanted}")  # type: ignore[misc]  # bound now
+        cluster_node.until_pod("gated", partial(is_ready, status == "True"), f"gated ready: {status}")
     delete(cluster_node, "gated")
 
 
 def test_a_pod_that_is_deleted_by_force_stops_all_the_same(cluster_node: ClusterNode) -> None:
     """Its object is gone at once, and the API confirms that before anything is killed."""
-    uid = uid_of(cluster_node.create_pod(bare("forced")))
-    until(cluster_node, uid, running, "forced running")
+    cluster_node.create_pod(bare("forced"))
+    cluster_node.until_running("forced")
     cluster_node.api.delete(pods_path(name="forced"), gracePeriodSeconds=0)
-    cluster_node.until(lambda: snapshot(cluster_node, uid) is None, "nothing of it left")
+    cluster_node.until_gone("forced")
 
 
 def test_what_happened_while_the_poller_was_away_is_made_good(cluster_node: ClusterNode) -> None:
     """A pod that came, one that was deleted, one that went by force, one that ended, and one that stays."""
-    uids = {name: uid_of(cluster_node.create_pod(bare(name))) for name in ("stays", "deleted", "forced")}
-    uids["ended"] = uid_of(cluster_node.create_pod(bare("ended", "true", restartPolicy="Never")))
     for name in ("stays", "deleted", "forced"):
-        until(cluster_node, uids[name], running, f"{name} running")
+        cluster_node.create_pod(bare(name))
+    cluster_node.create_pod(bare("ended", "true", restartPolicy="Never"))
+    for name in ("stays", "deleted", "forced"):
+        cluster_node.until_running(name)
     cluster_node.until_api_pod("ended", lambda pod: pod["status"]["phase"] == "Succeeded")
-    before = snapshot(cluster_node, uids["stays"])
+    before = cluster_node.pod("stays")
     cluster_node.stop("poller", signal.SIGKILL)
     cluster_node.api.delete(pods_path(name="deleted"), gracePeriodSeconds=1)
     cluster_node.api.delete(pods_path(name="forced"), gracePeriodSeconds=0)
-    uids["came"] = uid_of(cluster_node.create_pod(bare("came")))
+    cluster_node.create_pod(bare("came"))
     cluster_node.start("poller")
-    until(cluster_node, uids["came"], running, "came running")
+    cluster_node.until_running("came")
     cluster_node.until_pod_gone("deleted")
-    cluster_node.until(lambda: snapshot(cluster_node, uids["forced"]) is None, "nothing of forced left")
-    after = snapshot(cluster_node, uids["stays"])
+    cluster_node.until_gone("forced")
+    after = cluster_node.pod("stays")
     assert before
     assert after
     assert (after.sandbox_id, after.containers) == (before.sandbox_id, before.containers)
@@ -188,7 +162,7 @@ def test_a_static_pod_has_a_mirror_that_comes_back_and_goes_with_it(cluster_node
     cluster_node.api.delete(path)
     again = cluster_node.api.until(path, lambda pod: pod["metadata"]["uid"] != first["metadata"]["uid"], "another one")
     assert again["metadata"]["annotations"]["kubernetes.io/config.mirror"] == found.uid
-    assert running(cluster_node.until_running("static"))
+    cluster_node.until_running("static")
     cluster_node.remove("static")
     cluster_node.until_pod_gone(found.name)
 
@@ -196,8 +170,8 @@ def test_a_static_pod_has_a_mirror_that_comes_back_and_goes_with_it(cluster_node
 def test_a_pod_that_the_node_has_no_room_for_fails_with_the_kubelets_words(cluster_node: ClusterNode) -> None:
     """Nothing of it is begun."""
     container = {**bare("big")["spec"]["containers"][0], "resources": {"requests": {"cpu": "1000"}}}
-    uid = uid_of(cluster_node.create_pod(bare("big", containers=[container])))
-    found = until(cluster_node, uid, lambda one: one.phase == "Failed", "big refused")
+    cluster_node.create_pod(bare("big", containers=[container]))
+    found = cluster_node.until_pod("big", lambda one: one.phase == "Failed", "big refused")
     assert found.reason == "OutOfcpu"
     assert found.message.startswith("Pod was rejected: Node didn't have enough resource: cpu, requested: 1000000")
     assert found.sandbox_id == ""
@@ -209,8 +183,8 @@ def test_a_pod_that_the_node_has_no_room_for_fails_with_the_kubelets_words(clust
 def test_a_pod_that_needs_what_this_node_has_not_is_refused_with_the_field(cluster_node: ClusterNode) -> None:
     """And never half-run."""
     claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
-    uid = uid_of(cluster_node.create_pod(bare("claims", resourceClaims=claims)))
-    found = until(cluster_node, uid, lambda one: one.phase == "Failed", "claims refused")
+    cluster_node.create_pod(bare("claims", resourceClaims=claims))
+    found = cluster_node.until_pod("claims", lambda one: one.phase == "Failed", "claims refused")
     assert found.reason == "PodFeatureUnsupported"
     assert "spec.resourceClaims: not supported" in found.message
     delete(cluster_node, "claims")

@@ -116,7 +116,7 @@ def test_events(cluster_node: ClusterNode, kubectl: Kubectl) -> None:
 
 def let_go(node: ClusterNode, name: str) -> Path:
     """Let a container end; answers its process's folder in /proc."""
-    (container,) = [one.containers["main"] for one in node.snapshots() if one.name == name]
+    container = node.until_pod(name, bool).containers["main"]
     process = Path(f"/proc/{container_pid(node.containerd, container.container_id)}")
     (process / "root" / "go").touch()
     return process
@@ -127,17 +127,12 @@ def test_the_api_server_goes_and_comes_back(cluster_node: ClusterNode) -> None:
     cluster_node.run_pod("ending", ENDS_WHEN_LET_GO, restartPolicy="Never")
     cluster_node.run_pod("going", f"trap '{ENDS_WHEN_LET_GO}; exit 0' TERM; sleep 3600 & wait")
     cluster_node.api.delete(pods_path(name="going"), gracePeriodSeconds=600)
-    uid = cluster_node.api.get(pods_path(name="going"))["metadata"]["uid"]
     cluster_node.plane.stop_apiserver()
     try:
         for name in ("ending", "going"):
             let_go(cluster_node, name)
-        cluster_node.until(
-            lambda: uid not in {one.uid for one in cluster_node.snapshots()}, "going is gone from the node"
-        )
-        cluster_node.until(
-            lambda: any(one.name == "ending" and one.phase == "Succeeded" for one in cluster_node.snapshots()), "ended"
-        )
+        cluster_node.until_gone("going")
+        cluster_node.until_pod("ending", lambda one: one.phase == "Succeeded", "ended")
     finally:
         cluster_node.plane.start_apiserver()
     began = time.monotonic()

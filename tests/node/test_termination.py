@@ -4,7 +4,6 @@ import asyncio
 import re
 import socket
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,8 +19,6 @@ from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, wait
 from worker.codec import Seal, plain_data_converter
 from worker.decoded_history import decode_history
 from worker.keys import KeyFile
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 DEAF = "trap '' TERM; while true; do sleep 1; done"
 NODE_KEYS: dict[str, object] = {}
@@ -69,9 +66,9 @@ async def end_after_wish(node: TempoletNode, snapshot: PodSnapshot) -> timedelta
     return taken
 
 
-def gone(node: TempoletNode, name: str, last: PodSnapshot, patience: float = 30) -> None:
+def gone(node: TempoletNode, name: str, last: PodSnapshot) -> None:
     """Wait until nothing of a pod is left."""
-    node.until_gone(name, patience=patience)
+    node.until_gone(name)
     node.until(lambda: not (node.root_dir / "pods" / last.uid).exists(), f"{name}'s files gone")
     assert sandboxes_of(node.containerd, last.uid) == []
     assert containers_of(node.containerd, last.uid) == []
