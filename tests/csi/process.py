@@ -12,7 +12,7 @@ from activities import mounts
 from tests.csi.orders import DriverFolder, Setup
 
 ROOT: Final = Path(__file__).parents[2]
-PATIENCE: Final = 20.0
+PATIENCE: Final = 55.0
 
 
 @dataclass
@@ -29,7 +29,11 @@ class DriverProcess:
         self.folder.setup(self.setup)
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -20,7 +20,7 @@ USER: Final = "robot"
 PASSWORD: Final = "wrench-canary-7Q"
 HTPASSWD: Final = f"{USER}:$2b$05$abcdefghijklmnopqrstuuMRlKx2TLh3ZMWRvNhVc19w0qw7B/OsW\n"
 """The same as bcrypt, the one form that docker-registry takes."""
-PATIENCE: Final = 20.0
+PATIENCE: Final = 55.0
 
 
 def program() -> Path:
@@ -52,7 +52,11 @@ class DebianRegistry:
         with (self.folder / "log").open("wb") as log:
             command = [str(program()), "serve", str(self.folder / "config.yml")]
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        self._await()
+        try:
+            self._await()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

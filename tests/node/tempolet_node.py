@@ -148,7 +148,7 @@ class TempoletNode:
             return 0
         process.send_signal(sign)
         try:
-            return process.wait(timeout=20)
+            return process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

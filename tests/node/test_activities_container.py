@@ -22,6 +22,7 @@ from proto.temporal.requests import (
     ShortenStop,
 )
 from tests.node.acting import Acting, sandbox_spec, start_request, stop_request
+from tests.node.tempolet_node import PATIENCE
 
 
 async def test_a_container_is_started_once(acting: Acting) -> None:
@@ -162,7 +163,7 @@ async def test_a_stop_under_way_is_shortened(acting: Acting) -> None:
     stop = stop_request(pod, web.container_id, 30, begun)
     first = asyncio.create_task(acting.run(acting.containers.stop_container, stop))
     log = acting.services.paths(pod).container_logs("web") / "0.log"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while "heard" not in log.read_text():  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(0.02)
     asked = datetime.now(UTC)
@@ -231,7 +232,7 @@ async def test_a_host_port_leads_to_the_container(acting: Acting) -> None:
     serve = ["nc", "-ll", "-p", "8080", "-e", "echo", "hello"]
     await acting.run(acting.containers.start_container, start_request(pod, sandbox, command=serve))
     gateway = sandbox.ips[0].rpartition(".")[0] + ".1"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while True:
             with contextlib.suppress(ConnectionError):
                 reader, writer = await asyncio.open_connection(gateway, port)
@@ -243,7 +244,7 @@ async def test_a_host_port_leads_to_the_container(acting: Acting) -> None:
 
 
 async def _ended(acting: Acting, pod: PodKey, container_id: str) -> RuntimeContainer:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while True:
             [found] = [one for one in (await acting.read(pod)).containers if one.container_id == container_id]
             if found.state is ContainerState.EXITED:

@@ -17,6 +17,7 @@ from proto.temporal.hooks import Hook, HookEnded
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import PodSandbox, RunHook
 from tests.node.acting import Acting, start_request
+from tests.node.tempolet_node import PATIENCE
 
 
 def request(pod: PodKey, sandbox: PodSandbox, script: str) -> RunHook:
@@ -60,7 +61,7 @@ async def test_what_a_killed_worker_left_is_removed_first(acting: Acting) -> Non
     sandbox = await acting.sandbox(pod)
     asked = request(pod, sandbox, "sleep 1000")
     task = asyncio.create_task(acting.run(HookActivities(acting.services).run_hook, asked))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not [one for one in await helpers(acting, asked) if one.state == cri.CONTAINER_RUNNING]:  # noqa: ASYNC110 - another process runs it
             await asyncio.sleep(0.02)
     (before,) = await helpers(acting, asked)

@@ -13,7 +13,7 @@ import pytest
 from proto.cri.v1 import api_pb2 as cri
 from proto.refusals import read_refusals
 from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
-from tests.node.tempolet_node import TempoletNode, pod_manifest
+from tests.node.tempolet_node import PATIENCE, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -101,7 +101,7 @@ def test_a_second_worker_and_a_second_poller_refuse_to_start(node: TempoletNode)
     for role in ("worker", "poller"):
         first = node.processes.pop(role)
         second = node.start(role)
-        assert second.wait(timeout=20) == 4
+        assert second.wait(timeout=PATIENCE) == 4
         assert f"pid {first.pid}" in node.log(role)
         node.processes[role] = first
 
@@ -116,7 +116,7 @@ def test_a_node_name_is_served_once_whatever_the_root_directory(
     other.manifests.mkdir(parents=True)
     other.write_configuration()
     for role in ("worker", "poller"):
-        assert other.start(role).wait(timeout=20) == 4
+        assert other.start(role).wait(timeout=PATIENCE) == 4
         assert f"already serves node {node.name}" in other.log(role)
 
 
