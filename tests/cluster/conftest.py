@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
@@ -28,8 +27,8 @@ from tests.cluster.kept_statuses import NODE, Watched, create
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.one_node import OneNode, cluster_number
 from tests.node.after_failure import pytest_runtest_call  # noqa: F401 - a hook, found by its name
+from tests.node.conftest import cannot_run
 from worker.standalone.containerd import Containerd
-from worker.standalone.machine import programs
 from worker.standalone.progress import Progress
 from worker.standalone.temporal_server import TemporalServer
 
@@ -134,13 +133,8 @@ def _found_or_built(config: pytest.Config, names: Sequence[str], what: str) -> P
 
 
 def _cannot_run() -> str:
-    if os.geteuid() != 0:
-        return "needs root: containerd, mounts and network namespaces"
     try:
-        for program in (programs.CONTAINERD, programs.RUNC, programs.CTR, programs.TEMPORAL):
-            programs.find_program(program)
-        programs.find_cni_plugins()
         find_etcd()
-    except (programs.MissingProgram, NoBinaries) as error:
-        return str(error)
-    return can_be_had()
+    except NoBinaries as error:
+        return cannot_run() or str(error)
+    return cannot_run() or can_be_had()

@@ -14,8 +14,8 @@ from tests.cluster.cluster_node import ClusterNode
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.metrics_server import GROUP, VARIABLE, aggregating, metrics_server
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer, free_ports
+from tests.node.tempolet_node import BUSYBOX
+from worker.standalone.temporal_server import free_ports
 
 BUSY = "while :; do :; done & sleep 3600"
 PROBE = {"exec": {"command": ["true"]}, "periodSeconds": 1}
@@ -31,27 +31,19 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def node(
-    tmp_path_factory: pytest.TempPathFactory,
-    containerd: Containerd,
-    temporal: TemporalServer,
-    plane: ControlPlane,
-    node_ip: str,
-) -> Iterator[ClusterNode]:
-    """Run a node with one busy pod that has a probe and an emptyDir."""
-    directory = tmp_path_factory.mktemp("measured-node")
-    with ClusterNode(directory, containerd, temporal, plane=plane, node_ip=node_ip) as made:
-        made.until_ready()
-        container = {
-            "name": "main",
-            "image": "docker.io/library/busybox:1.37",
-            "command": ["sh", "-c", BUSY],
-            "readinessProbe": PROBE,
-            "resources": {"limits": {"cpu": "100m", "memory": "32Mi"}},
-            "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
-        }
-        made.run_pod("busy", containers=[container], volumes=[{"name": "scratch", "emptyDir": {}}])
-        yield made
+def node(cluster_node: ClusterNode) -> ClusterNode:
+    """Run one busy pod that has a probe and an emptyDir on the node, which is of this file's control plane."""
+    cluster_node.until_ready()
+    container = {
+        "name": "main",
+        "image": BUSYBOX,
+        "command": ["sh", "-c", BUSY],
+        "readinessProbe": PROBE,
+        "resources": {"limits": {"cpu": "100m", "memory": "32Mi"}},
+        "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+    }
+    cluster_node.run_pod("busy", containers=[container], volumes=[{"name": "scratch", "emptyDir": {}}])
+    return cluster_node
 
 
 def samples(node: ClusterNode, path: str) -> dict[str, list[Any]]:
@@ -90,7 +82,7 @@ def test_one_text_of_three_processes(node: ClusterNode) -> None:
 def test_containers_are_told_as_cadvisor_does(node: ClusterNode) -> None:
     """By pod and container, with the image's name."""
     found = samples(node, "/metrics/cadvisor")
-    used = of_pod(found["container_cpu_usage_seconds_total"], container="main", image="docker.io/library/busybox:1.37")
+    used = of_pod(found["container_cpu_usage_seconds_total"], container="main", image=BUSYBOX)
     assert used.value > 0
     assert of_pod(found["container_memory_working_set_bytes"], container="main").value > 0
     assert of_pod(found["container_cpu_cfs_periods_total"], container="main").value > 0
@@ -153,7 +145,7 @@ def test_what_is_gone_is_told_no_more(node: ClusterNode) -> None:
         containers=[
             {
                 "name": "main",
-                "image": "docker.io/library/busybox:1.37",
+                "image": BUSYBOX,
                 "command": ["sleep", "3600"],
                 "readinessProbe": PROBE,
             }

@@ -25,7 +25,7 @@ QUICK: Final = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test of this folder, and leave it out with a reason where it cannot run."""
     ours = [item for item in items if Path(__file__).parent in item.path.parents]
-    reason = _cannot_run() if ours else ""
+    reason = cannot_run() if ours else ""
     for item in ours:
         item.add_marker("node")
         if reason:
@@ -52,7 +52,8 @@ async def acting(containerd: Containerd, tmp_path: Path) -> AsyncIterator[on_con
         yield made
 
 
-def _cannot_run() -> str:
+def cannot_run() -> str:
+    """Say why a node cannot run on this machine; empty where it can."""
     if os.geteuid() != 0:
         return "needs root: containerd, mounts and network namespaces"
     try:
