@@ -5,20 +5,18 @@ mount.nfs is a stand-in that binds a folder of this machine; no server was asked
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from activities import mounts
+from activities.node_services import NodeServices
 from activities.volumes import nfs
 from activities.volumes.persistent_type import PersistentVolume
 from activities.volumes.volume_type import PodVolume, VolumeFailed
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodKey
-from tests.activities.volume_node import volume_services
 from tests.activities.volumes.stand_ins import StandIns
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
@@ -27,12 +25,9 @@ SOURCE = {"server": "nfs.example", "path": "/export"}
 
 
 @pytest.fixture
-async def volume(tmp_path: Path) -> AsyncIterator[PodVolume]:
-    """Give a volume of a pod; whatever is left mounted is undone."""
-    async with volume_services(tmp_path) as services:
-        yield PodVolume(PodKey("default", "web", "uid-1"), "data", SOURCE, {"spec": {}}, services)
-    for point in mounts.mounts_below(tmp_path):
-        mounts.unmount(Path(point), detach=True)
+def volume(services: NodeServices) -> PodVolume:
+    """Give a volume of a pod."""
+    return PodVolume(PodKey("default", "web", "uid-1"), "data", SOURCE, {"spec": {}}, services)
 
 
 @pytest.fixture
