@@ -86,6 +86,7 @@ def cluster_node(
     """Run one node of the session's cluster for all tests of a file."""
     directory = tmp_path_factory.mktemp("cluster-node")
     with ClusterNode(directory, containerd, temporal, plane=plane, node_ip=node_ip) as made:
+        made.until_started()
         yield made
 
 

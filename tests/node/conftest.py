@@ -42,6 +42,7 @@ def node(
     """Run one node for all tests of a file, with the keys of KubeletConfiguration that the file names NODE_KEYS, or QUICK."""
     keys = dict(getattr(request.module, "NODE_KEYS", QUICK))
     with TempoletNode(tmp_path_factory.mktemp("node"), containerd, temporal, keys=keys) as made:
+        made.until_started()
         yield made
 
 

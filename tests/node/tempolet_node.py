@@ -30,6 +30,7 @@ from worker.temporal_client import TemporalSettings, connect
 BUSYBOX: Final = "docker.io/library/busybox:1.37"
 PATIENCE: Final = 55.0
 """Less than the minute after which tempolet compares everything anyway: what is awaited is to come of itself."""
+STARTS_WITHIN: Final = 240.0
 LOOK_AGAIN: Final = 0.01
 ROOT: Final = Path(__file__).parents[2]
 
@@ -140,6 +141,10 @@ class TempoletNode:
         for role in self.roles:
             if role not in self.processes or self.processes[role].poll() is not None:
                 self.start(role)
+
+    def until_started(self) -> None:
+        """Wait until its worker works; how long a busy machine takes for that is no test's question."""
+        self.until(lambda: "worker started" in self.log("worker"), "the worker started", STARTS_WITHIN)
 
     def stop(self, role: str, sign: signal.Signals = signal.SIGTERM) -> int:
         """Stop one, kindly or not; answers its exit code."""
