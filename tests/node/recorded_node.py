@@ -12,7 +12,7 @@ from worker.keys import KeyFileRefused
 
 Keys = dict[str, Any]
 
-FULL: Final[Keys] = {"imageGCHighThresholdPercent": 1, "imageGCLowThresholdPercent": 0, "imageMinimumGCAge": "0s"}
+FULL: Final[Keys] = {"imageGCHighThresholdPercent": 1, "imageGCLowThresholdPercent": 0, "imageMinimumGCAge": "1ms"}
 """Any disk is fuller than that, and nothing would bring it down to nothing."""
 NEVER_FULL: Final[Keys] = {"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99}
 EVERY_SECOND: Final[Keys] = {"lookEvery": "1s"}

@@ -111,7 +111,7 @@ def test_an_image_unused_for_too_long_goes_though_there_is_room(
     tmp_path: Path, own: Containerd, temporal: TemporalServer
 ) -> None:
     """And is pulled by nobody: what a pod uses never gets too old."""
-    old = NEVER_FULL | {"imageMinimumGCAge": "0s", "imageMaximumGCAge": "2s"}
+    old = NEVER_FULL | {"imageMinimumGCAge": "1ms", "imageMaximumGCAge": "2s"}
     with tempolet_node(tmp_path, own, temporal, keys=old, own_keys={"images": EVERY_SECOND}) as node:
         node.apply(pod_manifest("user"))
         node.until_running("user")
