@@ -25,6 +25,7 @@ from tests.cluster.cluster_node import ClusterNode, node_address
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kept_statuses import NODE, Watched, create
 from tests.cluster.kubectl import Kubectl
+from tests.cluster.kubelet_node import KubeletNode
 from tests.cluster.one_node import OneNode, cluster_number
 from tests.node.after_failure import pytest_runtest_call  # noqa: F401 - a hook, found by its name
 from tests.node.conftest import cannot_run
@@ -73,6 +74,12 @@ def node_ip(slot: int) -> Iterator[str]:
     """Give an address of this session's own that a node may have."""
     with node_address(f"tplnode{slot}", f"10.88.{slot}.1") as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def kubelet_node(kubelet_program: Path, plane: ControlPlane, node_ip: str, slot: int) -> KubeletNode:
+    """Give what runs the real kubelet as a node of the session's cluster."""
+    return KubeletNode(kubelet_program, plane, node_ip, slot)
 
 
 @pytest.fixture(scope="module")

@@ -6,17 +6,11 @@ from typing import Any, Final
 
 import pytest
 
-from tests.bench.peers.kubelet import NoKubelet
 from tests.cluster.cluster_node import condition, lone_node
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.real_kubelet import RealKubelet
+from tests.cluster.kubelet_node import NAME, KubeletNode
 from worker.standalone.containerd import Containerd
-from worker.standalone.containerd_config import PodNetwork
-from worker.standalone.given_configuration import GivenConfiguration
-from worker.standalone.settings import Settings
-from worker.standalone.temporal_server import free_ports
 
-NAME: Final = "real-kubelet"
 KEYS: Final = {
     "systemReserved": {"cpu": "100m", "memory": "200Mi"},
     "mergeDefaultEvictionSettings": True,
@@ -28,35 +22,14 @@ NOT_DECLARED: Final = {"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVer
 
 
 @pytest.fixture
-def theirs(kubelet_program: Path, plane: ControlPlane, node_ip: str, node_dir: Path, slot: int) -> Iterator[Any]:
+def theirs(kubelet_node: KubeletNode, plane: ControlPlane, node_dir: Path) -> Iterator[Any]:
     """Run the real kubelet, and give its Node when it lists its images."""
-    home = node_dir / "kubelet"
-    home.mkdir()
-    port = free_ports(1)[0]
-    settings = Settings(
-        state_dir=home / "state",
-        run_dir=home / "run",
-        hostname_override=NAME,
-        kubeconfig=str(plane.node_kubeconfig(NAME)),
-        node_ip=node_ip,
-        network=PodNetwork(f"tplkube{slot}", f"10.215.{slot}.0/24"),
-        cgroup=f"/tempolet-kubelet-{slot}",
-        given_configuration=GivenConfiguration({**KEYS, "port": port, "failCgroupV1": False, "failSwapOn": False}),
-    )
-    kubelet = RealKubelet(home, settings)
-    try:
-        kubelet.start(kubelet_program)
+    with kubelet_node.running(node_dir / "kubelet", KEYS):
         yield plane.api.until(
             f"/api/v1/nodes/{NAME}",
             lambda node: condition(node, "Ready") == "True" and len(node["status"].get("images", ())) > 1,
             patience=90,
         )
-    except NoKubelet as error:
-        pytest.skip(str(error))
-    finally:
-        if kubelet.was_here:
-            kubelet.stop()
-        plane.api.delete(f"/api/v1/nodes/{NAME}")
 
 
 def test_both_tell_the_same_of_one_machine(
