@@ -1,0 +1,58 @@
+"""Does `kubectl logs -f` miss nothing, and repeat nothing, while the node rotates the log that it reads?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.cluster.cluster_node import ClusterNode
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.kubectl import Kubectl
+from tests.node.tempolet_node import pod_manifest
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import TemporalServer
+
+FILES: Final = 3
+KEYS: Final = {"containerLogMaxSize": "2Ki", "containerLogMaxFiles": FILES, "containerLogMonitorInterval": "3s"}
+LINES: Final = 1500
+COUNT: Final = f"""
+echo 0
+until test -e /go/now; do usleep 10000; done
+i=0; while test $i -lt {LINES}; do i=$((i+1)); echo $i; usleep 5000; done
+"""
+
+
+@pytest.fixture(scope="module")
+def rotating_node(
+    tmp_path_factory: pytest.TempPathFactory,
+    containerd: Containerd,
+    temporal: TemporalServer,
+    plane: ControlPlane,
+    node_ip: str,
+) -> Iterator[ClusterNode]:
+    """Run one node whose logs are rotated soon."""
+    directory = tmp_path_factory.mktemp("rotating")
+    with ClusterNode(directory, containerd, temporal, plane=plane, node_ip=node_ip, keys=dict(KEYS)) as made:
+        yield made
+
+
+def test_every_line_comes_once_and_in_order(rotating_node: ClusterNode, plane: ControlPlane, tmp_path: Path) -> None:
+    """Through two rotations and to the container's end; it begins to count when it is listened to."""
+    kubectl = Kubectl(plane.admin_kubeconfig, tmp_path)
+    container = pod_manifest("counts", COUNT)["spec"]["containers"][0]
+    container["volumeMounts"] = [{"name": "go", "mountPath": "/go"}]
+    spec: dict[str, Any] = {
+        "containers": [container],
+        "volumes": [{"name": "go", "emptyDir": {}}],
+        "restartPolicy": "Never",
+    }
+    uid = rotating_node.run_pod("counts", **spec)["metadata"]["uid"]
+    place = rotating_node.logs / f"default_counts_{uid}" / "main"
+    with kubectl.started("logs", "-f", "counts") as following:
+        assert following.stdout is not None
+        assert following.stdout.readline() == b"0\n"
+        (rotating_node.root_dir / "pods" / uid / "volumes" / "kubernetes.io~empty-dir" / "go" / "now").touch()
+        said, _ = following.communicate(timeout=60)
+    assert [int(line) for line in said.split()] == list(range(1, LINES + 1))
+    assert len(list(place.glob("0.log.*"))) == FILES - 1, "it was rotated, and more than once"
