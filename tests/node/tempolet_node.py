@@ -85,6 +85,7 @@ class TempoletNode:
 
     def __enter__(self) -> Self:
         self.manifests.mkdir(parents=True)
+        self.objects.mkdir(mode=0o700)  # as `tempolet up`: one that is absent is looked for every 10 s only
         self.write_configuration()
         try:
             self.start_all()
