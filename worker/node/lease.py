@@ -13,7 +13,6 @@ from typing import Any, Final
 import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer, Json
-from activities.clients.api_server.kubeconfig import KubeconfigRefused
 from activities.clients.api_server.resources import LEASES, NODES
 from worker.node.around import Around
 
@@ -73,7 +72,7 @@ class Lease:
                 self._note(f"{error.status} {error.reason}: {error}")
                 if not error.conflict and not error.not_found:
                     return False
-            except (ApiAway, KubeconfigRefused) as error:
+            except ApiAway as error:
                 self._note(str(error))
                 return False
             else:

@@ -16,7 +16,6 @@ from typing import Final
 import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, Json
-from activities.clients.api_server.kubeconfig import KubeconfigRefused
 from activities.clients.api_server.reflector import Listed, Reflector
 from activities.clients.api_server.resources import NODES
 from worker.node.around import Around
@@ -109,7 +108,7 @@ class OwnNode:
             self._around.health.turn(LOOP, self._cluster.status_every)
             try:
                 self.json = await (self._create() if self._cluster.register else self._read())
-            except (ApiAway, ApiRefused, KubeconfigRefused) as error:
+            except (ApiAway, ApiRefused) as error:
                 self._note(f"node {self._settings.name} is not registered: {_said(error)}")
             else:
                 self._note("")
@@ -157,9 +156,9 @@ class OwnNode:
                     self._seen(None)
                     return
                 self._note(f"the node's status cannot be written: {_said(error)}")
-            except (ApiAway, KubeconfigRefused) as error:
+            except ApiAway as error:
                 self._note(f"the node's status cannot be written: {_said(error)}")
-                if isinstance(error, ApiAway) and error.retry_after:
+                if error.retry_after:
                     return
             else:
                 self._note("")
