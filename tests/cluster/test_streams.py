@@ -249,7 +249,7 @@ def test_a_port_that_nobody_listens_on_is_told_of(speaking: Kubectl, web: str) -
     """The local connection ends, with the runtime's words."""
     with speaking.started("port-forward", "--address=127.0.0.1", web, ":9") as process:
         port = forwarded(process)
-        assert said_back(port, b"anybody") == b""
+        assert said_back(port, b"") == b""  # with a word on its way, kubectl's close would be a reset
         assert process.stdout is not None
         told = b""
         while b"onnection refused" not in told:
