@@ -195,3 +195,6 @@ CASES: Final = (
 RESIZED: Final = Case("resized", "ResizeCompleted", ready, {"resources": {"requests": {"cpu": "10m"}}})
 RESIZE: Final[Json] = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "20m"}}}]}}
 """What is patched of it."""
+RESIZE_TOLD_EARLY: Final = '"requests":{"cpu":"10m"}'
+"""In a ResizeCompleted of the kubelet's: it was looking at the pod, with the sizes so far, as it granted the new ones. Its SyncPod has a
+note on that race; the event with the new sizes follows."""
