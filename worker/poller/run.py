@@ -7,7 +7,6 @@ containerd; one that fails for another reason ends the process, and systemd star
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,7 +19,6 @@ from temporalio.client import Client
 
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from activities.node_capacity import apparmor_enabled
 from proto.node_runtime import NodeRuntime
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.node import NodeConfigured
@@ -29,7 +27,6 @@ from worker.api_access import open_api
 from worker.config import NodeConfig
 from worker.freed_memory import give_back_freed_memory
 from worker.health import LoopHealth
-from worker.node.addresses import told_addresses
 from worker.node_client import place_of
 from worker.node_lock import hold_node_lock, hold_node_name
 from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
@@ -48,9 +45,8 @@ from worker.poller.runtime.janitor import Janitor, remover
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.relist import only_remembered
 from worker.poller.runtime.watch import RuntimeWatch, Surroundings
+from worker.poller.told_settings import told_settings
 from worker.service import Service
-from worker.settings.feature_gates import IMAGE_DIGEST_GATE, STOP_SIGNALS_GATE
-from worker.settings.reserved import allocatable
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
 
@@ -111,16 +107,7 @@ class Poller:
         self._workflows = PodWorkflows(client, node)
         self._book = RefusalBook(config.root_dir)
         metrics.on_read(lambda: metrics.manifests_refused(len(self._book.refusals)))
-        settings = NodeSettings(
-            max_container_restart_period=config.max_container_restart_period,
-            host_ips=told_addresses(config.node_ips, config.node_name, cluster=config.cluster is not None),
-            container_stop_signals=config.feature_gates.enabled(STOP_SIGNALS_GATE),
-            allocatable=allocatable(config.reserved),
-            kernel=".".join(os.uname().release.split(".")[:2]),
-            allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
-            apparmor=apparmor_enabled(),
-            image_volume_with_digest=config.feature_gates.enabled(IMAGE_DIGEST_GATE),
-        )
+        settings = told_settings(config)
         sources = (SOURCE, URL_SOURCE) if config.manifest_url.url else (SOURCE,)
         self._lister = PodLister(self._workflows, node, settings, self._book.set_start, sources=sources)
         self._cluster = self._join(api, settings) if api else None
