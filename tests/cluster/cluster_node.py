@@ -197,6 +197,10 @@ class ClusterNode(TempoletNode):
         self.api.delete(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{self.name}")
 
 
+NewNode = Callable[..., ClusterNode]
+"""Makes a node, not started yet, in a folder; the rest is the session's, where it is not told. See conftest's `new_node`."""
+
+
 class LoneNode(ClusterNode):
     """The node process by itself."""
 

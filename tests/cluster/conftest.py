@@ -4,6 +4,7 @@ import contextlib
 import io
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,7 +22,7 @@ from tests.cluster.binaries import (
     find_binaries,
     find_etcd,
 )
-from tests.cluster.cluster_node import ClusterNode, node_address
+from tests.cluster.cluster_node import ClusterNode, NewNode, node_address
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kept_statuses import NODE, Watched, create
 from tests.cluster.kubectl import Kubectl
@@ -82,17 +83,16 @@ def kubelet_node(kubelet_program: Path, plane: ControlPlane, node_ip: str, slot:
     return KubeletNode(kubelet_program, plane, node_ip, slot)
 
 
+@pytest.fixture(scope="session")
+def new_node(containerd: Containerd, temporal: TemporalServer, plane: ControlPlane, node_ip: str) -> NewNode:
+    """Give what makes a node of the session's cluster in a folder."""
+    return partial(ClusterNode, containerd=containerd, temporal=temporal, plane=plane, node_ip=node_ip)
+
+
 @pytest.fixture(scope="module")
-def cluster_node(
-    tmp_path_factory: pytest.TempPathFactory,
-    containerd: Containerd,
-    temporal: TemporalServer,
-    plane: ControlPlane,
-    node_ip: str,
-) -> Iterator[ClusterNode]:
+def cluster_node(tmp_path_factory: pytest.TempPathFactory, new_node: NewNode) -> Iterator[ClusterNode]:
     """Run one node of the session's cluster for all tests of a file."""
-    directory = tmp_path_factory.mktemp("cluster-node")
-    with ClusterNode(directory, containerd, temporal, plane=plane, node_ip=node_ip) as made:
+    with new_node(tmp_path_factory.mktemp("cluster-node")) as made:
         made.until_started()
         yield made
 

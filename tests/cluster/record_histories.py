@@ -8,11 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.cluster import recorded_pods, recorded_unseen
-from tests.cluster.cluster_node import ClusterNode
-from tests.cluster.control_plane import ControlPlane
+from tests.cluster.cluster_node import ClusterNode, NewNode
 from tests.node.recording import NODE, QUICK, place_of, write
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 LIVES: dict[str, Callable[[ClusterNode], None]] = {
     "api-plain": recorded_pods.plain,
@@ -30,12 +27,9 @@ LIVES: dict[str, Callable[[ClusterNode], None]] = {
 
 
 @pytest.mark.parametrize("name", LIVES)
-def test_record(name: str, containerd: Containerd, temporal: TemporalServer, plane: ControlPlane, node_ip: str) -> None:
+def test_record(name: str, new_node: NewNode) -> None:
     """Lead one life to its end, then write every run's history."""
-    with (
-        place_of(name) as place,
-        ClusterNode(place, containerd, temporal, name=NODE, keys=QUICK, plane=plane, node_ip=node_ip) as node,
-    ):
+    with place_of(name) as place, new_node(place, name=NODE, keys=QUICK) as node:
         LIVES[name](node)
         node.delete_all_pods()
         node.remove_all()

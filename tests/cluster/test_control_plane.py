@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.api import Api, Refused
-from tests.cluster.cluster_node import ClusterNode
+from tests.cluster.cluster_node import NewNode
 from tests.cluster.control_plane import ControlPlane
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 
 def test_the_api_server_knows_its_administrator_and_no_stranger(plane: ControlPlane) -> None:
@@ -31,10 +29,10 @@ def test_a_nodes_kubeconfig_gives_a_nodes_rights_and_no_more(plane: ControlPlane
 
 
 def test_three_processes_of_a_node_start_with_a_kubeconfig_and_end_when_asked(
-    tmp_path: Path, containerd: Containerd, temporal: TemporalServer, plane: ControlPlane, node_ip: str
+    tmp_path: Path, new_node: NewNode
 ) -> None:
     """Each handles SIGTERM, and ends with 0."""
-    with ClusterNode(tmp_path / "node", containerd, temporal, plane=plane, node_ip=node_ip) as node:
+    with new_node(tmp_path / "node") as node:
         for role in node.roles:
             node.until(partial(_hears, node.processes[role].pid), f"the {role} can be asked to end")
         assert [role for role, process in node.processes.items() if process.poll() is not None] == []

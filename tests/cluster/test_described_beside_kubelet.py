@@ -11,14 +11,12 @@ from typing import Final
 
 import pytest
 
-from tests.cluster.cluster_node import ClusterNode, condition, pods_path
+from tests.cluster.cluster_node import NewNode, condition, pods_path
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.described import Described, alike, read_description
 from tests.cluster.described_pods import CASES, OBJECTS, RESIZE, RESIZE_TOLD_EARLY, RESIZED, Case
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.kubelet_node import KubeletNode
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 PATIENCE: Final = 120.0
 KEYS: Final = {"evictionHard": {"memory.available": "100Mi"}, "imageGCHighThresholdPercent": 100}
@@ -83,17 +81,11 @@ def theirs(kubelet_node: KubeletNode, node_dir: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def sides(
-    theirs: str,
-    plane: ControlPlane,
-    containerd: Containerd,
-    temporal: TemporalServer,
-    node_ip: str,
-    tmp_path_factory: pytest.TempPathFactory,
+    theirs: str, plane: ControlPlane, new_node: NewNode, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Side, Side]]:
     """Run a node of ours beside it, and every pod of `described_pods` on both."""
     kubectl = Kubectl(plane.admin_kubeconfig, tmp_path_factory.mktemp("home"))
-    folder = tmp_path_factory.mktemp("ours")
-    with ClusterNode(folder, containerd, temporal, plane=plane, node_ip=node_ip, keys=dict(KEYS)) as node:
+    with new_node(tmp_path_factory.mktemp("ours"), keys=dict(KEYS)) as node:
         found = (Side(plane, kubectl, node.name, "by-us"), Side(plane, kubectl, theirs, "by-them"))
         for side in found:
             plane.make_namespace(side.namespace)

@@ -6,12 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.cluster.cluster_node import ClusterNode
+from tests.cluster.cluster_node import ClusterNode, NewNode
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kubectl import Kubectl
 from tests.node.tempolet_node import pod_manifest
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 FILES: Final = 3
 KEYS: Final = {"containerLogMaxSize": "2Ki", "containerLogMaxFiles": FILES, "containerLogMonitorInterval": "3s"}
@@ -24,16 +22,9 @@ i=0; while test $i -lt {LINES}; do i=$((i+1)); echo $i; usleep 5000; done
 
 
 @pytest.fixture(scope="module")
-def rotating_node(
-    tmp_path_factory: pytest.TempPathFactory,
-    containerd: Containerd,
-    temporal: TemporalServer,
-    plane: ControlPlane,
-    node_ip: str,
-) -> Iterator[ClusterNode]:
+def rotating_node(tmp_path_factory: pytest.TempPathFactory, new_node: NewNode) -> Iterator[ClusterNode]:
     """Run one node whose logs are rotated soon."""
-    directory = tmp_path_factory.mktemp("rotating")
-    with ClusterNode(directory, containerd, temporal, plane=plane, node_ip=node_ip, keys=dict(KEYS)) as made:
+    with new_node(tmp_path_factory.mktemp("rotating"), keys=dict(KEYS)) as made:
         yield made
 
 

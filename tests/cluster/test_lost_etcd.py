@@ -2,23 +2,16 @@
 
 from pathlib import Path
 
-from tests.cluster.cluster_node import ClusterNode, pods_path
+from tests.cluster.cluster_node import NewNode, pods_path
 from tests.cluster.control_plane import ControlPlane
 from tests.node.tempolet_node import pod_manifest
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 TOLD = "the API server speaks for another cluster than before, or has lost its etcd"
 
 
-def test_a_lost_etcd_kills_no_pod(
-    tmp_path: Path, containerd: Containerd, temporal: TemporalServer, node_ip: str
-) -> None:
+def test_a_lost_etcd_kills_no_pod(tmp_path: Path, new_node: NewNode) -> None:
     """Neither at once, nor after the node has registered anew, nor after a restart of the poller; new pods run beside."""
-    with (
-        ControlPlane(tmp_path / "plane") as plane,
-        ClusterNode(tmp_path, containerd, temporal, plane=plane, node_ip=node_ip) as node,
-    ):
+    with ControlPlane(tmp_path / "plane") as plane, new_node(tmp_path, plane=plane) as node:
         node.apply(pod_manifest("static"))
         static = node.until_running("static")
         node.api.until(pods_path(name=static.name), bool, "the mirror pod")

@@ -6,12 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.cluster.cluster_node import ClusterNode, condition, pods_path
-from tests.cluster.control_plane import ControlPlane
+from tests.cluster.cluster_node import ClusterNode, NewNode, condition, pods_path
 from tests.node.tempolet_node import pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
-from worker.standalone.temporal_server import TemporalServer
 
 TROUBLE: Final = (
     "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
@@ -65,11 +63,9 @@ def ready(node: Any) -> tuple[str, str, str]:
     return found["status"], found["reason"], found["message"]
 
 
-def test_a_network_is_waited_for_and_taken_up(
-    tmp_path: Path, unconnected: Unconnected, temporal: TemporalServer, plane: ControlPlane, node_ip: str
-) -> None:
+def test_a_network_is_waited_for_and_taken_up(tmp_path: Path, unconnected: Unconnected, new_node: NewNode) -> None:
     """The node is not ready and its pods wait, but those on its own network; the configuration written, all go on."""
-    with ClusterNode(tmp_path / "node", unconnected, temporal, plane=plane, node_ip=node_ip) as node:
+    with new_node(tmp_path / "node", containerd=unconnected) as node:
         node.api.until(node.path, lambda one: ready(one) == ("False", "KubeletNotReady", TROUBLE), "the network missed")
         waiting = node.create_pod(pod_manifest("waits"))["metadata"]["uid"]
         node.create_pod(pod_manifest("on-the-host", hostNetwork=True))

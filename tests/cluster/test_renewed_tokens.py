@@ -8,12 +8,10 @@ from typing import Final
 import pytest
 
 from activities.tokens import JITTER
-from tests.cluster.cluster_node import ClusterNode
+from tests.cluster.cluster_node import ClusterNode, NewNode
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.short_tokens import short_tokens
 from tests.cluster.test_contents_from_api import payload, volume
-from worker.standalone.containerd import Containerd
-from worker.standalone.temporal_server import TemporalServer
 
 LIFE: Final = timedelta(seconds=30)
 """The moment is drawn from the ten seconds before four fifths of it, long after the pod has come up."""
@@ -27,14 +25,10 @@ SHORTEST: Final = {"path": "token", "expirationSeconds": 600}
 
 @pytest.fixture(scope="module")
 def hasty_node(
-    tmp_path_factory: pytest.TempPathFactory,
-    containerd: Containerd,
-    temporal: TemporalServer,
-    plane: ControlPlane,
-    node_ip: str,
+    tmp_path_factory: pytest.TempPathFactory, new_node: NewNode, plane: ControlPlane
 ) -> Iterator[ClusterNode]:
     """Run one node whose tokens end soon."""
-    node = ClusterNode(tmp_path_factory.mktemp("hasty"), containerd, temporal, plane=plane, node_ip=node_ip)
+    node = new_node(tmp_path_factory.mktemp("hasty"))
     with short_tokens(plane, node.name, LIFE) as node.kubeconfig, node:
         yield node
 
