@@ -12,6 +12,7 @@ from proto.refusals import Refusal
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from proto.temporal.wishes import Ended, GivenCondition, Rejected
+from tests.worker.poller.noted_calls import NotedCalls
 from worker.poller.cluster.api_pod import ApiPod, read_api_pod
 from worker.poller.cluster.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus
 from worker.poller.cluster.api_pods import ApiPods, AroundApiPods
@@ -156,16 +157,14 @@ def test_our_own_delete_without_grace_is_no_news(told: ApiPod, shown_phase: str,
     assert known.next_call(open_known=True, shown_phase=shown_phase) == (DeletePod(forced) if is_told else None)
 
 
-class Node:
+class Node(NotedCalls):
     """Plays Temporal, the API and admission, and writes down what it is asked."""
 
     def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.failures: list[Exception] = []
+        super().__init__()
         self.open: set[str] = set()
         self.gone: bool | Exception = True
         self.rejects: Rejected | None = None
-        self.more = asyncio.Event()
         self.refusals: dict[str, Refusal] = {}
         self.pods = ApiPods(
             self,  # type: ignore[arg-type]  # plays PodWorkflows
@@ -188,7 +187,7 @@ class Node:
 
     async def is_gone(self, namespace: str, name: str, uid: str) -> bool:
         """Say what the API says."""
-        self._note(f"is {namespace}/{name} gone")
+        self.note(f"is {namespace}/{name} gone")
         assert uid == UID
         if isinstance(self.gone, Exception):
             raise self.gone
@@ -200,33 +199,22 @@ class Node:
         assert sight is not None
         words = ["start", "with its content" if isinstance(said, PodListed) and said.pod else ""]
         words += [sight.rejected.reason if sight.rejected else "", "to go" if sight.deleted else ""]
-        self._note(" ".join(filter(None, words)))
+        self.note(" ".join(filter(None, words)))
         self.open.add(WORKFLOW)
 
     async def request_deletion(self, workflow_id: str, request: DeletionRequested) -> bool:
         """Signal."""
-        self._note(f"{request.reason} {request.grace}")
+        self.note(f"{request.reason} {request.grace}")
         return workflow_id in self.open
 
     async def status_given(self, workflow_id: str, given: StatusGiven) -> bool:
         """Signal."""
-        self._note(f"status {sorted(given.conditions)}")
+        self.note(f"status {sorted(given.conditions)}")
         return workflow_id in self.open
 
-    def _note(self, call: str) -> None:
-        self.calls.append(call)
-        self.more.set()
-        if self.failures:
-            raise self.failures.pop(0)
-
-    async def until(self, *calls: str) -> None:
+    async def until_called(self, *calls: str) -> None:
         """Wait until these were made, and no other."""
-        async with asyncio.timeout(5):
-            while len(self.calls) < len(calls):
-                self.more.clear()
-                await self.more.wait()
-            for _ in range(5):
-                await asyncio.sleep(0)
+        await self.until(len(calls))
         assert self.calls == list(calls)
 
     def set_open(self, *, later: float = 0.0) -> None:
@@ -248,18 +236,18 @@ async def test_a_life_in_the_api(node: Node) -> None:
     node.set_open()
     node.pods.set_listed([])
     node.pods.set_changed(WEB)
-    await node.until("start")
+    await node.until_called("start")
     node.pods.set_changed(EDITED)
-    await node.until("start", "start with its content")
+    await node.until_called("start", "start with its content")
     node.pods.set_changed(GOING)
     node.pods.set_changed(FORCED)
     told = ["start", "start with its content", "PodDeleted 0:00:00"]
-    await node.until(*told)
+    await node.until_called(*told)
     node.pods.set_changed(FORCED, removed=True)
-    await node.until(*told)
+    await node.until_called(*told)
     node.open.clear()
     node.set_open(later=60)
-    await node.until(*told)
+    await node.until_called(*told)
     assert not node.pods.knows(UID)
 
 
@@ -267,7 +255,7 @@ async def test_a_pod_of_which_only_the_status_changes_is_held_once(node: Node) -
     """What was read first stays, and with it when it was seen."""
     node.set_open()
     node.pods.set_listed([WEB])
-    await node.until("start")
+    await node.until_called("start")
     node.pods.set_changed(replace(read(), conditions=GATED.conditions))
     node.pods.set_listed([read()])
     assert [one.pod is WEB.pod for one in node.pods.pods] == [True]
@@ -281,7 +269,7 @@ async def test_an_empty_list_kills_nothing_that_the_api_does_not_confirm(node: N
     node.set_open()
     node.gone = ApiAway("away")
     node.pods.set_listed([])
-    await node.until("is default/web gone")
+    await node.until_called("is default/web gone")
     node.gone = False
     node.pods.set_listed([])
     await asyncio.sleep(0.15)
@@ -289,10 +277,7 @@ async def test_an_empty_list_kills_nothing_that_the_api_does_not_confirm(node: N
     node.gone = True
     node.pods.set_listed([WEB])
     node.pods.set_listed([])
-    async with asyncio.timeout(5):
-        while node.calls[-1] != "PodRemoved None":
-            node.more.clear()
-            await node.more.wait()
+    await node.until_last("PodRemoved None")
 
 
 async def test_an_open_pod_is_kept_until_the_api_has_listed(node: Node) -> None:
@@ -308,7 +293,7 @@ async def test_a_pod_found_on_its_way_out_is_started_to_be_cleaned(node: Node) -
     """No workflow is open, so one is started that begins nothing."""
     node.set_open()
     node.pods.set_listed([GOING])
-    await node.until("PodDeleted 0:00:30", "start to go")
+    await node.until_called("PodDeleted 0:00:30", "start to go")
     assert node.pods.is_going(UID)
 
 
@@ -317,12 +302,12 @@ async def test_finalizers_start_nothing_again(node: Node) -> None:
     node.open = {WORKFLOW}
     node.set_open()
     node.pods.set_listed([replace(GOING, held=True)])
-    await node.until("PodDeleted 0:00:30")
+    await node.until_called("PodDeleted 0:00:30")
     node.open.clear()
     node.pods.set_changed(HELD)
-    await node.until("PodDeleted 0:00:30", "PodDeleted 0:00:00")
+    await node.until_called("PodDeleted 0:00:30", "PodDeleted 0:00:00")
     node.set_open(later=60)
-    await node.until("PodDeleted 0:00:30", "PodDeleted 0:00:00")
+    await node.until_called("PodDeleted 0:00:30", "PodDeleted 0:00:00")
 
 
 async def test_the_end_of_its_object_starts_nothing_again(node: Node) -> None:
@@ -330,13 +315,13 @@ async def test_the_end_of_its_object_starts_nothing_again(node: Node) -> None:
     node.open = {WORKFLOW}
     node.set_open()
     node.pods.set_listed([GOING])
-    await node.until("PodDeleted 0:00:30")
+    await node.until_called("PodDeleted 0:00:30")
     node.open.clear()
     node.pods.set_changed(FORCED)
     told = ["PodDeleted 0:00:30", "PodDeleted 0:00:00"]
-    await node.until(*told)
+    await node.until_called(*told)
     node.set_open(later=60)
-    await node.until(*told, "PodDeleted 0:00:00", "start to go")
+    await node.until_called(*told, "PodDeleted 0:00:00", "start to go")
 
 
 async def test_what_others_wrote_while_the_poller_was_away_is_told(node: Node) -> None:
@@ -344,7 +329,7 @@ async def test_what_others_wrote_while_the_poller_was_away_is_told(node: Node) -
     node.open = {WORKFLOW}
     node.set_open()
     node.pods.set_listed([GATED])
-    await node.until("start with its content", "status ['g']")
+    await node.until_called("start with its content", "status ['g']")
 
 
 async def test_an_end_that_others_told_while_the_poller_was_away_is_told(node: Node) -> None:
@@ -352,23 +337,23 @@ async def test_an_end_that_others_told_while_the_poller_was_away_is_told(node: N
     node.open = {WORKFLOW}
     node.set_open()
     node.pods.set_listed([ENDED])
-    await node.until("start with its content", "status []")
+    await node.until_called("start with its content", "status []")
 
 
 async def test_an_edit_and_a_condition_that_come_together_are_both_told(node: Node) -> None:
     """Each by its own signal."""
     node.set_open()
     node.pods.set_listed([WEB])
-    await node.until("start")
+    await node.until_called("start")
     node.pods.set_changed(replace(EDITED, conditions=GATED.conditions))
-    await node.until("start", "start with its content", "status ['g']")
+    await node.until_called("start", "start with its content", "status ['g']")
 
 
 async def test_conditions_at_first_sight_come_with_the_start(node: Node) -> None:
     """And by no signal besides."""
     node.set_open()
     node.pods.set_listed([GATED])
-    await node.until("start")
+    await node.until_called("start")
 
 
 async def test_what_has_ended_is_not_run_again(node: Node) -> None:
@@ -376,7 +361,7 @@ async def test_what_has_ended_is_not_run_again(node: Node) -> None:
     node.pods.set_listed([ENDED])
     await asyncio.sleep(0)
     node.set_open()
-    await node.until()
+    await node.until_called()
     assert node.pods.may_want(UID)
 
 
@@ -385,19 +370,19 @@ async def test_a_refused_pod_starts_with_its_refusal_and_an_open_one_is_not_aske
     node.rejects = Rejected("OutOfcpu", "too little")
     node.set_open()
     node.pods.set_listed([WEB])
-    await node.until("start OutOfcpu")
+    await node.until_called("start OutOfcpu")
     node.pods.set_changed(EDITED)
-    await node.until("start OutOfcpu", "start with its content")
+    await node.until_called("start OutOfcpu", "start with its content")
 
 
 async def test_a_workflow_that_somebody_ended_is_started_again(node: Node) -> None:
     """As soon as it is known."""
     node.set_open()
     node.pods.set_listed([WEB])
-    await node.until("start")
+    await node.until_called("start")
     node.open.clear()
     node.pods.lost(UID)
-    await node.until("start", "start")
+    await node.until_called("start", "start")
 
 
 async def test_a_call_that_did_not_arrive_is_made_again_with_what_is_wanted_by_then(node: Node) -> None:
@@ -405,9 +390,9 @@ async def test_a_call_that_did_not_arrive_is_made_again_with_what_is_wanted_by_t
     node.failures = [TemporalAway("away")]
     node.set_open()
     node.pods.set_listed([WEB])
-    await node.until("start")
+    await node.until_called("start")
     node.pods.set_changed(GOING)
-    await node.until("start", "PodDeleted 0:00:30", "start to go")
+    await node.until_called("start", "PodDeleted 0:00:30", "start to go")
 
 
 async def test_a_refusal_goes_with_its_pod(node: Node) -> None:
@@ -415,10 +400,10 @@ async def test_a_refusal_goes_with_its_pod(node: Node) -> None:
     node.failures = [CallRefused("too large")]
     node.set_open()
     node.pods.set_listed([WEB])
-    await node.until("start")
+    await node.until_called("start")
     assert [one.pod for one in node.refusals.values()] == ["default/web"]
     node.pods.set_changed(WEB, removed=True)
-    await node.until("start")
+    await node.until_called("start")
     assert node.refusals == {}
 
 
@@ -427,8 +412,8 @@ async def test_a_pod_that_is_kept_in_doubt_is_told_of_once(node: Node, capsys: p
     node.open, node.gone = {WORKFLOW}, False
     node.set_open()
     node.pods.set_listed([])
-    await node.until("is default/web gone")
+    await node.until_called("is default/web gone")
     node.pods.set_listed([WEB])
     node.pods.set_listed([])
-    await node.until(*["is default/web gone"] * 2)
+    await node.until_called(*["is default/web gone"] * 2)
     assert capsys.readouterr().out.count("is kept") == 1

@@ -10,6 +10,7 @@ import pytest
 
 from activities.clients.api_server.errors import ApiAway, ApiRefused
 from tests.worker.poller.manifests import static_pod
+from tests.worker.poller.noted_calls import NotedCalls
 from worker.poller.cluster.api_pod import ApiPod
 from worker.poller.cluster.mirror_pods import (
     Call,
@@ -66,39 +67,20 @@ def test_what_a_mirror_says() -> None:
     assert made["spec"] == WEB.pod["spec"]
 
 
-class Api:
+class Api(NotedCalls):
     """Keeps mirrors as an API server does, or fails as it is told."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.failures: list[Exception] = []
-        self.more = asyncio.Event()
 
     async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create one."""
-        self._note(f"create {path}")
+        self.note(f"create {path}")
         return {**body, "metadata": {**body["metadata"], "uid": f"m-{len(self.calls)}"}}
 
     async def delete(self, path: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Delete one."""
         assert options is not None
         assert path.endswith("/web")
-        self._note(f"delete {options['preconditions']['uid']}")
+        self.note(f"delete {options['preconditions']['uid']}")
         return {}
-
-    def _note(self, call: str) -> None:
-        self.calls.append(call)
-        self.more.set()
-        if self.failures:
-            raise self.failures.pop(0)
-
-    async def until(self, count: int) -> None:
-        """Wait for so many calls."""
-        async with asyncio.timeout(5):
-            while len(self.calls) < count:
-                self.more.clear()
-                await self.more.wait()
-            await asyncio.sleep(0)
 
 
 CREATE = "create /api/v1/namespaces/default/pods"

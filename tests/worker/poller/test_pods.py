@@ -9,6 +9,7 @@ from proto.refusals import Refusal
 from proto.temporal.pod import NodeSettings, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.poller.manifests import static_pod
+from tests.worker.poller.noted_calls import NotedCalls
 from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.manifest_listings import ManifestListings
 from worker.poller.manifests.static_pod import StaticPod
@@ -117,37 +118,21 @@ def test_each_name_needs_one_thing_at_a_time(name: PodName, listed: Listing, cal
     assert name.next_call(ManifestListings({"file": listed})) == call
 
 
-class Temporal:
+class Temporal(NotedCalls):
     """Takes calls as PodWorkflows does, or fails them as the test says."""
 
     def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.failures: list[Exception] = []
-        self.more = asyncio.Event()
+        super().__init__()
         self.exists = True
 
     async def start(self, start: PodStart, listed: PodListed) -> None:
         """Note a start."""
-        self._note(f"start {start.pod['metadata']['uid'][:3]}" + (" with its content" if listed.pod else ""))
+        self.note(f"start {start.pod['metadata']['uid'][:3]}" + (" with its content" if listed.pod else ""))
 
     async def request_deletion(self, workflow_id: str, request: DeletionRequested) -> bool:
         """Note a deletion."""
-        self._note(f"delete {workflow_id.rsplit('/', 1)[1][:3]} {request.reason}")
+        self.note(f"delete {workflow_id.rsplit('/', 1)[1][:3]} {request.reason}")
         return self.exists
-
-    def _note(self, call: str) -> None:
-        self.calls.append(call)
-        self.more.set()
-        if self.failures:
-            raise self.failures.pop(0)
-
-    async def until(self, count: int) -> None:
-        """Wait for so many calls, and let what follows a call happen."""
-        async with asyncio.timeout(5):
-            while len(self.calls) < count:
-                self.more.clear()
-                await self.more.wait()
-            await asyncio.sleep(0)
 
 
 class Refused:
