@@ -127,6 +127,20 @@ HELD = replace(FORCED, held=True)
         pytest.param(Known(WEB, GATED, open=OPEN), TellStatus(WEB), id="and-its-end"),
         pytest.param(Known(None, WEB, open=OPEN), RemovePod(WORKFLOW), id="listed-no-more"),
         pytest.param(Known(None, GOING, open=OPEN, asked_to_go=True), None, id="gone-as-it-was-asked-to"),
+        pytest.param(
+            Known(None, WEB, open=OPEN, last=FORCED),
+            RemovePod(WORKFLOW, timedelta()),
+            id="forced-and-gone-before-it-was-told",
+        ),
+        pytest.param(
+            Known(None, GOING, open=OPEN, asked_to_go=True, last=FORCED),
+            RemovePod(WORKFLOW, timedelta()),
+            id="forced-and-gone-while-it-went",
+        ),
+        pytest.param(
+            Known(None, FORCED, open=OPEN, asked_to_go=True, last=FORCED), None, id="forced-and-gone-as-it-was-told"
+        ),
+        pytest.param(Known(None, WEB, open=OPEN, last=WEB), RemovePod(WORKFLOW), id="gone-without-a-deletion-seen"),
         pytest.param(Known(None), None, id="nothing-at-all"),
     ],
 )
@@ -155,6 +169,9 @@ def test_our_own_delete_without_grace_is_no_news(told: ApiPod, shown_phase: str,
     forced = replace(FORCED, ended=ENDED.ended)
     known = Known(forced, told, open=OPEN)
     assert known.next_call(open_known=True, shown_phase=shown_phase) == (DeletePod(forced) if is_told else None)
+    known = Known(None, told, open=OPEN, asked_to_go=told.deleted, last=forced)
+    gone = RemovePod(WORKFLOW, forced.grace)
+    assert known.next_call(open_known=True, shown_phase=shown_phase) == (gone if is_told else None)
 
 
 class Node(NotedCalls):
@@ -261,6 +278,17 @@ async def test_a_pod_of_which_only_the_status_changes_is_held_once(node: Node) -
     assert [one.pod is WEB.pod for one in node.pods.pods] == [True]
     node.pods.set_changed(EDITED)
     assert [one.pod is EDITED.pod for one in node.pods.pods] == [True]
+
+
+async def test_a_deletion_by_force_keeps_its_grace_when_it_is_seen_at_once_with_the_objects_end(node: Node) -> None:
+    """And is told once; the pod's own grace could be ten minutes."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until_called("start with its content")
+    node.pods.set_changed(FORCED)
+    node.pods.set_changed(FORCED, removed=True)
+    await node.until_called("start with its content", "is default/web gone", "PodRemoved 0:00:00")
 
 
 async def test_an_empty_list_kills_nothing_that_the_api_does_not_confirm(node: Node) -> None:

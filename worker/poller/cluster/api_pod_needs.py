@@ -1,6 +1,7 @@
 """What one pod of the API needs next: the pure part of `api_pods`."""
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
 
 from worker.poller.cluster.api_pod import ApiPod
@@ -36,6 +37,8 @@ class RemovePod:
     """The API lists the pod no more: make sure of that, and ask its workflow to take it down."""
 
     workflow_id: str
+    grace: timedelta | None = None
+    """What the API gave it at the last; None: its own."""
 
 
 Call = StartPod | DeletePod | TellStatus | RemovePod
@@ -52,12 +55,15 @@ class Known:
     open: OpenPod | None = None
     """Its workflow, which is, or was a moment ago, open."""
     asked_to_go: bool = False
+    last: ApiPod | None = None
+    """How it was when the API last had it, once that has it no more: a deletion without grace is followed by the object's end at
+    once, and often both are seen together."""
 
     def next_call(self, *, open_known: bool, shown_phase: str) -> Call | None:
         """Say what to do next; `shown_phase`: what its own workflow shows, empty where nothing of it is on this node."""
         pod, told = self.wanted, self.told
         if pod is None:
-            return RemovePod(self.open.workflow_id) if self.open and open_known and not self.asked_to_go else None
+            return self._removal(self.open.workflow_id, shown_phase) if self.open and open_known else None
         if pod.deleted:
             return None if told and self.is_told_to_go(told, pod, shown_phase) else DeletePod(pod)
         if pod.ended and not self.open:
@@ -74,6 +80,12 @@ class Known:
         """
         nothing_left = pod.ended is not None and not shown_phase
         return told.deleted and (told.grace == pod.grace or nothing_left or (pod.held and self.open is None))
+
+    def _removal(self, workflow_id: str, shown_phase: str) -> RemovePod | None:
+        last = self.last if self.last and self.last.deleted else None
+        if self.asked_to_go and (last is None or self.told is None or self.is_told_to_go(self.told, last, shown_phase)):
+            return None
+        return RemovePod(workflow_id, last.grace if last else None)
 
     @property
     def settled(self) -> bool:

@@ -98,14 +98,14 @@ class ApiPods:
         self._listed = True
         by_uid = {pod.uid: pod for pod in pods}
         for uid in [uid for uid, known in self._known.items() if known.wanted and uid not in by_uid]:
-            self._want(uid, None)
+            self._want(uid, None, self._known[uid].wanted)
         for uid, pod in sorted(by_uid.items(), key=lambda item: item[1].pod["metadata"].get("creationTimestamp") or ""):
             self._want(uid, pod)
         self._converge(list(self._known))
 
     def set_changed(self, pod: ApiPod, *, removed: bool = False) -> None:
         """Take one change."""
-        self._want(pod.uid, None if removed else pod)
+        self._want(pod.uid, *((None, pod) if removed else (pod, None)))
         self._converge([pod.uid])
 
     def set_open(self, found: Iterable[OpenPod], asked_at: float) -> None:
@@ -147,7 +147,8 @@ class ApiPods:
     def next_call(self, key: str) -> Call | None:
         """Say what a pod needs next."""
         known = self._known[key]
-        ended = bool(known.wanted and known.wanted.ended)
+        pod = known.wanted or known.last
+        ended = bool(pod and pod.ended)
         if (known.wanted is None and not self._listed) or (ended and not self._open_known):
             return None
         shown_phase = self._around.shown_phase(key) if ended else ""  # looked up only for whom it matters
@@ -183,8 +184,8 @@ class ApiPods:
                     known.told = pod
                 else:
                     self._forget_workflow(known)
-            case RemovePod(workflow_id):
-                await self._remove(known, workflow_id)
+            case RemovePod():
+                await self._remove(known, call)
 
     def refused(self, key: str, call: Call | None, error: Exception | None) -> None:
         """Tell of a call that is refused, and that it is no more."""
@@ -202,16 +203,16 @@ class ApiPods:
             return
         self._around.refused(f"uid {key}", Refusal("the API server", "PodNotSent", message, since="", pod=pod))
 
-    async def _remove(self, known: Known, workflow_id: str) -> None:
-        pod = PodWorkflowId.parse(workflow_id)
+    async def _remove(self, known: Known, call: RemovePod) -> None:
+        pod, last = PodWorkflowId.parse(call.workflow_id), known.last
         if not await self._around.confirms.is_gone(pod.namespace, pod.name, pod.uid):
             raise StillThere("the API did not confirm that it is gone; it is asked again")
         if known.wanted:
             return  # listed again meanwhile
         reason, message = GONE
-        asked = DeletionRequested(API_SOURCE, reason, message, sequence=self._sequence)
-        if await self._workflows.request_deletion(workflow_id, asked):
-            known.asked_to_go = True
+        asked = DeletionRequested(API_SOURCE, reason, message, call.grace, self._sequence)
+        if await self._workflows.request_deletion(call.workflow_id, asked):
+            known.asked_to_go, known.told = True, last
         else:
             self._forget_workflow(known)
 
@@ -223,9 +224,10 @@ class ApiPods:
         known.open = known.told = None
         known.asked_to_go = False
 
-    def _want(self, uid: str, pod: ApiPod | None) -> None:
+    def _want(self, uid: str, pod: ApiPod | None, last: ApiPod | None = None) -> None:
         known = self._known.setdefault(uid, Known())
         before, known.wanted = known.wanted, seen_again(pod, known.wanted) if pod else None
+        known.last = last
         _log_change(before, known.wanted)
         self._calls.changed(uid)
 
