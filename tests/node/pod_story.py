@@ -39,7 +39,7 @@ def log_of(node: TempoletNode, snapshot: PodSnapshot, container: str = "main", f
 def said(log: Path) -> list[tuple[datetime, str]]:
     """Read what was said, and when; of a line that is being written, nothing."""
     lines = (line.split(" ", 3) for line in log.read_text().rpartition("\n")[0].splitlines())
-    return [(datetime.fromisoformat(f"{at[:26]}+00:00"), text) for at, _, _, text in lines]
+    return [(datetime.fromisoformat(at), text) for at, _, _, text in lines]
 
 
 def words(log: Path) -> list[str]:
