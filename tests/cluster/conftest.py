@@ -83,9 +83,9 @@ def kubelet_node(kubelet_program: Path, plane: ControlPlane, node_ip: str, slot:
     return KubeletNode(kubelet_program, plane, node_ip, slot)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def new_node(containerd: Containerd, temporal: TemporalServer, plane: ControlPlane, node_ip: str) -> NewNode:
-    """Give what makes a node of the session's cluster in a folder."""
+    """Give what makes a node in a folder, of the session's cluster or the file's own."""
     return partial(ClusterNode, containerd=containerd, temporal=temporal, plane=plane, node_ip=node_ip)
 
 
