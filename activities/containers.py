@@ -1,6 +1,7 @@
 """Start, stop and remove a container, each of them as often as Temporal asks.
 
-A container is found by its labels and attempt before it is created. One that was created and not started is started;
+A container is found by its labels and attempt before it is created; one of a later attempt in the same sandbox was made by
+an earlier try that had to raise the attempt and was not heard. One that was created and not started is started;
 one that has ended is answered as it is and never started again. The exception: containerd ends a start whose caller was
 killed as a StartError of the container, which would be a crash that never was, so that one is made anew. An environment goes from the pod's JSON to the runtime
 and into no answer, heartbeat, error or log.
@@ -165,18 +166,19 @@ class ContainerActivities:
                 raised += 1
 
     async def _look(self, request: StartContainer, name: str) -> tuple[cri.Container | None, int]:
-        """Answer the container of this attempt and sandbox, or None and the first attempt whose name is free."""
+        """Answer the container of this attempt (or that an earlier try raised it to), or None and the first free attempt."""
         own = await self._services.runtime.list_containers(container_labels(request.pod, name))
-        taken = []
+        ours, taken = [], []
         for one in own:
-            if one.metadata.attempt == request.attempt and one.pod_sandbox_id == request.sandbox_id:
-                if one.state != _UNKNOWN and not _never_ran_outdated(one, request):
-                    return one, request.attempt
-                await self._services.runtime.remove_container(
-                    one.id
-                )  # the runtime itself lost sight of it, or nobody wants it
-                continue
-            taken.append(one.metadata.attempt)
+            if one.metadata.attempt < request.attempt or one.pod_sandbox_id != request.sandbox_id:
+                taken.append(one.metadata.attempt)
+            elif one.state == _UNKNOWN or _never_ran_outdated(one, request):
+                # the runtime itself lost sight of it, or nobody wants it
+                await self._services.runtime.remove_container(one.id)
+            else:
+                ours.append(one)
+        if ours:
+            return max(ours, key=lambda one: one.metadata.attempt), request.attempt
         return None, free_attempt(request.attempt, taken)
 
     async def _create(self, request: StartContainer, attempt: int) -> _Found:

@@ -130,6 +130,42 @@ async def test_a_containers_name_that_stays_taken_raises_the_attempt(tmp_path: P
     assert made.attempt == 4
 
 
+class Remembers(Runtime):
+    """Lists the containers that it made, and in the end also what the name was held for."""
+
+    has_ended_late = False
+
+    async def list_containers(self, _: object) -> list[cri.Container]:
+        """Those that were reserved in the state in which a creation leaves them, the others running."""
+        states = cri.ContainerState
+        return [
+            cri.Container(
+                id=str(one),
+                pod_sandbox_id="s",
+                metadata=cri.ContainerMetadata(name="main", attempt=one),
+                state=states.CONTAINER_CREATED if one in self.reserved else states.CONTAINER_RUNNING,
+            )
+            for one in sorted(set(self.tried))
+            if self.has_ended_late or one not in self.reserved
+        ]
+
+
+@pytest.mark.parametrize(
+    "late", [pytest.param(False, id="alone"), pytest.param(True, id="beside-what-the-name-was-for")]
+)
+async def test_a_start_that_raised_the_attempt_and_was_not_heard_is_found(tmp_path: Path, late: bool) -> None:
+    """Its worker died before the answer: nothing else is made or started beside what runs already."""
+    runtime = Remembers(reserved=[3])
+    container = {"name": "main", "image": "busybox"}
+    request = StartContainer(POD, "s", 3, "sha256:1", container, {"metadata": {"name": "web", "namespace": "prod"}})
+    activity = ContainerActivities(services(runtime, tmp_path)).start_container
+    first = await ActivityEnvironment().run(activity, request)
+    assert first.attempt == 4
+    runtime.has_ended_late, tried = late, list(runtime.tried)
+    assert await ActivityEnvironment().run(activity, request) == replace(first, adopted=True)
+    assert runtime.tried == tried
+
+
 async def test_names_that_are_all_taken_are_no_earlier_tries_of_ours(tmp_path: Path) -> None:
     """Then it is an error that says what the runtime said."""
     with pytest.raises(ApplicationError, match="is reserved for") as refused:
