@@ -22,6 +22,7 @@ from activities.container_preparation import Prepared, prepare
 from activities.containers import START_UNDER_WAY_SECONDS
 from activities.environment import UnresolvedVariable
 from activities.errors import unavailable
+from activities.heartbeat import Heartbeat
 from activities.images import ImageActivities
 from activities.node_services import NodeServices
 from activities.termination_messages import log_tail
@@ -69,7 +70,8 @@ class HookContainers:
     async def _image_ref(self, request: RunHook, helper: StartContainer) -> str:
         wanted = PullImage(helper.pod, str(helper.container["image"]), "IfNotPresent", request.secrets)
         try:
-            return (await ImageActivities(self._services).pull_image(wanted)).image_ref
+            unheard = Heartbeat("")  # the hook's own heartbeat leaves to its next try how often it has failed
+            return (await ImageActivities(self._services).have(wanted, unheard)).image_ref
         except ApplicationError as error:
             if error.type == RUNTIME_UNAVAILABLE:
                 raise

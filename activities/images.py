@@ -62,21 +62,26 @@ class ImageActivities:
         return await self._have(PullImage(_NO_POD, request.image, "IfNotPresent"))
 
     async def _have(self, request: PullImage) -> PulledImage:
+        async with heartbeating(f"look for {request.image}") as heart:
+            return await self.have(request, heart)
+
+    async def have(self, request: PullImage, heart: Heartbeat) -> PulledImage:
+        """Do what PullImage does, for an activity that heartbeats itself."""
         try:
             image = with_default_tag(request.image)
         except InvalidImageName as error:
             doing = f"Failed to apply default image tag {quoted_name(request.image)}"
             raise failed("InvalidImageName", f"{doing}: {error}") from error
         wanted = _Wanted(request, image, self._services)
-        async with heartbeating(f"look for {image}") as heart:
-            if request.policy != "Always":
-                found = await self._inspect(image)
-                if found and await self._may_use(wanted, found.id):
-                    return PulledImage(found.id, present=True, size_bytes=found.size, warnings=wanted.warnings)
-                if request.policy == "Never":  # whether it is there is nobody's business who may not have it
-                    message = f'Container image "{request.image}" is not present with pull policy of Never'
-                    raise failed("ErrImageNeverPull", message)
-            return await self._pull(wanted, heart)
+        heart.say(f"look for {image}")
+        if request.policy != "Always":
+            found = await self._inspect(image)
+            if found and await self._may_use(wanted, found.id):
+                return PulledImage(found.id, present=True, size_bytes=found.size, warnings=wanted.warnings)
+            if request.policy == "Never":  # whether it is there is nobody's business who may not have it
+                message = f'Container image "{request.image}" is not present with pull policy of Never'
+                raise failed("ErrImageNeverPull", message)
+        return await self._pull(wanted, heart)
 
     async def _present(self, asked: str) -> str:
         try:

@@ -14,11 +14,14 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.clients.cri_error import CriError
 from activities.hooks import HookActivities
+from activities.image_access.logins import ImageLogins
+from activities.image_pulls import ImagePulls
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.heartbeats import HookProgress
 from proto.temporal.hooks import Hook, HookEnded, HookRetry
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import RunHook
+from proto.temporal.requests import RunHook, StartContainer
+from tests.activities.kept_objects import ObjectsInMemory
 
 POD = PodKey("default", "web", "uid-1")
 
@@ -250,6 +253,46 @@ async def test_what_a_failed_try_leaves_to_the_next() -> None:
     with pytest.raises(ApplicationError):
         await environment.run(acting.run_hook, replace(post_start(**EXEC), retry=RETRY))
     assert left == [HookProgress("postStart of web of default/web", 1)]
+
+
+async def test_a_pull_for_a_hook_does_not_hide_how_often_the_hook_has_failed() -> None:
+    """A worker that is killed while it lasts leaves the number to the next."""
+    left: list[Any] = []
+    enough = asyncio.Event()
+
+    class Slow(Runtime):
+        async def list_containers(self, _: object) -> list[cri.Container]:
+            return []
+
+        async def image_status(self, _: str) -> None:
+            """Have no image."""
+
+        async def pull_image(self, _: str) -> str:
+            await enough.wait()
+            raise CriError("PullImage", grpc.StatusCode.NOT_FOUND, "no such image")
+
+    def hear(details: Any) -> None:
+        left.append(details)
+        if len(left) == 5:
+            enough.set()
+
+    services: Any = SimpleNamespace(
+        runtime=Slow(cri.ExecSyncResponse()),
+        pulls=ImagePulls(),
+        pull_rights=None,
+        pull_begun=lambda _: None,
+        logins=ImageLogins(),
+        objects=ObjectsInMemory(),
+    )
+    helper = StartContainer(POD, "s", 0, "", {"name": "web", "image": "tool:1", **EXEC["exec"]}, {})
+    request = RunHook(POD, "web", "", Hook.PRE_START, EXEC, sandbox_id="s", helper=helper)
+    environment = ActivityEnvironment()
+    soon = timedelta(milliseconds=30)
+    environment.info = replace(environment.info, attempt=2, heartbeat_timeout=soon, heartbeat_details=progress(1))
+    environment.on_heartbeat = hear
+    ended = await environment.run(HookActivities(services).run_hook, request)
+    assert (ended.message, ended.tries) == ("ErrImagePull: no such image", 2)
+    assert left == [HookProgress("preStart of web of default/web", 1)] * len(left)
 
 
 async def test_no_try_begins_that_the_grace_leaves_no_time_for() -> None:
