@@ -102,6 +102,7 @@ class AttachedDisk:
     async def _show(self, volume: PodVolume, wanted: _Wanted) -> Mounted:
         point, target = self._point(volume, wanted.disk), volume.directory(self._kind.plugin)
         if not await asyncio.to_thread(mounts.is_mount_point, point):
+            await asyncio.to_thread(point.mkdir, _MODE, parents=True, exist_ok=True)  # another's `detach` looks for it
             device = await self._kind.attach(volume, wanted.disk)
             options = [*wanted.options, *(["ro"] if wanted.read_only else [])]
             await mount_disk(device, point, wanted.kind, options)
@@ -112,8 +113,8 @@ class AttachedDisk:
     async def _give(self, volume: PodVolume, wanted: _Wanted) -> Mounted:
         used_by = self._devices(volume, wanted.disk) / volume.pod.uid
         found = await asyncio.to_thread(used_by.exists)
+        await asyncio.to_thread(used_by.parent.mkdir, _MODE, parents=True, exist_ok=True)  # as in `_show`
         device = await self._kind.attach(volume, wanted.disk)
-        await asyncio.to_thread(used_by.parent.mkdir, _MODE, parents=True, exist_ok=True)
         await asyncio.to_thread(used_by.touch)
         return Mounted(MountedVolume(volume.name, str(device), device=True, read_only=wanted.read_only), found=found)
 

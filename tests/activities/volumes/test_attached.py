@@ -4,7 +4,9 @@ iscsiadm is a stand-in that makes the files by which the kernel tells of a sessi
 disk behind all of it is a loop device.
 """
 
+import asyncio
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +118,27 @@ async def test_another_disk_of_the_target_keeps_its_session(
     below(services, f"plugins/kubernetes.io/iscsi/iface-default/192.0.2.1:3260-{IQN}-lun-4").mkdir()
     await disk.unmount(of_pod(services, source={}))
     assert called(programs, "--logout") == 0
+
+
+async def test_a_disk_that_is_just_being_mounted_keeps_its_session(
+    services: NodeServices, tree: ScsiTree, programs: StandIns, device: Path
+) -> None:
+    """The target's only other pod goes while the new disk is looked at and formatted."""
+    disk, second = AttachedDisk(Iscsi(tree)), of_pod(services, "uid-2", SOURCE | {"lun": 4})
+    await disk.mount(of_pod(services))
+    (tree.dev / f"disk/by-path/ip-192.0.2.1:3260-iscsi-{IQN}-lun-4").symlink_to(device)
+    looks, goes_on = programs.folder / "looks", programs.folder / "goes-on"
+    for fifo in (looks, goes_on):
+        os.mkfifo(fifo)
+    programs.put("blkid", f'echo > {looks}; read word < {goes_on}; exec {shutil.which("blkid")} "$@"')
+    task = asyncio.create_task(disk.mount(second))
+    await asyncio.to_thread(looks.read_text)
+    await disk.unmount(of_pod(services, source={}))
+    assert called(programs, "--logout") == 0
+    await asyncio.to_thread(goes_on.write_text, "on\n")
+    await task
+    await disk.unmount(second)
+    assert called(programs, "--logout") == 1
 
 
 async def test_a_device_is_shared_like_files(
