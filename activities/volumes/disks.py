@@ -53,21 +53,33 @@ async def mount_disk(device: Path, target: Path, kind: str, options: Sequence[st
 
 
 async def show(source: Path, target: Path, *, options: Sequence[str] = (), read_only: bool) -> bool:
-    """Bind a folder into a pod, with options of this mount; says whether it was there. Raises OSError, VolumeFailed."""
-    if await asyncio.to_thread(mounts.is_mount_point, target):
-        return True
-    await asyncio.to_thread(target.mkdir, _MODE, parents=True, exist_ok=True)
-    await asyncio.to_thread(mounts.bind, source, target, read_only=read_only and not options)
+    """Bind a folder into a pod, with options of this mount; says whether it was there. Raises OSError, VolumeFailed.
+
+    What was there gets them once more: a try that was killed, or failed, may have left it without them.
+    """
+    found = await asyncio.to_thread(mounts.is_mount_point, target)
+    if not found:
+        await asyncio.to_thread(target.mkdir, _MODE, parents=True, exist_ok=True)
+        await asyncio.to_thread(mounts.bind, source, target, read_only=read_only and not options)
+    elif read_only and not options:
+        await asyncio.to_thread(mounts.make_read_only, target)
     if options:
-        asked = ",".join(["bind", "remount", *options, *(["ro"] if read_only else [])])
-        ended = await _run("mount", "-o", asked, str(target), within=_MOUNT_WITHIN)
-        if ended.code != 0:
-            await asyncio.to_thread(mounts.unmount, target)
-            raise VolumeFailed(
-                f"mount failed: {ended.said}\nMounting command: mount\nMounting arguments: -o {asked} {target}\n"
-                f"Output: {ended.output}"
-            )
-    return False
+        try:
+            await _remount(target, ",".join(["bind", "remount", *options, *(["ro"] if read_only else [])]))
+        except VolumeFailed:
+            if not found:
+                await asyncio.to_thread(mounts.unmount, target)
+            raise
+    return found
+
+
+async def _remount(target: Path, options: str) -> None:
+    ended = await _run("mount", "-o", options, str(target), within=_MOUNT_WITHIN)
+    if ended.code != 0:
+        raise VolumeFailed(
+            f"mount failed: {ended.said}\nMounting command: mount\nMounting arguments: -o {options} {target}\n"
+            f"Output: {ended.output}"
+        )
 
 
 def hide(target: Path) -> None:

@@ -76,6 +76,38 @@ async def test_read_only_and_options_of_its_own(services: NodeServices, tmp_path
     (tmp_path / "new").touch()
 
 
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        pytest.param({"mount_options": ("noexec",), "read_only": True}, {"ro", "noexec"}, id="options"),
+        pytest.param({"read_only": True}, {"ro"}, id="read-only"),
+    ],
+)
+async def test_a_folder_that_was_shown_by_half(
+    services: NodeServices, tmp_path: Path, fields: dict[str, Any], wanted: set[str]
+) -> None:
+    """A worker was killed between the two steps of a bind: the next try does the second one."""
+    target(services).mkdir(parents=True)
+    mounts.bind(tmp_path, target(services))
+    mounted = await local.PERSISTENT.mount(of_pod(services), persistent(tmp_path, **fields))
+    assert mounted.found
+    shown = mounts.mount_at(target(services))
+    assert shown
+    assert wanted <= set(shown.options)
+    (tmp_path / "new").touch()
+
+
+async def test_options_that_cannot_be_set_now(
+    services: NodeServices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No try shows the folder without them, and nothing of the first one is left mounted."""
+    monkeypatch.setattr("activities.programs.shutil.which", lambda *_, **__: None)
+    for _ in range(2):
+        with pytest.raises(VolumeFailed, match="mount is not on this node"):
+            await local.PERSISTENT.mount(of_pod(services), persistent(tmp_path, mount_options=("noexec",)))
+        assert not mounts.is_mount_point(target(services))
+
+
 async def test_an_option_that_is_refused(
     services: NodeServices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
