@@ -10,6 +10,7 @@ from temporalio import activity
 from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.resources import PODS
 from activities.errors import tried_again
+from activities.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from activities.pod_objects import ObjectState
 from proto.temporal import names
@@ -30,7 +31,8 @@ class PodDeletionActivities:
         Raises APIServerAway, NoAPIServer, PodObjectRefused and PodObjectWanted, which Temporal retries for ever.
         """
         try:
-            await self._delete(request)
+            async with heartbeating(f"delete the object of {request.pod}"):
+                await self._delete(request)
         except ApiAway as error:
             message = f"the API server does not answer, {request.pod} stays in it as it is: {error}"
             raise tried_again(API_SERVER_AWAY, message) from error
