@@ -54,14 +54,16 @@ class BlockPlace:
 
     def remember(self, volume: CsiVolume, node: str, *, unpublished: bool = False) -> None:  # noqa: ARG002 - as `Place`
         """Remember that the pod uses it, and make the folders that its driver expects."""
+        make_folder(self.shown.parent)
+        if not self.shown.is_symlink():  # first: who gives the volume up meanwhile leaves what the pods share
+            self.shown.symlink_to(self.target)
         write_record(self._data, record_of(volume, node))
         make_folder(self.target.parent)
-        make_folder(self.shown.parent)
-        if not self.shown.is_symlink():
-            self.shown.symlink_to(self.target)
 
     def forget(self) -> None:
-        """Remove the pod's link, and what the pods share when it was the last."""
+        """Remove the pod's link, and what the pods share when it was the last; a pod without a link has no part in that."""
+        if not self.shown.is_symlink():
+            return
         if mounts.is_mount_point(self.target):
             raise OSError(f"{self.target} is still mounted, though its driver says that it is not")
         self.target.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ The driver is a real one with folders for volumes, served in the test's own proc
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities import mounts
+from activities.csi import block_places
+from activities.csi.block_places import BlockPlace
+from activities.csi.places import VolumeRecord, write_record
+from activities.csi.volume import CsiVolume, Lifecycle
 from activities.objects import ObjectKind
 from activities.volumes.pod_volumes import VolumeActivities
 from activities.volumes.table import VOLUME_TYPES
@@ -214,6 +219,22 @@ async def test_a_device_that_was_forgotten_by_half(node: Node) -> None:
     link.symlink_to(to)
     await node.unmount(pod)
     assert node.left() == []
+
+
+async def test_a_device_that_another_pod_gives_up_without_having_had_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Just when this one gets it: what is remembered of the volume stays, or nobody could take it back."""
+    volume = CsiVolume(name="pv1", driver=NAME, handle="vol-1", lifecycle=Lifecycle.PERSISTENT, block=True)
+    ours, other = BlockPlace(tmp_path, "uid-1", "pv1"), BlockPlace(tmp_path, "uid-2", "pv1")
+
+    def write(directory: Path, data: Mapping[str, str]) -> None:
+        write_record(directory, data)
+        other.forget()
+
+    monkeypatch.setattr(block_places, "write_record", write)
+    ours.remember(volume, "n1")
+    assert ours.record() == VolumeRecord(NAME, "vol-1", Lifecycle.PERSISTENT)
 
 
 @pytest.mark.parametrize(
