@@ -28,7 +28,7 @@ class RuntimeState:
     """What was last heard."""
 
     last_ready: datetime | None = None
-    """When it was last there and ready; its network apart."""
+    """When it was last there and ready, by the steady clock; its network apart."""
     runtime_trouble: str = ""
     network_trouble: str = "network state unknown"
     handlers: tuple[Handler, ...] = ()

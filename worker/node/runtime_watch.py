@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 import structlog
@@ -17,6 +17,7 @@ from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
 from worker.node.object.images import listed_images
 from worker.node.runtime_state import RuntimeState, heard
+from worker.node.steady import steady_now
 
 EVERY: Final = timedelta(seconds=5)
 AT_FIRST: Final = timedelta(milliseconds=200)
@@ -61,7 +62,7 @@ class RuntimeWatch:
         except CriError as error:
             self._note(str(error))
         else:
-            self.state = heard(self.state, answer, datetime.now(UTC))
+            self.state = heard(self.state, answer, steady_now())
             self._note("")
             if not self.state.runtime_trouble:
                 self._there.set()
@@ -125,7 +126,7 @@ class RuntimeWatch:
             await asyncio.sleep(INVENTORY_EVERY.total_seconds())
 
     def _troubles(self) -> tuple[str, ...]:
-        return self.state.troubles(datetime.now(UTC))
+        return self.state.troubles(steady_now())
 
     def _note(self, trouble: str) -> None:
         """Say once that it does not answer, and once that it does again."""

@@ -21,6 +21,7 @@ from worker.node.object.own_node import Others, OwnNode
 from worker.node.object.status import NodeFacts, NodeSettings
 from worker.node.pressure.watch import PressureWatch
 from worker.node.runtime_watch import RuntimeWatch
+from worker.node.steady import steady_now
 from worker.node.threads import in_own_thread
 from worker.settings.kubelet_schema import load_schema
 from worker.settings.reserved import with_thresholds
@@ -90,6 +91,7 @@ class _Facts:
             pressures=self._pressure.state.conditions,
             troubles=self._processes.troubles(),
             volumes_in_use=tuple(await in_own_thread(volumes_in_use, self._config.root_dir)),
+            found_at=steady_now(),
         )
 
     def _kept(self) -> dict[str, Quantity]:

@@ -23,6 +23,7 @@ from worker.node.object.conditions import NodeEvent, is_ready
 from worker.node.object.patch import changed, node_patch
 from worker.node.object.registration import initial_node, reconciled
 from worker.node.object.status import NodeFacts, NodeSettings, node_now
+from worker.node.steady import steady_now
 
 TRIES: Final = 5
 FIRST_PAUSE: Final = 0.1
@@ -55,7 +56,7 @@ class OwnNode:
         self._api, self._cluster = around.api, around.cluster
         self._path = NODES.path(settings.name)
         self._status_path = NODES.path(settings.name, sub="status")
-        self._reported: datetime | None = None
+        self._reported: datetime | None = None  # by the steady clock
         self._delay = timedelta()
         self._trouble = ""
         self.json: Json | None = None
@@ -166,11 +167,11 @@ class OwnNode:
 
     async def _send(self) -> None:
         facts = await self._others.facts()
-        node, now = self.json, datetime.now(UTC)
+        node, now = self.json, steady_now()
         if node is None:  # deleted meanwhile
             self._others.look_now.set()
             return
-        wanted, events = node_now(node, self._settings, facts, now)
+        wanted, events = node_now(node, self._settings, facts, datetime.now(UTC))
         differs = changed(node, wanted)
         if not differs and self._reported and now - self._reported < self._cluster.report_every + self._delay:
             return

@@ -55,6 +55,8 @@ class NodeFacts:
     pressures: frozenset[str] = frozenset()
     troubles: tuple[str, ...] = ()
     """What keeps the node from being Ready, the runtime's own words apart."""
+    found_at: datetime | None = None
+    """By the steady clock; None: when the status is written."""
 
 
 def node_now(node: Json, settings: NodeSettings, facts: NodeFacts, now: datetime) -> tuple[Json, list[NodeEvent]]:
@@ -62,7 +64,7 @@ def node_now(node: Json, settings: NodeSettings, facts: NodeFacts, now: datetime
     before: Json = node.get("status") or {}
     has = {name: text for name, text in (before.get("capacity") or {}).items() if not name.startswith(HUGE_PAGES)}
     has |= capacity(facts.machine, facts.storage_bytes, settings.max_pods)
-    troubles = (*facts.runtime.troubles(now), *facts.troubles)
+    troubles = (*facts.runtime.troubles(facts.found_at or now), *facts.troubles)
     found, events = conditions(before.get("conditions") or (), pressures=facts.pressures, troubles=troubles, now=now)
     boot = (before.get("nodeInfo") or {}).get("bootID")
     if boot and boot != facts.machine.boot_id:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ import structlog
 from activities.cgroup_hierarchies import Hierarchies
 from worker.node.pressure.judge import Pressure, judge
 from worker.node.pressure.signals import Places, observe
+from worker.node.steady import steady_now
 from worker.node.threads import in_own_thread
 from worker.settings.eviction import Eviction
 
@@ -43,7 +44,7 @@ class PressureWatch:
         places = Places(self._root_dir, Path(folder) if folder else None, self._hierarchies)
         observed = await in_own_thread(observe, places)
         before = self.state
-        self.state = judge(self._eviction, observed, before, datetime.now(UTC))
+        self.state = judge(self._eviction, observed, before, steady_now())
         if self.state.conditions != before.conditions:
             left = {signal: f"{one.available} of {one.capacity}" for signal, one in observed.items()}
             log.info("pressure on this node", conditions=sorted(self.state.conditions), left=left)
