@@ -25,7 +25,9 @@ from worker.api_objects.tokens import seed_of
 AGAIN: Final = timedelta(minutes=1)
 """Between two tries to renew a token, as between two syncs of a pod."""
 LONGEST: Final = timedelta(hours=1)
-"""A clock may be set meanwhile."""
+"""Until the next look where no token is shown."""
+LOOK: Final = timedelta(minutes=1)
+"""Nobody waits longer for what is due: a clock may be set meanwhile, and while a machine sleeps no waiting goes on."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -73,7 +75,7 @@ class TokenRotation:
         while True:
             changed.clear()
             wake = await self.renew(now())
-            seconds = max((wake - now()).total_seconds(), 0.1)
+            seconds = max(min(wake - now(), LOOK).total_seconds(), 0.1)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), seconds)
 

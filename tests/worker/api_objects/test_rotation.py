@@ -1,13 +1,18 @@
 """Is each token that a pod shows renewed when it is due, its pod told once, and one that can't be had tried again later?"""
 
+import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import pytest
 
 from activities.tokens import ServiceAccountToken, TokenRefused, TokenWish, due
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
 from tests.worker.poller.snapshots import snapshot
+from worker.api_objects import rotation
 from worker.api_objects.rotation import AGAIN, LONGEST, TokenRotation, shown_tokens, wish_of
 from worker.api_objects.tokens import seed_of
 
@@ -34,6 +39,7 @@ class Node:
         self.now, self.away = NOON, False
         self.asked: list[TokenWish] = []
         self.told: list[tuple[str, dict[str, str]]] = []
+        self.heard = asyncio.Event()
         self.rotation = TokenRotation(self, lambda: self.pods, self.tell)
 
     async def token(self, wish: TokenWish) -> ServiceAccountToken:
@@ -46,6 +52,7 @@ class Node:
     async def tell(self, workflow_id: str, signal: ObjectsChanged) -> None:
         """Hear it."""
         self.told.append((workflow_id, signal.versions))
+        self.heard.set()
 
     async def renew(self, **later: float) -> datetime:
         """Let some time go by, and look."""
@@ -86,6 +93,26 @@ async def test_one_pod_holds_up_no_other() -> None:
     assert {one for one, _ in node.told} == {one.workflow_id for one in pods}
     node.pods = []
     assert await node.renew() == node.now + LONGEST
+
+
+async def test_what_fell_due_while_the_machine_slept_is_renewed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No waiting goes on meanwhile: the half hour that was left would begin to go by only now."""
+    monkeypatch.setattr(rotation, "LOOK", timedelta(milliseconds=10))
+    node = Node(showing("u1", version(NOON)))
+    looked = asyncio.Event()
+
+    def now() -> datetime:
+        looked.set()
+        return node.now
+
+    renewing = asyncio.create_task(node.rotation.run(asyncio.Event(), now))
+    await looked.wait()
+    node.now += timedelta(hours=8)
+    await asyncio.wait_for(node.heard.wait(), 5)
+    renewing.cancel()
+    with suppress(asyncio.CancelledError):
+        await renewing
+    assert len(node.told) == 1
 
 
 def test_whose_tokens_are_not_renewed() -> None:
