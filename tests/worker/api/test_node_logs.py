@@ -309,6 +309,28 @@ async def test_a_client_that_vanishes_takes_journalctl_along(api: NodeApi, journ
     await until(lambda: not process.exists())
 
 
+@pytest.fixture
+def yes(journalctl: Path) -> Path:
+    """Put a program in journalctl's place that writes faster than anybody reads."""
+    journalctl.write_text(f"#!/bin/sh\necho $$ > {journalctl.parent}/pids\nexec yes\n")
+    return journalctl.parent / "pids"
+
+
+async def test_a_program_whose_reader_is_behind_is_ended_at_once(yes: Path) -> None:
+    """Nobody sees the end of a pipe that is full and not read: its place would be another's only half a minute later."""
+    chunks = journal.output([])
+    await anext(chunks)
+
+    def state() -> str:
+        path = Path("/proc", yes.read_text().strip(), "status")
+        return path.read_text().split("State:\t")[1][0] if path.exists() else ""
+
+    await until(lambda: state() == "S", "the pipe is full")
+    async with asyncio.timeout(10):
+        await chunks.aclose()
+    assert not state()
+
+
 @pytest.mark.usefixtures("journalctl")
 @pytest.mark.parametrize("query", ["query=known&pattern=endless", "query=endless"])
 async def test_a_client_that_takes_nothing_gives_its_place_back(
