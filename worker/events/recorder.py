@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Final
 
 import structlog
@@ -99,11 +100,14 @@ class EventRecorder:
             await asyncio.sleep((1 - self._tokens) / self._qps)
 
     async def _send(self, told: Told) -> None:
-        """Send one; given up when it is refused, or after two minutes without an API server."""
+        """Send one; given up when it is refused or fails there, or after two minutes without an API server."""
         for tried in range(TRIES):
             try:
                 await self._write(told)
             except ApiAway as error:
+                if error.status == HTTPStatus.INTERNAL_SERVER_ERROR:  # it may be this one, as by a webhook
+                    _log.warning("the API server fails on an event", err=str(error), reason=told.event["reason"])
+                    return
                 if tried == TRIES - 1:
                     _log.warning(
                         "an event is given up, the API server is away", err=str(error), reason=told.event["reason"]
