@@ -18,6 +18,8 @@ SIMILAR: Final = 10
 SIMILAR_WITHIN: Final = timedelta(minutes=10)
 BURST: Final = 25
 REFILLED_EVERY: Final = timedelta(minutes=5)
+_TOGETHER: Final = timedelta(milliseconds=1)
+"""A time that is so little before the last one is no clock that was set back."""
 COMBINED: Final = "(combined from similar events): "
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -87,13 +89,14 @@ class Correlation:
 
     def __init__(self, node_name: str) -> None:
         self._node = node_name
+        self._last: datetime | None = None
         self._similar: _Newest[tuple[Any, ...], _Similar] = _Newest()
         self._seen: _Newest[Key, _Seen] = _Newest()
         self._buckets: _Newest[tuple[Any, ...], _Bucket] = _Newest()
 
     def take(self, happened: Happened, at: datetime) -> Told | None:
         """Say what to send of something that happened; None: nothing, for too much was told of this object already."""
-        event = event_of(happened, self._node, at)
+        event = event_of(happened, self._node, self._apart(at))
         about = happened.about
         key: Key = (about, happened.type, happened.reason, event["message"])
         if self._are_similar(happened, at):
@@ -114,6 +117,13 @@ class Correlation:
         event = {**told.event, "metadata": {**told.event["metadata"], "name": name}}
         self._seen.put(told.key, _Seen(name, event["firstTimestamp"], event["count"]))
         return Told(event, told.key)
+
+    def _apart(self, at: datetime) -> datetime:
+        """Give another time to what happened in the same microsecond: events have their names from it."""
+        if self._last is not None and timedelta() <= self._last - at < _TOGETHER:
+            at = self._last + timedelta(microseconds=1)
+        self._last = at
+        return at
 
     def _are_similar(self, happened: Happened, at: datetime) -> bool:
         """Say whether so many events of one object differ only by their message that they are told as one."""

@@ -53,6 +53,16 @@ def test_other_containers_reasons_and_pods_are_events_of_their_own() -> None:
     assert not any(told(correlation, one).again for one in others)
 
 
+def test_what_happens_in_one_microsecond_has_two_names() -> None:
+    """Under one name the second would be taken for a first that came through after all; a clock that is set back stays as it is."""
+    correlation = Correlation("n1")
+    names = {
+        told(correlation, happened(reason=reason)).event["metadata"]["name"] for reason in ("BackOff", "Failed", "Last")
+    }
+    assert len(names) == 3
+    assert told(correlation, happened(reason="Back"), -3600).event["firstTimestamp"] == "2026-01-02T02:04:05Z"
+
+
 def test_many_that_differ_by_their_message_become_one() -> None:
     """From the tenth in ten minutes on they are one event, whose message is the newest's."""
     correlation = Correlation("n1")
