@@ -4,6 +4,7 @@ Behind the feature gate ClusterTrustBundleProjection, as in the kubelet; whether
 asked then (pkg/kubelet/clustertrustbundle LazyInformerManager).
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -26,13 +27,13 @@ class ApiTrustBundles:
         """Take who is to be told that something has changed."""
         self._api, self._changed = api, changed
         self._followed: FollowedKind | None = None
+        self._finding = asyncio.Lock()
 
     async def anchors(self, source: Mapping[str, Any]) -> TrustAnchors:
         """Give what a projection chooses; raises TrustBundleRefused."""
         try:
-            if self._followed is None:
-                self._followed = FollowedKind(self._api, await self._resource(), self._changed)
-            return anchors(source, _by_name(await self._followed.all()))
+            followed = await self._kind()
+            return anchors(source, _by_name(await followed.all()))
         except NotRead as error:
             raise TrustBundleRefused(f"ClusterTrustBundle informer has not yet synced: {error}") from error
         except (ApiAway, ApiRefused) as error:
@@ -48,6 +49,13 @@ class ApiTrustBundles:
         """Follow them no more."""
         if self._followed is not None:
             await self._followed.stop()
+
+    async def _kind(self) -> FollowedKind:
+        """Begin to follow them once: pods that start together ask together, and nobody would end a second watch."""
+        async with self._finding:
+            if self._followed is None:
+                self._followed = FollowedKind(self._api, await self._resource(), self._changed)
+            return self._followed
 
     async def _resource(self) -> Resource:
         """Find the version in which the API server has them."""
