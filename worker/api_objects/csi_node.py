@@ -2,11 +2,14 @@
 
 Run in a cluster's worker, which is the process that drivers register with. Made at the start even where there is no driver, for the
 scheduler asks it how many volumes fit. A driver that has not registered yet since this process began stays in it: only one that
-went is taken out (pkg/volume/csi/nodeinfomanager, csi_plugin.go DeRegisterPlugin).
+went is taken out (pkg/volume/csi/nodeinfomanager, csi_plugin.go DeRegisterPlugin). It goes with its Node, which the node process makes anew
+when somebody has deleted it; so, where drivers are, it is looked for now and then and all of them are written again.
 """
 
 import asyncio
+import contextlib
 import random
+from datetime import timedelta
 from typing import Final
 
 import structlog
@@ -18,6 +21,8 @@ from worker.api_objects.csi_node_objects import TopologyCollision, is_of, new_cs
 
 FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 30.0
+LOOK: Final = timedelta(minutes=5)
+"""Between two looks whether it is still there: a node may not watch it."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -28,6 +33,8 @@ class CsiNodeKeeper:
     def __init__(self, api: ApiServer, node: str, drivers: CsiDrivers) -> None:
         self._api, self._name = api, node
         self._changed = asyncio.Event()
+        self._known: dict[str, Driver | None] = {}
+        """All that drivers have said since this process began; None: it went."""
         self._pending: dict[str, Driver | None] = {}
         drivers.on_change(self._note)
 
@@ -47,8 +54,11 @@ class CsiNodeKeeper:
             self._tell("")
             pause = FIRST_PAUSE
             self._pending = {name: one for name, one in self._pending.items() if pending.get(name, self) is not one}
-            if not self._pending:
-                await self._changed.wait()
+            while not (self._pending or self._changed.is_set()):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), LOOK.total_seconds())
+                if not self._changed.is_set() and await self._is_missing():
+                    self._pending = dict(self._known)
 
     async def _write(self, drivers: dict[str, Driver | None]) -> None:
         """Write drivers into both objects, as far as they do not stand there."""
@@ -69,8 +79,20 @@ class CsiNodeKeeper:
         elif (wanted := with_drivers(found, drivers)) is not found:
             await self._api.replace(path, wanted)
 
+    async def _is_missing(self) -> bool:
+        """Say whether drivers are here that no CSINode tells of."""
+        if not any(self._known.values()):
+            return False
+        try:
+            await self._api.get(CSI_NODES.path(self._name))
+        except ApiRefused as error:
+            return error.not_found
+        except ApiAway:
+            return False
+        return False
+
     def _note(self, name: str, driver: Driver | None) -> None:
-        self._pending[name] = driver
+        self._known[name] = self._pending[name] = driver
         self._changed.set()
 
     def _tell(self, trouble: str) -> None:
