@@ -423,6 +423,24 @@ async def test_a_call_that_did_not_arrive_is_made_again_with_what_is_wanted_by_t
     await node.until_called("start", "PodDeleted 0:00:30", "start to go")
 
 
+async def test_an_edit_after_a_start_without_an_answer_reaches_the_workflow(node: Node) -> None:
+    """The start may have arrived with the pod as it was; so may one that visibility does not show yet."""
+    node.failures = [TemporalAway("no answer")]
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until_called("start")
+    node.pods.set_changed(replace(EDITED, conditions=GATED.conditions))
+    told = ["start", "start with its content", "status ['g']"]
+    await node.until_called(*told)
+    node.failures = [TemporalAway("no answer")]
+    node.pods.set_changed(WEB)
+    await node.until_called(*told, "start with its content")
+    node.open.clear()
+    node.set_open(later=60)
+    node.pods.set_changed(GATED)
+    await node.until_called(*told, *["start with its content"] * 2, "status ['g']")
+
+
 async def test_a_refusal_goes_with_its_pod(node: Node) -> None:
     """Else `tempolet pods` and an alert would show it until the poller is restarted."""
     node.failures = [CallRefused("too large")]

@@ -52,6 +52,8 @@ class Known:
     told: ApiPod | None = None
     """What its workflow was told last."""
     told_at: float = LONG_AGO
+    tried: bool = False
+    """A start may have arrived that has no answer, or whose workflow visibility did not show: who starts it again says all."""
     open: OpenPod | None = None
     """Its workflow, which is, or was a moment ago, open."""
     asked_to_go: bool = False

@@ -128,6 +128,7 @@ class ApiPods:
         """Take that there is no such workflow: its pod starts again where it is wanted."""
         if known := self._known.get(uid):
             self._forget_workflow(known)
+            known.tried = False
             self._converge([uid])
 
     def may_want(self, uid: str) -> bool:
@@ -162,7 +163,9 @@ class ApiPods:
         match call:
             case StartPod(pod):
                 start = await self._start_of(pod, known)
-                content = start.pod if known.told or known.open or not self._open_known else None
+                may_be_open = known.told or known.open or known.tried or not self._open_known
+                content = start.pod if may_be_open else None
+                known.tried = True
                 await self._workflows.start(start, PodListed(API_SOURCE, self._sequence, content, in_place=True))
                 self._note_told(known, pod if content is None else listed(pod, known.told), at)
             case DeletePod(pod):
