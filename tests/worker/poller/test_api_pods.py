@@ -338,6 +338,22 @@ async def test_finalizers_start_nothing_again(node: Node) -> None:
     await node.until_called("PodDeleted 0:00:30", "PodDeleted 0:00:00")
 
 
+async def test_a_pod_with_finalizers_that_is_listed_again_after_its_removal_starts_again(node: Node) -> None:
+    """Each pod of a Job has one; here an etcd had lost it for a while, and nobody has deleted it."""
+    held = replace(WEB, held=True)
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.pods.set_listed([held])
+    await node.until_called("start with its content")
+    node.pods.set_listed([])
+    told = ["start with its content", "is default/web gone", "PodRemoved None"]
+    await node.until_called(*told)
+    node.pods.set_listed([held])
+    node.open.clear()
+    node.set_open(later=60)
+    await node.until_called(*told, "start with its content")
+
+
 async def test_the_end_of_its_object_starts_nothing_again(node: Node) -> None:
     """Its workflow deletes it without grace and ends, which the API tells as a shorter grace; one that was lost comes again."""
     node.open = {WORKFLOW}

@@ -118,7 +118,7 @@ class ApiPods:
             fresh = asked_at - known.told_at < VISIBILITY_LAGS
             if uid in opened:
                 known.open = opened[uid]
-            elif not fresh and known.asked_to_go and known.wanted and known.wanted.held:
+            elif not fresh and known.asked_to_go and known.wanted and known.wanted.deleted and known.wanted.held:
                 known.open = None
             elif not fresh:
                 self._forget_workflow(known)
