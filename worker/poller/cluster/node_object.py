@@ -43,23 +43,26 @@ class NodeObject:
         name = self._config.node_name
         reflector = Reflector(self._api, NODES.path(), what="this node", field_selector=f"metadata.name={name}")
         async for said in reflector.changes():
-            before = self.uid, self.host_ips
             match said:
                 case Listed(items):
-                    self._json = items[0] if items else None
+                    self._take(items[0] if items else None)
                 case Changed("DELETED", _):
-                    self._json = None
+                    self._take(None)
                 case Changed(_, found):
-                    self._json = found
-            if (self.uid, self.host_ips) != before:
-                self._changed()
+                    self._take(found)
 
     async def read(self) -> None:
         """Read it anew, for the watch may lag behind what the scheduler has seen; what is known stays when that fails."""
         try:
-            self._json = await self._api.get(NODES.path(self._config.node_name))
+            self._take(await self._api.get(NODES.path(self._config.node_name)))
         except (ApiAway, ApiRefused):
             return
+
+    def _take(self, found: Mapping[str, Any] | None) -> None:
+        """Know it, and tell what is new: of what was read between two events the later one tells nothing new."""
+        before, self._json = (self.uid, self.host_ips), found
+        if (self.uid, self.host_ips) != before:
+            self._changed()
 
     def facts(self) -> NodeFacts:
         """Say what is known."""
