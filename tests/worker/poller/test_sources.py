@@ -180,6 +180,29 @@ async def test_a_folder_that_goes_and_comes_is_followed(manifests: Path) -> None
         await follower.until("again", "second")
 
 
+def made_anew(folder: Path) -> None:
+    """Remove a folder and make it again, with the number that it had wherever the file system gives that again."""
+    number = folder.stat().st_ino
+    shutil.rmtree(folder)
+    for count in range(100):
+        new = folder.with_name(f"new-{count}")
+        new.mkdir()
+        if new.stat().st_ino == number:
+            break
+    new.rename(folder)
+
+
+async def test_a_folder_that_is_made_anew_in_one_go_is_followed(manifests: Path) -> None:
+    """It may have the number of the old one, whose watch is dead."""
+    (manifests / "web.yaml").write_text("pod web")
+    async with following(manifests) as follower:
+        await follower.until("web")
+        made_anew(manifests)
+        await follower.until()
+        (manifests / "web.yaml").write_text("pod again")
+        await follower.until("again")
+
+
 async def test_a_path_that_is_switched_by_a_link_is_followed(manifests: Path) -> None:
     """The folder is named by a link that an operator turns to another one."""
     link, other = manifests.with_name("current"), manifests.with_name("other")

@@ -50,7 +50,10 @@ class ManifestSource:
                 rescan_at = loop.time() + self._pause(listing).total_seconds()
                 while (left := rescan_at - loop.time()) > 0:
                     events = await self._events(left)
-                    if any(event.mask & (LOST | Mask.OVERFLOW) for event in events):
+                    if any(event.mask & LOST for event in events):
+                        self._drop_watch()  # a folder made anew in its place may have the same number
+                        break
+                    if any(event.mask & Mask.OVERFLOW for event in events):
                         break
                     if events:
                         listing = await self._refresh(events)
