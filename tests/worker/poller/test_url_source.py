@@ -117,6 +117,15 @@ async def test_trouble_that_is_over_is_told_no_more() -> None:
     assert set(after.pods) == {"default/web-n1"}
 
 
+async def test_a_refusal_outlives_an_absence_of_its_server() -> None:
+    """The bytes that come back are the refused ones, and are not read again."""
+    _, bad, away, after = await looks(said(pod()), said(BAD), NoManifests("503"), said(BAD))
+    assert [one.reason for one in away.refusals] == ["InvalidPod", "ManifestURLUnreadable"]
+    assert after.refusals == bad.refusals
+    *_, mended = await looks(said(BAD), NoManifests("503"), said(pod()))
+    assert not mended.refusals
+
+
 def test_no_credential_of_a_url_is_shown() -> None:
     """Neither user nor query."""
     assert place_of("https://user:secret@h:8/pods?token=secret") == "https://h:8/pods"

@@ -92,7 +92,8 @@ class UrlSource:
         refusal = Refusal(
             self._place, trouble.reason, trouble.message, since, trouble.pod, pod_kept=bool(self._listing.pods)
         )
-        return replace(self._listing, refusals=(refusal,))
+        refused = (one for one in self._listing.refusals if _fetching(refusal) and not _fetching(one))
+        return replace(self._listing, refusals=(*refused, refusal))
 
 
 def documents_of(document: Any) -> Sequence[Mapping[str, Any]]:
