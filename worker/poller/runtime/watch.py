@@ -93,13 +93,15 @@ class RuntimeWatch:
 
     async def relist(self) -> None:
         """List after each opening of the stream, and every second while none flows, for ever."""
+        owed = False
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._opened.wait(), RELIST.total_seconds())
-            if self._opened.is_set() or not self._stream.flows:
-                source = "resync" if self._opened.is_set() else "relist"
+            owed = owed or self._opened.is_set()
+            if owed or not self._stream.flows:
                 self._opened.clear()
-                await self.compare(source)
+                answered = await self.compare("resync" if owed else "relist")
+                owed = owed and answered is None  # the stream opens once, and a listing may fail
 
     async def compare(self, source: str) -> dict[str, RuntimePod] | None:
         """List the runtime and hint at every difference; None when it did not answer."""
