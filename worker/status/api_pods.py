@@ -90,11 +90,16 @@ class ApiPods:
                 self.take(ApiPod.of(pod))
 
     def take(self, pod: ApiPod) -> None:
-        """Remember a pod, unless a newer state of it is known."""
+        """Remember a pod, unless a newer state of it is known; what we wrote ourselves, told again, is no change.
+
+        What is older than our own write is one all the same: somebody wrote before us, whom we did not know of.
+        """
         known = self._pods.get(pod.key)
+        if known is not None and known.version == pod.version:
+            return
         if known is None or known.version < pod.version:
             self._pods[pod.key] = pod
-            self._changed(pod.key)
+        self._changed(pod.key)
 
     def refresh(self, pod: ApiPod) -> None:
         """Take what a call came back with: of an object that was deleted meanwhile it would be old news."""

@@ -110,6 +110,52 @@ async def test_pods_that_come_back_are_told_of_again() -> None:
         assert (await server.patches.get())["phase"] == "Unknown"
 
 
+def is_ready(status: str) -> dict[str, Any]:
+    """Write the condition."""
+    return {"type": "Ready", "status": status}
+
+
+class Lagging(Scripted):
+    """A server whose watch tells when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: asyncio.Queue[Json] = asyncio.Queue()
+
+    def write(self, status: Json) -> Json:
+        """Write into the pod's status; answers the pod as it is then."""
+        self.version += 1
+        self.items = [pod(self.version) | {"status": self.items[0]["status"] | status}]
+        return self.items[0]
+
+    async def call(self, method: str, path: str, *, content: Content | None = None, **more: Any) -> Json:
+        """Patch as a server does, as far as the test needs it."""
+        if method != "PATCH" or content is None:
+            return await super().call(method, path, content=content, **more)
+        told = {name: value for name, value in content.body["status"].items() if not name.startswith("$")}
+        self.patches.put_nowait(told)
+        return self.write(told)
+
+    async def watch(self, *_: Any, **__: Any) -> AsyncIterator[Json]:
+        """Tell what the test tells."""
+        while True:
+            yield {"type": "MODIFIED", "object": await self.events.get()}
+
+
+async def test_what_somebody_wrote_just_before_us_is_written_over() -> None:
+    """The watch tells it after our own patch has come back with it; a controller has called the pod unready meanwhile."""
+    server = Lagging()
+    told = {"phase": "Running", "conditions": [is_ready("True")]}
+    async with keeping(server) as keeper:
+        keeper.publish(replace(says("Running"), status=told))
+        assert (await server.patches.get())["conditions"] == [is_ready("True")]
+        unready = server.write({"conditions": [is_ready("False")]})
+        keeper.publish(replace(says("Running"), status=told | {"message": "new"}))
+        assert await server.patches.get() == {"message": "new"}
+        server.events.put_nowait(unready)
+        assert (await server.patches.get())["conditions"] == [{"type": "Ready", "status": "True"}]
+
+
 class Half(Scripted):
     """A server that fails with one of two pods, as by a webhook."""
 
