@@ -120,6 +120,10 @@ def read_credential(program: ExecProgram, answer: bytes) -> ExecCredential:
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ExecFailed(failure) from None
+    if (
+        credential.expires is not None and credential.expires.tzinfo is None
+    ):  # compared with ours it would end the process
+        raise ExecFailed(f"{failure}: its expirationTimestamp is in no time zone")
     if printed.get("kind") != "ExecCredential" or printed.get("apiVersion") != program.api_version:
         raise ExecFailed(failure)
     if not credential.token and not (credential.certificate and credential.key):

@@ -150,6 +150,10 @@ FAILS = {
     "prints no JSON": ("echo canary", "no ExecCredential"),
     "prints another version": (f"echo {credential(token='t').replace('/v1', '/v9')!r}", "no ExecCredential"),
     "gives nothing": (f"echo {credential()!r}", "neither a token nor a certificate"),
+    "tells no time zone": (
+        f"echo {credential(token='canary', expirationTimestamp='2126-01-02T03:04:05')!r}",
+        "is in no time zone",
+    ),
 }
 
 
