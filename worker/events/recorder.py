@@ -105,7 +105,9 @@ class EventRecorder:
             try:
                 await self._write(told)
             except ApiAway as error:
-                if error.status == HTTPStatus.INTERNAL_SERVER_ERROR:  # it may be this one, as by a webhook
+                if (
+                    error.status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after
+                ):  # this one, as by a webhook
                     _log.warning("the API server fails on an event", err=str(error), reason=told.event["reason"])
                     return
                 if tried == TRIES - 1:
