@@ -81,8 +81,9 @@ class _Walk:
             except FileNotFoundError:
                 if not may_make:
                     raise
-                self._make(part)
-                continue
+                if self._make(part):
+                    continue
+                found = self._open(part)
             if stat.S_ISLNK(os.fstat(found).st_mode):
                 pending.extendleft((one, False) for one in reversed(self._link(found, path)))
             else:
@@ -95,14 +96,17 @@ class _Walk:
         except NotADirectoryError:
             return os.open(part, _PATH, dir_fd=self.opened[-1])
 
-    def _make(self, part: str) -> None:
-        """Make a directory and go into it, exact in mode whatever the umask says."""
+    def _make(self, part: str) -> bool:
+        """Make a directory and go into it, exact in mode whatever the umask says; False when somebody has just made it."""
         try:
             os.mkdir(part, self._mode, dir_fd=self.opened[-1])
             self.opened.append(os.open(part, _MADE, dir_fd=self.opened[-1]))
             os.fchmod(self.opened[-1], self._mode)
+        except FileExistsError:  # another container of the pod is started with the same path, or another pod
+            return False
         except OSError as error:
             raise NotMade(error.errno, error.strerror, part) from error
+        return True
 
     def _link(self, link: int, path: str) -> list[str]:
         """Read a link's parts, going back to the top for an absolute one, and close it."""

@@ -184,6 +184,35 @@ def test_what_cannot_be_made_is_told_as_that(pod: Path) -> None:
 
 
 @needs_root
+@pytest.mark.parametrize(
+    ("put", "is_seen"),
+    [
+        pytest.param(folder("new"), "new", id="a-folder"),
+        pytest.param(link("new", "dir", "dir"), "dir", id="a-link-inside"),
+        pytest.param(link("new", "{volume}/../../node"), "", id="a-link-that-leads-out"),
+    ],
+)
+def test_what_somebody_else_makes_meanwhile_is_taken_as_it_is(
+    pod: Path, monkeypatch: pytest.MonkeyPatch, put: Prepare, is_seen: str
+) -> None:
+    """Another container of the pod starts with the same path, say; what leads out is refused as ever."""
+    make = os.mkdir
+
+    def second(name: str, *mode: int, dir_fd: int | None = None) -> None:
+        if name == "new" and dir_fd is not None:
+            put(pod / "volume")
+        make(name, *mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "mkdir", second)
+    if not is_seen:
+        with pytest.raises(SubPathFailed, match="failed to prepare subPath"):
+            mount_sub_path(wanted(pod, "new"))
+        return
+    place = mount_sub_path(wanted(pod, "new"))
+    assert place.samefile(pod / "volume" / is_seen)
+
+
+@needs_root
 def test_another_file_at_the_path_is_mounted_anew(pod: Path) -> None:
     """A restart after an update of a ConfigMap sees the new content."""
     atomic(pod / "volume")
