@@ -50,9 +50,10 @@ def container_mounts(
 
 
 def _write(path: Path, content: str, mode: int) -> None:
-    """Write a file in its place: running containers have this very file mounted. A link there is refused."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    """Write a file in its place: running containers have this very file mounted, and never see it empty. A link is refused."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, mode)
     with os.fdopen(descriptor, "w") as file:
         os.fchmod(descriptor, mode)
         file.write(content)
+        file.truncate()
