@@ -87,7 +87,7 @@ def _make_directory(directory: Path, mode: int) -> None:
     """Make one directory with its parents, exact in mode whatever the umask says."""
     with contextlib.suppress(FileExistsError):
         directory.parent.mkdir(parents=True, exist_ok=True)
-        directory.mkdir()
+        directory.mkdir(mode)  # who dies here leaves none that is open to more than it should be
         directory.chmod(mode)
     if directory.is_symlink() or not directory.is_dir():
         raise NotADirectoryError(f"{directory} is no directory; remove it, then the pod goes on by itself")

@@ -6,12 +6,17 @@ from pathlib import Path
 import pytest
 
 from activities.container_files import container_mounts
+from activities.directories import make_directories
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import StartContainer
 from tests.activities.volume_node import volume_services
 
 POD = PodKey("prod", "web", "uid-1")
 SPEC = {"metadata": {"name": "web", "namespace": "prod"}, "spec": {}}
+
+
+class Killed(BaseException):
+    """The end of the worker."""
 
 
 async def test_a_running_container_never_sees_an_empty_hosts_file(
@@ -36,3 +41,16 @@ async def test_a_running_container_never_sees_an_empty_hosts_file(
     assert "10.0.0.7\tweb" in before
     assert seen == [f"{before}10.9.9.9 of-the-container\n"]
     assert hosts.read_text() == before
+
+
+async def test_a_pods_directory_is_never_open_to_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a worker that dies before it has set the mode: what is there stays as it is."""
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(Path, "chmod", die)
+    async with volume_services(tmp_path) as services:
+        with pytest.raises(Killed):
+            await make_directories(services, POD, ())
+        assert services.paths(POD).directory.stat().st_mode & 0o007 == 0
