@@ -1,6 +1,7 @@
 """What does the node do about its object when the API server says no, not now, or that it is another one?"""
 
-from collections.abc import AsyncIterator
+import copy
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ class Server:
         self.node: dict[str, Any] | None = None
         self.answers: dict[str, list[int]] = {}
         """Statuses that the next requests of a method get instead of what they ask for."""
+        self.patched: Callable[[], None] = lambda: None
+        """Called before a patch is answered."""
         self.app = web.Application()
         self.app.router.add_route("*", "/{path:.*}", self.answer)
 
@@ -62,6 +65,9 @@ class Server:
                 conditions[one["type"]] = conditions.get(one["type"], {}) | one
             status = self.node.get("status", {}) | patch.get("status", {})
             self.node["status"] = status | {"conditions": list(conditions.values())}
+            found = copy.deepcopy(self.node)
+            self.patched()
+            return web.json_response(found)
         return web.json_response(self.node)
 
 
@@ -200,6 +206,31 @@ async def test_an_object_that_is_gone_is_to_be_made_anew(server: Server, node: O
     await node._look()
     assert node.json is None
     assert node._others.look_now.is_set()
+
+
+async def test_an_object_that_goes_on_the_way_of_our_patch_s_answer_is_made_anew(server: Server, node: OwnNode) -> None:
+    """The answer is older than what the watch has told: taken for what there is, no Node would be there for minutes."""
+    await node._register()
+
+    def delete() -> None:
+        server.node = None
+        node._seen(None)
+
+    server.patched = delete
+    await node._look()
+    assert node.json is None
+    assert node._others.look_now.is_set()
+
+
+async def test_what_the_watch_tells_on_the_way_of_our_patch_s_answer_is_newer(server: Server, node: OwnNode) -> None:
+    """It stays what is known."""
+    server.node = {"metadata": {"name": "n1", "uid": "u", "resourceVersion": "9"}}
+    await node._register()
+    cordoned = {"metadata": {"name": "n1", "uid": "u", "resourceVersion": "10"}, "spec": {"unschedulable": True}}
+    server.patched = lambda: node._seen(cordoned)
+    await node._look()
+    assert node.json is cordoned
+    assert node._reported is not None
 
 
 async def test_a_watch_that_lags_behind_our_own_patch_is_not_believed(server: Server, node: OwnNode) -> None:

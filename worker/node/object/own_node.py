@@ -177,7 +177,9 @@ class OwnNode:
             return
         self._delay = self._some_time() if differs or self._reported is None else timedelta()
         answer = await self._api.patch(self._status_path, node_patch(node, wanted))
-        self.json, self._reported = answer, now
+        if self.json is None:  # deleted on the answer's way, and to be made anew at once
+            return
+        self.json, self._reported = self.json if _is_older(answer, self.json) else answer, now
         if is_ready(answer) != is_ready(node):
             log.info("node is ready" if is_ready(answer) else "node is not ready", why=_why(answer))
         self._others.events(events)
