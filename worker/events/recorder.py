@@ -105,9 +105,8 @@ class EventRecorder:
             try:
                 await self._write(told)
             except ApiAway as error:
-                if (
-                    error.status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after
-                ):  # this one, as by a webhook
+                # by a webhook it may be this one alone; others wait behind it
+                if error.status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after:
                     _log.warning("the API server fails on an event", err=str(error), reason=told.event["reason"])
                     return
                 if tried == TRIES - 1:
