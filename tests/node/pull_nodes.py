@@ -23,7 +23,7 @@ def served(containerd: Containerd, **registry: Any) -> Iterator[Registry]:
 def allow(containerd: Containerd, host: str) -> None:
     """Let containerd speak plain HTTP to a registry; it looks at each pull."""
     hosts = containerd.places.registries / host / "hosts.toml"
-    hosts.parent.mkdir(parents=True)
+    hosts.parent.mkdir(parents=True, exist_ok=True)  # an earlier registry may have had the same free port
     hosts.write_text(f'server = "http://{host}"\n')
 
 

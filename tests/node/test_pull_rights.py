@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -23,7 +24,7 @@ LOGIN = f"robot:{PASSWORD}"
 @pytest.fixture
 def registry(containerd: Containerd) -> Iterator[Registry]:
     """Serve an image of its own to who has the login; a refusal quotes what it was sent."""
-    with served(containerd, label=f"{id(object())}", login=LOGIN, echoing=True) as made:
+    with served(containerd, label=uuid4().hex, login=LOGIN, echoing=True) as made:
         yield made
 
 
