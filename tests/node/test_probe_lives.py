@@ -20,7 +20,8 @@ from worker.codec import Seal
 from worker.decoded_history import decode_history
 from worker.keys import KeyFile
 
-QUICK = {"periodSeconds": 1, "failureThreshold": 1}
+QUICK = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 20}
+"""A verdict a second, which no busy machine makes a failure of."""
 NODE_KEYS: dict[str, object] = {}
 """None: its back-offs are the kubelet's."""
 
@@ -88,7 +89,8 @@ def test_a_failed_liveness_probe_restarts_the_container(node: TempoletNode) -> N
     node.apply(probed("liveness", livenessProbe={**probe, "terminationGracePeriodSeconds": 2}))
     first = node.until_running("liveness")
     inside(node, first, "/tmp").mkdir(exist_ok=True)
-    inside(node, first, "/tmp/sick").write_text("I am sick\n")
+    inside(node, first, "/tmp/new").write_text("I am sick\n")
+    inside(node, first, "/tmp/new").rename(inside(node, first, "/tmp/sick"))  # whole when the probe finds it
     second = node.until_pod("liveness", lambda one: one.ready and one.restarts == 1)
     assert container_status(second)["lastState"]["terminated"]["exitCode"] in (137, 143)
     told = story(node, second)

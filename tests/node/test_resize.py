@@ -128,7 +128,7 @@ def test_what_the_node_has_not_is_infeasible_until_it_is_taken_back(node: Tempol
 def test_a_limit_below_what_is_used_waits(node: TempoletNode) -> None:
     """The condition tells the error; a limit that is possible ends it."""
     fill = "head -c 30000000 /dev/zero > /dev/shm/some; touch /dev/shm/full; exec sleep 3600"
-    full = {"exec": {"command": ["test", "-e", "/dev/shm/full"]}, "periodSeconds": 1}
+    full = {"exec": {"command": ["test", "-e", "/dev/shm/full"]}, "periodSeconds": 1, "failureThreshold": 60}
     manifest = manifest_of("full", command=["sh", "-c", fill], startupProbe=full)
     node.apply(manifest)
     first = node.until_pod("full", lambda one: one.ready, "full")

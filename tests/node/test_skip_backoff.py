@@ -97,7 +97,7 @@ def test_an_image_is_pulled_again_at_once(node: TempoletNode) -> None:
 def test_a_probe_s_words_are_explained_and_told(node: TempoletNode) -> None:
     """A container that is not ready says what its probe said; one that its liveness probe stopped, why it came again."""
     manifest = pod_manifest("probed", "trap 'exit 0' TERM; sleep 3600 & wait")
-    often = {"periodSeconds": 1, "failureThreshold": 1}
+    often = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 20}
     manifest["spec"]["containers"][0] |= {
         "readinessProbe": {"exec": {"command": ["sh", "-c", "echo not yet; exit 1"]}, **often},
         "livenessProbe": {"exec": {"command": ["sh", "-c", "test ! -e /sick"]}, **often},
