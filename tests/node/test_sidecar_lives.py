@@ -13,6 +13,8 @@ from tests.node.pod_story import story
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
 SERVE = "trap 'sleep 0.4; exit 0' TERM; while :; do sleep 0.1; done"
+ENDS_SLOWLY = SERVE.replace("0.4", "2")
+"""Long enough for who looks at it on a busy machine to see it end."""
 RULES = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
 
 
@@ -54,8 +56,8 @@ def remove(node: TempoletNode, name: str) -> list[frozenset[str]]:
 
 def test_a_pod_with_sidecars_comes_up_in_order_and_stops_in_reverse(node: TempoletNode) -> None:
     """Each sidecar runs before what comes after it begins; the regular container stops first, then the last sidecar."""
-    steps = [init("first"), sidecar("a"), init("second", "sleep 0.3"), sidecar("b")]
-    manifest = pod_manifest("ordered", SERVE, initContainers=steps)
+    steps = [init("first"), sidecar("a", ENDS_SLOWLY), init("second", "sleep 0.3"), sidecar("b", ENDS_SLOWLY)]
+    manifest = pod_manifest("ordered", ENDS_SLOWLY, initContainers=steps)
     manifest["spec"]["terminationGracePeriodSeconds"] = 20
     node.apply(manifest)
     snapshot = node.until_running("ordered")
@@ -90,10 +92,11 @@ def test_a_killed_sidecar_restarts_alone(node: TempoletNode) -> None:
 def test_a_startup_probe_of_a_sidecar_holds_up_what_comes_next(node: TempoletNode) -> None:
     """The regular container starts after it has passed; a liveness probe that fails restarts the sidecar alone."""
     probes = {
-        "startupProbe": {"exec": {"command": ["test", "-e", "/started"]}, "periodSeconds": 1, "failureThreshold": 30},
+        "startupProbe": {"exec": {"command": ["test", "-e", "/started"]}, "periodSeconds": 1, "failureThreshold": 60},
         "livenessProbe": {
             "exec": {"command": ["test", "-e", "/started"]},
             "periodSeconds": 1,
+            "timeoutSeconds": 20,
             "failureThreshold": 1,
             "terminationGracePeriodSeconds": 1,
         },
@@ -112,7 +115,8 @@ def test_a_startup_probe_of_a_sidecar_holds_up_what_comes_next(node: TempoletNod
 @pytest.mark.parametrize(("code", "phase"), [pytest.param(0, "Succeeded", id="0"), pytest.param(3, "Failed", id="3")])
 def test_a_job_s_sidecar_ends_with_its_work(node: TempoletNode, code: int, phase: str) -> None:
     """The phase is the main container's; the sidecar is stopped kindly."""
-    node.apply(pod_manifest("job", f"exit {code}", initContainers=[sidecar("a")], restartPolicy="Never"))
+    spec = {"initContainers": [sidecar("a")], "restartPolicy": "Never", "terminationGracePeriodSeconds": 20}
+    node.apply(pod_manifest("job", f"exit {code}", **spec))
     snapshot = node.until_pod("job", lambda one: one.lifecycle == "terminated")
     assert snapshot.phase == phase
     ended = states(snapshot)
@@ -160,7 +164,8 @@ def test_one_end_starts_all_containers_again(node: TempoletNode) -> None:
 
     No preStop hook runs for it.
     """
-    manifest = pod_manifest("all", "sleep 1; exit 88", initContainers=[init("first"), sidecar("a")])
+    once_let_go = "until [ -e /go ]; do sleep 0.1; done; exit 88"
+    manifest = pod_manifest("all", once_let_go, initContainers=[init("first"), sidecar("a")])
     rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}
     manifest["spec"] |= {"restartPolicy": "Never"}
     manifest["spec"]["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
@@ -169,6 +174,7 @@ def test_one_end_starts_all_containers_again(node: TempoletNode) -> None:
     manifest["spec"]["containers"].append(beside)
     node.apply(manifest)
     first = node.until_running("all")
+    Path(f"/proc/{container_pid(node.containerd, first.containers['main'].container_id)}/root/go").touch()
     second = node.until_pod("all", lambda one: one.ready and one.restarts == 4)
     assert second.sandbox_id == first.sandbox_id
     assert {one.attempt for one in second.containers.values()} == {1}
