@@ -77,7 +77,9 @@ class DriverFolder:
     def calls(self, *kinds: str) -> list[dict[str, Any]]:
         """Read the calls, all of them or of these kinds, in order."""
         try:
-            lines = (self.path / "calls.jsonl").read_text().splitlines()
+            lines = (
+                (self.path / "calls.jsonl").read_text().rpartition("\n")[0].splitlines()
+            )  # none that is being written
         except FileNotFoundError:
             return []
         found = [json.loads(line) for line in lines]

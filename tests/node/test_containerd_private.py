@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from proto.cri.v1 import api_pb2 as cri
 from tests.node.conftest import BUSYBOX
+from tests.node.tempolet_node import PATIENCE
 from worker.standalone.containerd import CNI_CACHE, Containerd
 from worker.standalone.containerd_config import PAUSE_IMAGE, ContainerdPlaces, PodNetwork
 from worker.standalone.cri_sweep import CriSweep
@@ -79,12 +81,14 @@ def run_pod(daemon: Containerd, name: str, host_port: int = 0) -> tuple[str, str
 def fetch(address: str) -> bytes:
     """Read a page as soon as something listens."""
     host, _, port = address.partition(":")
-    for _ in range(500):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
         with socket.socket() as probe:
-            probe.settimeout(0.01)
+            probe.settimeout(1)
             if probe.connect_ex((host, int(port))) == 0:
                 break
-    with urllib.request.urlopen(f"http://{address}/index.html", timeout=5) as answer:
+        time.sleep(0.01)  # another process: there is no event to await
+    with urllib.request.urlopen(f"http://{address}/index.html", timeout=PATIENCE) as answer:
         body: bytes = answer.read()
     return body
 

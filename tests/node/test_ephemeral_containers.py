@@ -94,7 +94,10 @@ def test_it_starts_during_initialization_and_waits_for_its_target(node: Tempolet
     # it shares the init container's processes, so it reaches its files
     code, said = look(node, "hangs", "helps", "touch /proc/1/root/go", "--target", "init")
     assert code == 0
-    running = node.until_pod("hangs", lambda one: one.ready and "running" in state_of(one, "early"))
+    running = node.until_pod(
+        "hangs",
+        lambda one: one.ready and "running" in state_of(one, "early") and "terminated" in state_of(one, "helps"),
+    )
     assert state_of(running, "helps")["terminated"]["reason"] in (
         "Completed",
         "Error",

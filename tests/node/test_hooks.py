@@ -72,7 +72,7 @@ def test_pre_stop_runs_before_sigterm_within_the_grace(node: TempoletNode, tmp_p
 
 def test_a_pre_stop_that_hangs_is_ended_by_the_grace(node: TempoletNode, tmp_path: Path) -> None:
     """The stop goes on, with two seconds at the least between SIGTERM and SIGKILL."""
-    command = "trap 'echo term; sleep 1.5; echo bye; exit 0' TERM; echo up; sleep 3600 & wait"
+    command = "trap 'echo term; sleep 1.1; echo bye; exit 0' TERM; echo up; sleep 3600 & wait"
     node.apply(hooked("hangs", command, 3, preStop=says("hook", "sleep 3600; echo never > /proc/1/fd/1")))
     snapshot = node.until_running("hangs")
     log = keep_log(node, snapshot, tmp_path / "log", "up")

@@ -3,6 +3,7 @@
 import signal
 from typing import Any
 
+from proto.pod_snapshot import PodSnapshot
 from tests.node.pod_story import story
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
@@ -23,7 +24,7 @@ def test_a_pod_that_fills_its_empty_dir_is_evicted(node: TempoletNode) -> None:
     node.apply(writing("below", 1))
     node.apply(writing("vital", 4, priorityClassName="system-node-critical", priority=2_000_001_000))
     node.apply(writing("full", 4))
-    full = node.until_running("full")
+    full = until_begun(node, "full")
     node.until_running("below")
     node.until_running("vital")
     node.stop("worker", signal.SIGKILL)
@@ -57,7 +58,7 @@ def test_containers_that_write_too_much_are_evicted(node: TempoletNode) -> None:
     node.apply(limited("whole", {"one": ("3Mi", fills)}))
     node.apply(limited("lives", {"one": ("9Mi", fills)}))
     for name in ("root", "logs", "whole", "lives"):
-        node.until_running(name)
+        until_begun(node, name)
     expected = {
         "root": 'Container small exceeded its local ephemeral storage limit "2Mi". ',
         "logs": 'Container small exceeded its local ephemeral storage limit "1Mi". ',
@@ -72,6 +73,11 @@ def test_containers_that_write_too_much_are_evicted(node: TempoletNode) -> None:
     lives = node.pod("lives")
     assert lives is not None
     assert (lives.phase, lives.ready, lives.restarts) == ("Running", True, 0)
+
+
+def until_begun(node: TempoletNode, name: str) -> PodSnapshot:
+    """Wait until a pod runs, or has run: a look at its disk may come as soon as it does."""
+    return node.until_pod(name, lambda one: one.phase != "Pending", f"{name} begun")
 
 
 def limited(name: str, containers: dict[str, tuple[str, str]]) -> dict[str, Any]:

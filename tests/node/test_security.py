@@ -129,7 +129,7 @@ def test_a_seccomp_file_of_the_nodes(node: TempoletNode) -> None:
     profile = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [refuses]}
     (profiles / "no-mkdir.json").write_text(json.dumps(profile))
     said = {"type": "Localhost", "localhostProfile": "own/no-mkdir.json"}
-    pod = look(node, "filtered", container(command=f"mkdir /x; echo made $?; {STAY}", seccompProfile=said))
+    pod = look(node, "filtered", container(command=f"mkdir /x 2>&1; echo made $?; {STAY}", seccompProfile=said))
     log = told(node, pod)
     assert "Operation not permitted" in log
     assert "made 1" in log
