@@ -120,7 +120,9 @@ async def acting_on(containerd: Containerd, directory: Path) -> AsyncIterator[Ac
     runtime = RuntimeClient(containerd.endpoint, StartLimit(4))
     cgroups = Cgroups(containerd.cgroup)
     settings = ActivitySettings(
-        root_dir=directory / "kubelet", pod_logs_dir=directory / "logs", name_reserved_wait=timedelta(seconds=2)
+        root_dir=directory / "kubelet",
+        pod_logs_dir=directory / "logs",
+        name_reserved_wait=timedelta(seconds=30),  # Temporal, which would try again, is not there
     )
     cgroups.make_tiers()
     made = Acting(NodeServices(settings=settings, runtime=runtime, cgroups=cgroups, pulls=ImagePulls()))

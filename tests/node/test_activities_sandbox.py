@@ -16,6 +16,7 @@ from proto.temporal.requests import (
 )
 from tests.node.acting import Acting, sandbox_spec
 from tests.node.containerd_view import no_addresses
+from tests.node.tempolet_node import PATIENCE
 from worker.standalone.containerd import Containerd
 
 
@@ -115,5 +116,5 @@ async def test_another_uid_of_the_name_is_refused_until_it_is_gone(acting: Actin
     done, _ = await asyncio.wait({waiting}, timeout=0.5)
     assert not done
     await acting.run(acting.sandboxes.remove_pod_sandbox, RemovePodSandbox(old, sandbox.sandbox_id))
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, PATIENCE)
     assert (await acting.sandbox(new)).attempt == 0
