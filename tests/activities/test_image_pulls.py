@@ -98,6 +98,7 @@ async def test_who_leaves_does_not_end_it_for_others(registry: Registry) -> None
     assert await pulls.pull("a", registry.pull) == "sha256:a"
 
 
+@pytest.mark.jumping_clock
 async def test_after_a_burst_pulls_come_at_the_registrys_rate(registry: Registry) -> None:
     """They wait, and nobody is refused."""
     registry.open.set()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.activities.jumping_clock import JumpingClock
 from worker.service import Service
 
 WATCHDOG = "150000"  # microseconds
@@ -25,7 +26,7 @@ class Systemd:
 
     async def hears(self) -> list[str]:
         """Wait for the next datagram and give its lines."""
-        data = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self.socket, 4096), 5)
+        data = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self.socket, 4096), 20)
         return data.decode().split("\n")
 
     def waiting(self) -> list[str]:
@@ -72,15 +73,19 @@ async def test_a_life_as_systemd_hears_it(address: str, systemd: Systemd) -> Non
     assert await systemd.hears() == ["STOPPING=1", "STATUS=stopping"]
 
 
-async def test_the_watchdog_is_fed_while_all_is_well(address: str, systemd: Systemd) -> None:
-    """At least twice within its limit."""
-    async with Service(
-        healthy, {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": WATCHDOG, "WATCHDOG_PID": str(os.getpid())}
-    ):
-        start = time.monotonic()
-        for _ in range(3):
-            assert await systemd.hears() == ["WATCHDOG=1"]
-        assert time.monotonic() - start < 0.15
+def test_the_watchdog_is_fed_while_all_is_well(address: str, systemd: Systemd) -> None:
+    """At least twice within its limit, by a clock that no busy machine hurries."""
+
+    async def live() -> None:
+        environment = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": WATCHDOG, "WATCHDOG_PID": str(os.getpid())}
+        async with Service(healthy, environment):
+            begun = asyncio.get_running_loop().time()
+            for _ in range(3):
+                assert await systemd.hears() == ["WATCHDOG=1"]
+            assert asyncio.get_running_loop().time() - begun < 0.15
+
+    with asyncio.Runner(loop_factory=JumpingClock) as runner:
+        runner.run(live())
 
 
 @pytest.mark.parametrize("fault", [pytest.param("the cache is stuck", id="reason"), pytest.param(None, id="raises")])
@@ -141,5 +146,5 @@ async def test_a_signal_asks_for_a_stop(number: signal.Signals) -> None:
     """Both signals end the wait, and have Python's own effect again afterwards."""
     async with Service(healthy, {}) as service:
         os.kill(os.getpid(), number)
-        await asyncio.wait_for(service.stop_requested(), 5)
+        await asyncio.wait_for(service.stop_requested(), 20)
     assert signal.getsignal(number) in {signal.SIG_DFL, signal.default_int_handler}
