@@ -1,10 +1,13 @@
 """Does PodWorkflow lead sidecars: up in their turn, back on their own, down last?"""
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
 from proto.temporal import names
 from proto.temporal.pod import ContainerState
-from tests.workflows.conftest import Node, container, pod_json
+from tests.workflows.conftest import QUICK, Node, container, pod_json
 
 
 def sidecar(name: str) -> dict[str, object]:
@@ -38,7 +41,7 @@ async def test_up_in_order_and_down_in_reverse(node: Node) -> None:
 async def test_a_sidecar_comes_back_alone(node: Node) -> None:
     """In a pod that never restarts; the second time it backs off, and nothing else waits for it."""
     pod = pod_json(initContainers=[sidecar("a")], restartPolicy="Never")
-    handle = await node.start(pod)
+    handle = await node.start(pod, replace(QUICK, max_container_restart_period=timedelta(hours=1)))
     await node.until(pod, lambda one: one.ready)
     await node.exits(handle, "a", 1)
     await node.until(pod, lambda one: one.ready and one.restarts == 1)

@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from temporalio.client import WorkflowHandle
@@ -16,6 +16,8 @@ from workflows.pod import PodWorkflow
 from workflows.versions import CURRENT
 
 SECOND = timedelta(seconds=1)
+READY_WITHIN: Final = 5
+"""Seconds in which a pod is ready on a busy machine, too."""
 
 
 def going(grace: float | None = None) -> DeletionRequested:
@@ -39,7 +41,7 @@ async def timers(handle: WorkflowHandle[Any, Any]) -> list[str]:
 
 async def test_a_pod_that_is_active_for_too_long_fails(node: Node) -> None:
     """Stopped with its own grace, Failed with the reason, kept until its manifest goes."""
-    pod = pod_json(activeDeadlineSeconds=1)
+    pod = pod_json(activeDeadlineSeconds=READY_WITHIN)
     handle = await node.start(pod)
     running = await node.until(pod, lambda one: one.ready)
     ended = await node.until(pod, lambda one: one.lifecycle == "terminated")
@@ -79,7 +81,7 @@ async def test_a_deadline_during_the_start(node: Node, held: str) -> None:
 
 async def test_a_pod_that_finishes_in_time_has_not_failed(node: Node) -> None:
     """Its timer is forgotten."""
-    pod = pod_json(activeDeadlineSeconds=1, restartPolicy="Never")
+    pod = pod_json(activeDeadlineSeconds=60, restartPolicy="Never")
     node.runtime.exits_at_once["web"] = [0]
     handle = await node.start(pod)
     await node.until(pod, lambda one: one.lifecycle == "terminated")
@@ -100,7 +102,7 @@ async def test_a_deadline_that_is_edited_under_the_same_uid(node: Node) -> None:
     pod = pod_json(activeDeadlineSeconds=3600)
     handle = await node.start(pod)
     first = await node.until(pod, lambda one: one.ready)
-    edited = {**pod, "spec": {**pod["spec"], "activeDeadlineSeconds": 2}}
+    edited = {**pod, "spec": {**pod["spec"], "activeDeadlineSeconds": READY_WITHIN}}
     await handle.signal(names.POD_LISTED, PodListed("file", pod=edited))
     again = await node.until(pod, lambda one: one.ready and one.sandbox_id != first.sandbox_id)
     assert again.started_at >= first.started_at
@@ -112,7 +114,7 @@ async def test_a_deadline_that_is_edited_under_the_same_uid(node: Node) -> None:
 async def test_a_run_that_is_continued_keeps_the_deadline(node: Node) -> None:
     """It counts from the pod's start, not from the run's."""
     pod = pod_json(activeDeadlineSeconds=60)
-    known = Observed(started_at=datetime.now(UTC) - timedelta(seconds=59))
+    known = Observed(started_at=datetime.now(UTC) - timedelta(seconds=60 - READY_WITHIN))
     handle = await node.client.start_workflow(
         PodWorkflow.run,
         PodStart(node.name, pod, behaviour=CURRENT, observed=known),
@@ -127,7 +129,7 @@ async def test_a_run_that_is_continued_keeps_the_deadline(node: Node) -> None:
 
 async def test_the_wait_for_a_predecessor_does_not_count(node: Node) -> None:
     """The pod is active, and its startTime counts, only from then on."""
-    pod = pod_json(activeDeadlineSeconds=1)
+    pod = pod_json(activeDeadlineSeconds=READY_WITHIN)
     node.runtime.predecessors = {"old-uid"}
     gate = node.runtime.held[names.AWAIT_PREDECESSOR] = asyncio.Event()
     handle = await node.start(pod)
@@ -170,7 +172,7 @@ async def test_a_second_deletion_shortens_a_stop_under_way(node: Node, grace: fl
     await handle.signal(names.DELETION_REQUESTED, going())
     await node.called(names.STOP_CONTAINER)
     await handle.signal(names.DELETION_REQUESTED, going(grace))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         outcome = await handle.result()
     (stop,), (shorter,) = node.runtime.named(names.STOP_CONTAINER), node.runtime.named(names.SHORTEN_STOP)
     assert (stop.grace, shorter.grace) == (timedelta(seconds=300), shortened)
@@ -190,7 +192,7 @@ async def test_a_longer_grace_changes_nothing(node: Node) -> None:
     await handle.signal(names.DELETION_REQUESTED, going())
     await node.until(pod, lambda one: one.deleting)
     gate.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await handle.result()
     assert not node.runtime.named(names.SHORTEN_STOP)
 
@@ -224,7 +226,7 @@ async def test_deletion_while_a_container_starts(node: Node) -> None:
     await handle.signal(names.DELETION_REQUESTED, going())
     await node.until(pod, lambda one: one.deleting)
     gate.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await handle.result()
     assert len(node.runtime.named(names.STOP_CONTAINER)) == 1
     assert node.runtime.sandboxes == {}
