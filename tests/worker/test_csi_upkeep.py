@@ -1,5 +1,6 @@
 """Are volumes published again where their driver asks for that, and those of pods that nobody remembers given back?"""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -29,9 +30,10 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 async def calls(node: Node, count: int) -> None:
     """Wait until the driver has been asked to publish so often."""
-    while node.driver.count(PUBLISH) < count:
-        node.driver.called[PUBLISH].clear()
-        await node.driver.called[PUBLISH].wait()
+    async with asyncio.timeout(20):
+        while node.driver.count(PUBLISH) < count:
+            node.driver.called[PUBLISH].clear()
+            await node.driver.called[PUBLISH].wait()
 
 
 async def test_a_volume_is_published_again_where_its_driver_asks(
