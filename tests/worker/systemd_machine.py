@@ -156,7 +156,7 @@ def remove_tree(cgroup: Path) -> bool:
     return not cgroup.exists()
 
 
-def wait_until(true: Callable[[], bool], what: str, seconds: float = 20) -> None:
+def wait_until(true: Callable[[], bool], what: str, seconds: float = 60) -> None:
     """Wait for another process; there is no event to await."""
     deadline = time.monotonic() + seconds
     while not true():
