@@ -179,10 +179,10 @@ async def test_silence_ends_a_connection(tmp_path: Path, monkeypatch: pytest.Mon
 
 async def test_a_handshake_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that connects and says nothing, or no TLS, keeps no descriptor."""
-    monkeypatch.setattr(listener, "HANDSHAKE", timedelta(seconds=0.3))
     async with open_api(tmp_path) as api:
         await api.ask("/healthz")
         before = descriptors()
+        monkeypatch.setattr(listener, "HANDSHAKE", timedelta(seconds=0.3))
         for beginning in (b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00"):
             reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
             writer.write(beginning)
@@ -191,6 +191,7 @@ async def test_a_handshake_has_an_end(tmp_path: Path, monkeypatch: pytest.Monkey
                     await reader.read()
             writer.transport.abort()
         await until(lambda: descriptors() <= before)
+        monkeypatch.undo()
         assert (await api.ask("/healthz")).text == "ok"
 
 
@@ -227,6 +228,7 @@ async def test_handshakes_count_as_connections(tmp_path: Path, monkeypatch: pyte
         for _, writer in silent:
             writer.transport.abort()
         await until(lambda: descriptors() <= before)
+        monkeypatch.undo()
         assert (await api.ask("/healthz")).text == "ok"
 
 
@@ -295,6 +297,7 @@ async def test_a_client_that_takes_nothing_is_left(tmp_path: Path, monkeypatch: 
                     taken += len(chunk)
         assert taken < 64 * 2**20
         writer.transport.abort()
+        monkeypatch.undo()
         assert (await api.ask("/healthz")).text == "ok"
 
 

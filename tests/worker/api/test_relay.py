@@ -230,10 +230,10 @@ async def test_a_client_that_does_not_read_holds_the_runtime_up(node_certificate
 
 async def test_what_is_idle_for_too_long_is_closed(node_certificate: Signed) -> None:
     """StreamingConnectionIdleTimeout; a byte begins the time anew."""
-    async with led_to(echo, node_certificate, timedelta(seconds=0.5)) as (api, runtime):
+    async with led_to(echo, node_certificate, timedelta(seconds=2)) as (api, runtime):
         reader, writer, _ = await api.upgraded()
         for _ in range(4):
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(0.7)
             writer.write(b"x")
             assert await asyncio.wait_for(reader.readexactly(1), PATIENCE) == b"x"
         assert not runtime.ended[0].is_set()

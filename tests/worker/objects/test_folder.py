@@ -105,7 +105,7 @@ async def test_a_file_that_is_being_written_is_read_when_it_is_whole(folder: Obj
     path.write_bytes(yaml.safe_dump(CONFIG_MAP | {"data": {"a": "1"}}).encode())
     started = time.monotonic()
     assert (await folder.get(ObjectKind.CONFIG_MAPS, "default", "web")).json["data"] == {"a": "1"}
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ async def test_an_end_in_the_runtime_is_a_hint_and_our_own_doing_is_none(node: N
         node.write("web.yaml")
         handle = await node.handle()
         uid = PodWorkflowId.parse(handle.id).uid
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await node.runtime.reader_came.wait()
         pod = sandbox(uid, "s1", node=node.name, name=f"web-{node.name}")
         c1 = container("c1", "s1")
@@ -41,13 +41,13 @@ async def test_an_end_in_the_runtime_is_a_hint_and_our_own_doing_is_none(node: N
 
 async def test_an_end_that_we_asked_for_waits_for_who_causes_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """The activity that stops the container tells its end; only what it leaves untold is a hint, a moment later."""
-    monkeypatch.setattr("worker.poller.runtime.watch.OWN_STOP_WAITS", timedelta(seconds=1))
+    monkeypatch.setattr("worker.poller.runtime.watch.OWN_STOP_WAITS", timedelta(seconds=4))
     async with node.poller():
         path = node.write("web.yaml")
         handle = await node.handle()
         await handle.signal("Hold", True)
         pod_id = PodWorkflowId.parse(handle.id)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await node.runtime.reader_came.wait()
         pod, c1 = sandbox(pod_id.uid, "s1", node=node.name, name=pod_id.name), container("c1", "s1", running=False)
         write(node.root, snapshot(pod_id.uid, {"c": "c1 running"}, node=node.name, name=pod_id.name))
@@ -62,12 +62,12 @@ async def test_an_end_that_we_asked_for_waits_for_who_causes_it(node: Node, monk
 
 async def test_an_end_that_its_start_will_tell_waits_for_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the start has told meanwhile is no hint; what it left untold is one, a moment later."""
-    monkeypatch.setattr("worker.poller.runtime.watch.OWN_START_WAITS", timedelta(seconds=2))
+    monkeypatch.setattr("worker.poller.runtime.watch.OWN_START_WAITS", timedelta(seconds=6))
     async with node.poller():
         node.write("web.yaml")
         handle = await node.handle()
         pod_id = PodWorkflowId.parse(handle.id)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await node.runtime.reader_came.wait()
         pod = sandbox(pod_id.uid, "s1", node=node.name, name=pod_id.name)
         told, untold = (container(f"{one}1", "s1", name=one, running=False) for one in ("told", "untold"))
@@ -168,7 +168,7 @@ async def test_a_temporal_that_is_away_loses_nothing(node: Node, settings: Tempo
             goes = node.write("goes.yaml", name="goes")
             node.write("stays.yaml", name="stays")
             gone, stays = await node.handle("goes"), await node.handle("stays")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await node.runtime.reader_came.wait()
             await line.cut()
             goes.unlink()

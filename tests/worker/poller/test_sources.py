@@ -20,6 +20,8 @@ from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
 from worker.poller.manifests.sources import ManifestSource
 
 NEVER = timedelta(hours=1)
+A_SLOW_EDITOR = timedelta(seconds=2)
+"""Longer than a busy machine holds an editor up between two steps."""
 
 
 class Follower:
@@ -127,8 +129,11 @@ async def test_edit_rename_and_removal_are_seen(manifests: Path) -> None:
         await follower.until()
 
 
-async def test_an_editor_that_renames_back_and_forth_restarts_nothing(manifests: Path) -> None:
+async def test_an_editor_that_renames_back_and_forth_restarts_nothing(
+    manifests: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The backup that takes the pod's place for a moment never becomes its manifest."""
+    monkeypatch.setattr("worker.poller.manifests.sources.REMOVAL_SETTLES", A_SLOW_EDITOR)
     path, backup = manifests / "web.yaml", manifests / "web.yaml~"
     path.write_text("pod web 1")
     async with following(manifests) as follower:
