@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 
 def ask(endpoint: Endpoint, path: str, body: bytes, method: str = "POST", **headers: str) -> Answer:
     """Send one request; header names are given with _ for -."""
-    connection = http.client.HTTPConnection(endpoint.address.host, endpoint.address.port, timeout=5)
+    connection = http.client.HTTPConnection(endpoint.address.host, endpoint.address.port, timeout=20)
     connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
     payload = answer.read()

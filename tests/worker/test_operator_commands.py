@@ -63,7 +63,7 @@ async def test_tries_that_only_temporal_knows(node: Node, client: Client, tempol
     node.runtime.failing[names.RUN_POD_SANDBOX] = [away] * 1000
     handle = await node.start(pod)
     await listed(client, node, 1)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while "(try " not in (out := (await tempolet("explain", f"default/{node.name}"))[1]):
             pass
     assert "under way: run sandbox, attempt 0" in out

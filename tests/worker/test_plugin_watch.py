@@ -63,7 +63,7 @@ async def test_a_driver_comes_goes_and_comes_again(tmp_path: Path, drivers: Seen
         async with serving(tmp_path / f"d{round_}", socket):
             assert (await drivers.get(NAME)).endpoint == str(tmp_path / f"d{round_}" / "csi.sock")
             drivers.gone.clear()
-        await asyncio.wait_for(drivers.gone.wait(), 5)
+        await asyncio.wait_for(drivers.gone.wait(), 20)
         assert drivers.find(NAME) is None
 
 
@@ -75,7 +75,7 @@ async def test_a_socket_that_is_made_anew_is_registered_again(tmp_path: Path, re
         with contextlib.suppress(FileNotFoundError):
             (registry / "reg.sock").unlink()
         async with serving(tmp_path / "new", registry / "reg.sock"):
-            await asyncio.wait_for(drivers.gone.wait(), 5)
+            await asyncio.wait_for(drivers.gone.wait(), 20)
             assert (await drivers.get(NAME)).endpoint == str(tmp_path / "new" / "csi.sock")
 
 

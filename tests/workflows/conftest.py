@@ -116,7 +116,7 @@ class Node:
 
     async def until(self, pod: PodJson, holds: Callable[[PodSnapshot], bool]) -> PodSnapshot:
         """Wait until the pod's snapshot is as asked."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 self.changed.clear()
                 snapshot = self.snapshots.get(pod["metadata"]["uid"])
@@ -126,7 +126,7 @@ class Node:
 
     async def called(self, name: str) -> Any:
         """Wait until an activity is called; answers its first request."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not self.runtime.named(name):
                 self.runtime.changed.clear()
                 await self.runtime.changed.wait()
@@ -150,7 +150,7 @@ class Node:
     async def delete(self, handle: WorkflowHandle[Any, PodOutcome]) -> PodOutcome:
         """Remove the manifest and wait for the end."""
         await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await handle.result()
 
 

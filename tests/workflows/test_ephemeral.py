@@ -126,7 +126,7 @@ async def test_a_listing_and_a_continued_run_keep_it(node: Node, monkeypatch: py
         await newest.signal(names.POD_LISTED, PodListed("file", pod=pod, in_place=True))
         await newest.signal(names.RUNTIME_CHANGED, RuntimeChanged("resync"))
     with pytest.raises(WorkflowContinuedAsNewError):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await handle.result(follow_runs=False)
     monkeypatch.undo()
     await look(newest, "second")

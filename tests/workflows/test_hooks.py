@@ -71,7 +71,7 @@ async def test_a_container_that_ends_during_its_pre_stop_is_not_waited_for(node:
     await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
     await node.called(names.RUN_HOOK)
     await node.exits(handle, "web", 0)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await handle.result()
     assert [one.name for one in node.runtime.named(names.STOP_CONTAINER)] == ["side"]
     gate.set()

@@ -79,7 +79,7 @@ class Images:
 
     async def until(self, holds: Any) -> None:
         """Wait until the images are as asked."""
-        async with asyncio.timeout(20), self.changed:
+        async with asyncio.timeout(60), self.changed:
             await self.changed.wait_for(holds)
 
     async def put(self, **sizes: int) -> None:
@@ -168,7 +168,7 @@ async def test_a_long_run_is_continued_with_all_that_is_known(host: Host, monkey
     await host.configure("b:1")
     await host.images.until(lambda: "b:1" in host.images.sizes)
     newest = host.client.get_workflow_handle(handle.id)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await newest.describe()).run_id == handle.first_execution_run_id:
             await host.images.until(lambda: len(host.images.watches) >= 2)
     words = [one.words for one in (await status(newest)).news]

@@ -89,7 +89,7 @@ async def test_a_skip_and_a_deletion_at_once(node: Node) -> None:
     wish = handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
     answer, _ = await asyncio.gather(skip(handle), wish, return_exceptions=True)
     assert isinstance(answer, BackoffsSkipped | WorkflowUpdateFailedError)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await handle.result()
     assert not node.runtime.sandboxes
 
@@ -107,7 +107,7 @@ async def test_a_skip_is_not_lost_in_a_continued_run(node: Node, monkeypatch: py
     await node.until(pod, lambda one: one.ready and one.restarts == 2)
     # the container may run before the last signals are read: it is they that end the first run
     with pytest.raises(WorkflowContinuedAsNewError):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await handle.result(follow_runs=False)
     await node.delete(newest)
 
@@ -139,7 +139,7 @@ async def test_a_gate_holds_readiness_until_somebody_opens_it(node: Node, monkey
     newest: Handle = node.client.get_workflow_handle(handle.id, result_type=PodOutcome)
     assert (await condition(newest, "example.com/lb", "False")).before == "True"
     with pytest.raises(WorkflowContinuedAsNewError):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await handle.result(follow_runs=False)
     monkeypatch.undo()
     shut = await node.until(pod, lambda one: not one.ready)

@@ -15,7 +15,7 @@ TCP = {"tcpSocket": {"port": 80}}
 
 async def probing(node: Node, times: int = 1) -> str:
     """Wait until the container is probed for the so manieth time; answers its id."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(asked := node.runtime.named(names.PROBE_CONTAINER)) < times:
             node.runtime.changed.clear()
             await node.runtime.changed.wait()

@@ -30,7 +30,7 @@ async def test_mounted_beside_the_sandbox_and_undone_before_the_directories(node
     node.runtime.held[names.MOUNT_VOLUMES] = node.runtime.held[names.RUN_POD_SANDBOX] = asyncio.Event()
     pod = with_volume()
     handle = await node.start(pod)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(order(node, names.MOUNT_VOLUMES, names.RUN_POD_SANDBOX)) < 2:
             node.runtime.changed.clear()
             await node.runtime.changed.wait()

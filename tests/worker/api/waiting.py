@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-PATIENCE: Final = 20.0
+PATIENCE: Final = 60.0
 
 
 async def until(holds: Callable[[], bool], what: str = "what the test waits for") -> None:

@@ -31,7 +31,7 @@ class NotedCalls:
         await self._wait(lambda: self.calls[-1:] == [call])
 
     async def _wait(self, true: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while not true():
                 self._more.clear()
                 await self._more.wait()

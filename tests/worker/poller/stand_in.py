@@ -225,14 +225,14 @@ async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
 
 async def heard(handle: "WorkflowHandle[StandIn, str]", count: int) -> list[str]:
     """Wait until a pod heard so much, and answer it."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         found: list[str] = await handle.execute_update("Until", count, result_type=list[str])
         return found
 
 
 async def eventually(true: Callable[[], Awaitable[bool]]) -> None:
     """Wait for what another process knows; there is no event to await."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await true():  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.02)
 

@@ -170,7 +170,7 @@ class Wire:
 
     async def until(self, count: int) -> None:
         """Wait for so many arrivals."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while len(self.arrived) < count:
                 self.more.clear()
                 await self.more.wait()

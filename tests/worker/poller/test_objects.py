@@ -131,14 +131,14 @@ async def test_several_folders_are_watched_by_one_descriptor(tmp_path: Path) -> 
     with WatchedFolders() as watch:
         assert len(watch.watch([first, second])) == 1
         (first / "x").touch()
-        await asyncio.wait_for(watch.wait(), 5)
+        await asyncio.wait_for(watch.wait(), 20)
         assert {event.name for event in watch.read()} == {"x"}
         second.mkdir()
         assert watch.watch([second]) == []
         watch.read()
         (first / "y").touch()
         (second / "z").touch()
-        await asyncio.wait_for(watch.wait(), 5)
+        await asyncio.wait_for(watch.wait(), 20)
         assert "y" not in {event.name for event in watch.read()}
 
 
@@ -156,7 +156,7 @@ async def test_without_a_watch_the_folder_is_looked_at_again_and_again(
     workflows = cast("PodWorkflows", None)  # there is no pod to tell
     watch = ObjectWatch(tmp_path, KnownPods(tmp_path, "n"), workflows)
     following = asyncio.create_task(watch.follow(60, turns.release))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         for _ in range(3):
             await turns.acquire()
     following.cancel()
