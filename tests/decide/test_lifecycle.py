@@ -8,10 +8,11 @@ import pytest
 
 from proto.temporal.pod import Failure, Lifecycle
 from proto.temporal.requests import RunPodSandbox, StopContainer
-from proto.temporal.wishes import Eviction
+from proto.temporal.wishes import Ended, Eviction
 from tests.decide.situations import (
     HERE,
     KEY,
+    READ,
     Around,
     at,
     container,
@@ -24,8 +25,10 @@ from tests.decide.situations import (
     starting,
     up,
 )
+from workflows.decide.fold import fold_failure
 from workflows.decide.grace import DEFAULT
 from workflows.decide.lifecycle import TRANSITIONS, Event, after, happened, next_event
+from workflows.decide.pod_actions import pod_actions
 
 SYNC, TERMINATING, TERMINATED = Lifecycle.SYNC, Lifecycle.TERMINATING, Lifecycle.TERMINATED
 STOPPED = sandbox(ready=False, stopped=True)
@@ -227,3 +230,20 @@ def test_a_sidecar_whose_start_failed_is_looked_for_when_the_pod_finishes() -> N
     here = situation(pod(init=["+s"], restartPolicy="Never"), containers={"web": down(0)}, failures=failed)
     happened(here, Event.POD_FINISHED)
     assert (here.observed.runtime_stale, here.observed.starts_in_doubt) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        pytest.param({"deletion": deletion()}, id="deleted"),
+        pytest.param({"eviction": Eviction(at(0), "Evicted", "too much")}, id="evicted"),
+        pytest.param({"ended": Ended("Failed")}, id="ended-in-the-api"),
+    ],
+)
+def test_a_start_that_fails_in_the_same_task_as_a_wish(wish: dict[str, Any]) -> None:
+    """What may have come up nevertheless is looked for: else it would be killed with its sandbox, without its grace."""
+    here = situation(**wish)
+    fold_failure(here, starting(), "DeadlineExceeded", "no answer")
+    while event := next_event(here):
+        happened(here, event)
+    assert pod_actions(here).begin == (READ,)

@@ -151,10 +151,15 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             allocation.cgroup_in_doubt(situation, spec)
         case UpdateContainerResources(name=name):
             allocation.container_in_doubt(situation, name)
-    if observed.lifecycle is not Lifecycle.SYNC and not is_endless(action):
+    if goes(observed) and not is_endless(action):
         # what was half made when the pod was deleted must be found before it can be undone
         observed.runtime_stale = True
         observed.starts_in_doubt = observed.starts_in_doubt or isinstance(action, StartContainer)
+
+
+def goes(observed: Observed) -> bool:
+    """Say whether the pod goes, or will with the next look at it: a wish may have come in the same task as this answer."""
+    return observed.lifecycle is not Lifecycle.SYNC or bool(observed.deletion or observed.eviction or observed.ended)
 
 
 def images_read(situation: Situation, action: ReadImages, image_refs: Mapping[str, str]) -> None:
