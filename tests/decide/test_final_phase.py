@@ -137,6 +137,18 @@ def test_a_final_phase_stays(
     assert [phase(source, containers, **known) for known in (before, {**before, **then})] == [expected, expected]
 
 
+def test_an_initialization_that_failed_stays_failed() -> None:
+    """Also when the sidecar that is stopped for it ends as a rule says that all shall start again."""
+    again = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [143]}}
+    source = pod("a", init=["+s", "i"], restartPolicy="Never")
+    source["spec"]["initContainers"][0]["restartPolicyRules"] = [again]
+    known = {"lifecycle": Lifecycle.TERMINATING, "finished_at": at(-5)}
+    assert [phase(source, {"s": one, "i": down(1, "i")}, **known) for one in (up("s"), down(143, "s"))] == [
+        "Failed",
+        "Failed",
+    ]
+
+
 def test_a_pod_that_was_never_initialized_has_failed_when_it_is_gone() -> None:
     """Whatever its containers wait for."""
     assert phase(pod("a", init=["i"]), {}, deletion=deletion(), lifecycle=Lifecycle.TERMINATED) == "Failed"

@@ -35,8 +35,8 @@ def ends_by_itself(situation: Situation, name: str) -> bool:
 
 def init_failed(situation: Situation) -> bool:
     """Say whether an init container has failed for good: nothing starts after it. A sidecar never does."""
-    if sources(situation):
-        return False  # whatever was stopped for it starts again
+    if sources(situation) and situation.observed.finished_at is None:
+        return False  # whatever was stopped for it starts again; nothing does of a pod that has finished
     failed = [
         (one, ended.exit_code)
         for one in situation.init_containers
