@@ -37,6 +37,7 @@ from workflows.decide.fold import fold, fold_failure
 from workflows.decide.listing import without_ephemeral
 from workflows.decide.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.situation import Situation
+from workflows.decide.termination import is_stopping
 from workflows.loop import has_grown
 from workflows.operator_updates import Arrival, OperatorUpdates
 from workflows.steps import Failed, carry_out
@@ -117,8 +118,9 @@ class PodWorkflow(OperatorUpdates):
             task.cancel()
 
     def begin_what_is_due(self) -> Plan:
-        """Begin every action that is decided; a run that is about to be continued begins nothing more."""
-        plan = Plan() if self.is_long() else pod_actions(self.situation())
+        """Begin every action that is decided; a run that is about to be continued begins only what a stop cannot wait for."""
+        situation = self.situation()
+        plan = Plan() if self.is_long() and not is_stopping(situation) else pod_actions(situation)
         for action in plan.begin:
             task = asyncio.create_task(self.file_when_done(partial(self.carried_out, action)))
             self.under_way[key(action)] = (action, task)

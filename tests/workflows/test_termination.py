@@ -10,7 +10,7 @@ from temporalio.client import WorkflowHandle
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal import names
 from proto.temporal.pod import Observed, PodStart
-from proto.temporal.signals import DeletionRequested, PodListed
+from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.workflows.conftest import Node, container, pod_json
 from workflows.pod import PodWorkflow
 from workflows.versions import CURRENT
@@ -230,3 +230,21 @@ async def test_deletion_while_a_container_starts(node: Node) -> None:
         await handle.result()
     assert len(node.runtime.named(names.STOP_CONTAINER)) == 1
     assert node.runtime.sandboxes == {}
+
+
+async def test_a_shorter_grace_is_heard_by_a_run_that_is_about_to_be_continued(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a run waits for the stop that is under way, which may have a grace of hours."""
+    monkeypatch.setattr("workflows.loop.SIGNALS_A_RUN", 3)
+    node.runtime.held[names.STOP_CONTAINER] = asyncio.Event()
+    pod = pod_json(terminationGracePeriodSeconds=3600)
+    handle = await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    await handle.signal(names.DELETION_REQUESTED, going())
+    stop = await node.called(names.STOP_CONTAINER)
+    await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=(stop.container_id,)))
+    await handle.signal(names.DELETION_REQUESTED, going(grace=0))
+    assert (await node.called(names.SHORTEN_STOP)).grace == SECOND
+    async with asyncio.timeout(20):
+        await handle.result()

@@ -6,9 +6,10 @@ A pod that has finished by itself keeps its dead containers and logs until its s
 from collections.abc import Iterator
 
 from proto.kubernetes.qos import qos_class
-from proto.temporal.pod import Observed
+from proto.temporal.pod import Lifecycle, Observed
 from proto.temporal.requests import RemovePodDirectories, RemovePodSandbox, StopPodSandbox
 from workflows.decide.actions import Action, Wake
+from workflows.decide.grace import grace_of
 from workflows.decide.own_hooks import after_ends
 from workflows.decide.shortening import shorten_stops
 from workflows.decide.situation import Situation, unless_failed
@@ -30,6 +31,11 @@ def why_it_goes(situation: Situation) -> str:
     """Say who ends the pod and why."""
     why = situation.observed.deletion or situation.observed.eviction
     return f"{why.reason}: {why.message}" if why else "the pod has finished"
+
+
+def is_stopping(situation: Situation) -> bool:
+    """Say whether containers are being stopped and their grace still runs: a shorter one, or whose turn comes, can't wait."""
+    return situation.observed.lifecycle is Lifecycle.TERMINATING and situation.now < grace_of(situation).over_at
 
 
 def stop_containers(situation: Situation) -> Iterator[Action | Wake]:
