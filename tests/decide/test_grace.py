@@ -20,6 +20,8 @@ from workflows.decide.grace import grace_of, pod_grace
         pytest.param(30, 0, 1, id="never-below-a-second"),
         pytest.param(0, None, 1, id="a-pod-without-grace-has-a-second-too"),
         pytest.param(-1, None, 1, id="a-negative-grace-is-a-second"),
+        pytest.param(2**63 - 1, None, 2**31 - 1, id="the-api-s-longest-still-ends-at-a-date"),
+        pytest.param(30, 10**12, 2**31 - 1, id="so-does-a-deletion-s"),
     ],
 )
 def test_pod_grace(own: int | None, asked: float | None, grace: float) -> None:

@@ -151,6 +151,7 @@ def test_who_is_probed_and_who_is_stopped(found: Situation, asked: list[str]) ->
         pytest.param("Never", "livenessProbe", None, "Container web failed liveness probe", 30),
         pytest.param("Always", "livenessProbe", 5, "Container web failed liveness probe, will be restarted", 5),
         pytest.param("Always", "startupProbe", 60, "Container web failed startup probe, will be restarted", 60),
+        pytest.param("Never", "livenessProbe", 2**63 - 1, "Container web failed liveness probe", 2**31 - 1),
     ],
 )
 def test_how_a_failed_probe_stops_its_container(

@@ -6,6 +6,7 @@ from typing import Final
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
+from proto.kubernetes.grace_seconds import LONGEST_GRACE, grace_of_seconds
 from proto.temporal.requests import StopContainer
 from proto.temporal.wishes import Deletion, Eviction
 from workflows.decide.situation import Situation
@@ -18,8 +19,12 @@ SHORTEST: Final = timedelta(seconds=1)
 def pod_grace(spec: V1PodSpec, asked: timedelta | None) -> timedelta:
     """Say the grace: what the deletion asks for, else the pod's own, never below a second."""
     own = spec.termination_grace_period_seconds
-    grace = asked if asked is not None else DEFAULT if own is None else timedelta(seconds=own)
-    return max(grace, SHORTEST)
+    return bounded(asked if asked is not None else DEFAULT if own is None else grace_of_seconds(own))
+
+
+def bounded(grace: timedelta) -> timedelta:
+    """Keep a grace between the shortest and the longest."""
+    return max(min(grace, LONGEST_GRACE), SHORTEST)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,18 @@ container stopped, and what follows is an ordinary restart (kuberuntime_manager.
 """
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 from kubernetes.client.models.v1_container import V1Container
 from kubernetes.client.models.v1_probe import V1Probe
 
+from proto.kubernetes.grace_seconds import grace_of_seconds
 from proto.temporal.pod import ProbeFact, ProbeKind
 from proto.temporal.requests import ProbeContainer, StopContainer
 from proto.temporal.signals import ProbeVerdict
 from workflows.decide import hooks
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.containers import Standing, standing, stops_outdated
-from workflows.decide.grace import SHORTEST, Grace, pod_grace, stop_request
+from workflows.decide.grace import Grace, bounded, pod_grace, stop_request
 from workflows.decide.init_containers import policy_of
 from workflows.decide.restart import RestartPolicy, failed_probe, policy_for
 from workflows.decide.situation import Situation, unless_failed
@@ -71,7 +71,7 @@ def stop_failed(situation: Situation, container: V1Container, failed: ProbeKind)
     """Stop a container for its probe; the probe's own grace counts before the pod's (kuberuntime_container.go)."""
     asked = probe_of(container, failed)
     own = asked.termination_grace_period_seconds if asked else None
-    grace = pod_grace(situation.spec, None) if own is None else max(timedelta(seconds=own), SHORTEST)
+    grace = pod_grace(situation.spec, None) if own is None else bounded(grace_of_seconds(own))
     sidecar = container.name in situation.sidecar_names
     subject = "Init container" if sidecar else "Container"
     silent = sidecar or policy_for(container, policy_of(situation)) is RestartPolicy.NEVER

@@ -96,6 +96,29 @@ def test_what_is_read_besides() -> None:
     assert found.conditions["example.com/gate"].status == "True"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("not json", id="no-json"),
+        pytest.param("[]", id="no-object"),
+        pytest.param('{"timeoutSeconds": 5}', id="without-what-it-does"),
+        pytest.param('{"exec": {"command": ["true"]}, "timeoutSeconds": 1e12}', id="beyond-its-bounds"),
+        pytest.param("[" * 100_000, id="too-deep"),
+    ],
+)
+def test_a_hook_annotation_that_says_nothing_usable_is_passed_over(text: str) -> None:
+    """The API takes any text; the pod's workflow reads only what a manifest may have, and what is right beside it stays."""
+    good = {"postStop.tempolet.dev/c": '{"exec": {"command": ["true"]}}', "example.com/a": "b"}
+    kept = read(annotations={"preStart.tempolet.dev/c": text, **good}).pod["metadata"]["annotations"]
+    assert {name: said for name, said in kept.items() if "kubernetes.io" not in name} == good
+
+
+def test_the_longest_grace_that_the_api_takes_is_read() -> None:
+    """It bounds none: one such pod must not end the listing of all others."""
+    raw = document(deletionTimestamp="x", deletionGracePeriodSeconds=2**63 - 1)
+    assert read_api_pod(raw, NOW).grace == timedelta(seconds=2**31 - 1)
+
+
 WEB, EDITED = read(), read("busybox:2")
 GOING = replace(WEB, deleted=True, grace=timedelta(seconds=30))
 FORCED = replace(GOING, grace=timedelta(seconds=0))

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from proto.kubernetes.grace_seconds import grace_of_seconds
 from proto.kubernetes.source_annotations import MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
 from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import PodJson
 from proto.temporal.wishes import Ended, GivenCondition
+from worker.poller.cluster.hook_annotations import without_faulty_hooks
 from worker.poller.manifests.static_pod import timestamp
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
@@ -63,14 +65,14 @@ def read_api_pod(document: Mapping[str, Any], now: datetime) -> ApiPod:
     seconds = metadata.get("deletionGracePeriodSeconds")
     owners = metadata.get("ownerReferences") or ()
     return ApiPod(
-        pod=_without_nulls({"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}),
+        pod=without_faulty_hooks(_without_nulls({"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec})),
         uid=metadata["uid"],
         namespace=metadata["namespace"],
         name=metadata["name"],
         mirror=annotations.get(MIRROR_ANNOTATION) or "",
         owner_uid=next((one["uid"] for one in owners if one.get("kind") == "Node"), ""),
         deleted=bool(metadata.get("deletionTimestamp")),
-        grace=timedelta(seconds=seconds) if seconds is not None else None,
+        grace=grace_of_seconds(seconds) if seconds is not None else None,
         held=bool(metadata.get("finalizers")),
         ended=_ended(status),
         started_at=_time(status.get("startTime")),
