@@ -16,6 +16,7 @@ from proto.temporal.signals import ObjectsChanged
 from tests.cluster.control_plane import ControlPlane
 from tests.worker.poller.snapshots import snapshot
 from worker.api_objects.cluster_objects import ClusterObjects
+from worker.signal_numbers import SignalNumbers
 
 PATIENCE = 30.0
 
@@ -134,7 +135,7 @@ async def objects_node(plane: ControlPlane, name: str) -> AsyncIterator[ObjectsN
     plane.api.create("/api/v1/nodes", {"metadata": {"name": name}})
     namespace = plane.make_namespace(f"of-{name}")
     async with CountedApi(load_kubeconfig(plane.node_kubeconfig(name))) as api:
-        node = ObjectsNode(plane, name, namespace, api, ClusterObjects(api, name))
+        node = ObjectsNode(plane, name, namespace, api, ClusterObjects(api, name, SignalNumbers()))
 
         async def tell(workflow_id: str, signal: ObjectsChanged) -> None:
             node.told.put_nowait((workflow_id, signal.versions))

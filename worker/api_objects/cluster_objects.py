@@ -22,6 +22,7 @@ from worker.api_objects.source import ApiObjects
 from worker.api_objects.telling import ObjectTelling, Tell
 from worker.api_objects.tokens import ApiTokens
 from worker.api_objects.trust_bundles import ApiTrustBundles
+from worker.signal_numbers import SignalNumbers
 
 TOGETHER: Final = 0.2
 """Seconds in which pods that show something else are looked at together: each look is at all pods of the node."""
@@ -30,8 +31,8 @@ TOGETHER: Final = 0.2
 class ClusterObjects:
     """The objects of one node's pods; made in the event loop, hears of pods from any thread."""
 
-    def __init__(self, api: ApiServer, node: str) -> None:
-        self._api, self._node = api, node
+    def __init__(self, api: ApiServer, node: str, numbers: SignalNumbers) -> None:
+        self._api, self._node, self._numbers = api, node, numbers
         self._loop = asyncio.get_running_loop()
         self._changed, self._other_tokens = asyncio.Event(), asyncio.Event()
         self._snapshots: Callable[[], Iterable[PodSnapshot]] = tuple
@@ -70,7 +71,7 @@ class ClusterObjects:
         `snapshots` are the newest of all pods.
         """
         self._snapshots = snapshots
-        objects = ObjectTelling(self.source.watched, self.trust_bundles, self._pods, tell)
+        objects = ObjectTelling(self.source.watched, self.trust_bundles, self._pods, tell, numbers=self._numbers)
         rotation = TokenRotation(self.tokens, self._pods, tell)
         self._services.follow()  # the first container that starts shall not wait for them
         running = {

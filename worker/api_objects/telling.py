@@ -6,7 +6,6 @@ wants to hear of something else, and once a minute, all is compared, so neither 
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -26,6 +25,7 @@ from worker.api_objects.trust_anchors import anchors
 from worker.api_objects.trust_bundles import ApiTrustBundles
 from worker.api_objects.watched_objects import WATCHED, Key, WatchedObjects
 from worker.objects.news import Hint, Told, Versions, news
+from worker.signal_numbers import SignalNumbers
 
 SOURCE: Final = "objects"
 SETTLE: Final = 0.05
@@ -49,10 +49,12 @@ class ObjectTelling:
         bundles: ApiTrustBundles,
         pods: Callable[[], Iterable[PodSnapshot]],
         tell: Tell,
+        *,
+        numbers: SignalNumbers,
     ) -> None:
+        self._numbers = numbers
         self._watched, self._bundles, self._pods, self._tell_workflow = watched, bundles, pods, tell
         self._told: Told = {}
-        self._sequence = time.time_ns() // 1_000_000  # a restarted worker counts on from here
 
     async def run(self, changed: asyncio.Event) -> None:
         """Compare at once, after each change and once a minute, until cancelled."""
@@ -90,9 +92,9 @@ class ObjectTelling:
         return found
 
     async def _tell(self, hint: Hint) -> bool:
-        self._sequence += 1
+        told = ObjectsChanged(SOURCE, hint.versions, self._numbers.next())
         try:
-            await self._tell_workflow(hint.workflow_id, ObjectsChanged(SOURCE, hint.versions, self._sequence))
+            await self._tell_workflow(hint.workflow_id, told)
         except (RPCError, RuntimeError, TimeoutError) as error:
             _log.warning("a pod could not be told of a changed object", workflow=hint.workflow_id, err=str(error))
             return False

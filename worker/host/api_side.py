@@ -20,6 +20,7 @@ from worker.events.pod_events import PodEvents
 from worker.events.recorder import EventRecorder, sending_events
 from worker.events.told_activities import ToldActivities
 from worker.settings.feature_gates import VERIFICATION_GATE
+from worker.signal_numbers import signal_numbers
 from worker.status.keeper import StatusKeeper, keeping_statuses
 
 Publish = Callable[[PodSnapshot], None]
@@ -31,7 +32,7 @@ class ApiSide:
     def __init__(self, api: ApiServer, config: NodeConfig) -> None:
         cluster = config.cluster
         assert cluster is not None
-        self.objects = ClusterObjects(api, config.node_name)
+        self.objects = ClusterObjects(api, config.node_name, signal_numbers(config.state_dir, "worker"))
         self.keeper = StatusKeeper(api, config.node_name)
         self.events = PodEvents(
             EventRecorder(api, config.node_name, qps=cluster.event_qps, burst=cluster.event_burst),

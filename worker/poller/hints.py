@@ -18,6 +18,7 @@ import structlog
 
 from proto.temporal.signals import RuntimeChanged
 from worker.poller.pod_workflows import TemporalAway
+from worker.signal_numbers import SignalNumbers
 
 GAP: Final = timedelta(milliseconds=200).total_seconds()
 BURST: Final = 5
@@ -128,7 +129,7 @@ class HintSender:
         *,
         still_news: Callable[[str, RuntimeChanged], RuntimeChanged | None],
         gone: Callable[[str], None],
-        first_sequence: int,
+        numbers: SignalNumbers,
     ) -> None:
         """Take how to send, what of a hint the pod does not know yet, and whom to tell of a workflow that is gone.
 
@@ -137,7 +138,7 @@ class HintSender:
         self._send = send
         self._still_news = still_news
         self._gone = gone
-        self._sequence = first_sequence
+        self._numbers = numbers
         self._coalescer = Coalescer()
         self._more = asyncio.Event()
         self._calls: set[asyncio.Task[None]] = set()
@@ -171,8 +172,7 @@ class HintSender:
         if news is None:
             self._coalescer.skipped(workflow_id)
             return
-        self._sequence += 1
-        call = asyncio.create_task(self._call(workflow_id, replace(news, sequence=self._sequence)))
+        call = asyncio.create_task(self._call(workflow_id, replace(news, sequence=self._numbers.next())))
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
 

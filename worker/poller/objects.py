@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import stat
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -46,7 +45,6 @@ class ObjectWatch:
         self._told: Told = {}
         self._versions: Versions | None = None
         self._trouble = ""
-        self._sequence = time.time_ns() // 1_000_000  # a restarted poller counts on from here
 
     async def follow(self, every: float, turned: Callable[[], None] = lambda: None) -> None:
         """Compare at once, after each change and every so many seconds, for ever; `turned` is told of each time."""
@@ -94,8 +92,7 @@ class ObjectWatch:
         self._trouble = trouble
 
     async def _tell(self, hint: Hint) -> bool:
-        self._sequence += 1
-        signal = ObjectsChanged(SOURCE, hint.versions, self._sequence)
+        signal = ObjectsChanged(SOURCE, hint.versions, self._workflows.numbers.next())
         try:
             await self._workflows.objects_changed(hint.workflow_id, signal)
         except TemporalAway:  # said by whoever found out

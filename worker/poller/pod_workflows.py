@@ -29,6 +29,7 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.node import NodeConfigured, NodeStart
 from proto.temporal.pod import PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven
+from worker.signal_numbers import SignalNumbers
 from workflows.versions import CURRENT_NODE
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)
@@ -76,7 +77,9 @@ class OpenPod:
 class PodWorkflows:
     """The pod workflows of one node, seen through one client."""
 
-    def __init__(self, client: Client, node: str) -> None:
+    def __init__(self, client: Client, node: str, numbers: SignalNumbers) -> None:
+        self.numbers = numbers
+        """Those of all signals that are told this way."""
         self._client = client
         self._node = node
         self._permits = asyncio.Semaphore(MOST_CALLS)

@@ -9,7 +9,6 @@ read, not before the open workflows are known, and not a pod whose file is there
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
@@ -112,7 +111,6 @@ class PodLister:
         self._calls = Convergence[Start | Delete](self)
         self._listings = ManifestListings(dict.fromkeys(sources, Listing(readable=False)))
         self._open_known = False
-        self._sequence = time.time_ns() // 1_000_000  # a restarted poller counts on from here
 
     def set_host_ips(self, addresses: tuple[str, ...]) -> None:
         """Take which addresses new pods are told of as the node's."""
@@ -213,7 +211,7 @@ class PodLister:
     async def make(self, key: str, call: Start | Delete) -> None:
         """Make a call, and write down what it came to."""
         known = self._names[key]
-        self._sequence += 1
+        number = self._workflows.numbers.next()
         match call:
             case Start(pod):
                 start = self._start_of(pod)
@@ -222,7 +220,7 @@ class PodLister:
                 workflow_id = str(PodWorkflowId(self._node, pod.namespace, pod.name, pod.uid))
                 listed_at = asyncio.get_running_loop().time()
                 content = start.pod if pod.own_uid else None  # else an edit has another UID
-                listed = PodListed(pod.source, self._sequence, content, in_place=True)
+                listed = PodListed(pod.source, number, content, in_place=True)
                 await self._workflows.start(start, listed)
                 known.listed, known.listed_at = pod, listed_at
                 known.open[pod.uid] = OpenPod(workflow_id, str(pod.path), pod.source)
@@ -230,7 +228,7 @@ class PodLister:
             case Delete(workflow_id, reason, message):
                 uid = PodWorkflowId.parse(workflow_id).uid
                 source = known.open[uid].source or SOURCE
-                request = DeletionRequested(source, reason=reason, message=message, sequence=self._sequence)
+                request = DeletionRequested(source, reason=reason, message=message, sequence=number)
                 if known.listed and known.listed.uid == uid:
                     known.listed = None  # also when the call fails: it may have arrived
                 if await self._workflows.request_deletion(workflow_id, request):

@@ -47,6 +47,7 @@ from worker.poller.runtime.relist import only_remembered
 from worker.poller.runtime.watch import RuntimeWatch, Surroundings
 from worker.poller.told_settings import told_settings
 from worker.service import Service
+from worker.signal_numbers import signal_numbers
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
 
@@ -104,7 +105,7 @@ class Poller:
         metrics = telemetry.metrics if telemetry else Metrics(node)
         self._runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1), calls)
         self._known = KnownPods(config.root_dir, node)
-        self._workflows = PodWorkflows(client, node)
+        self._workflows = PodWorkflows(client, node, signal_numbers(config.state_dir, "poller"))
         self._book = RefusalBook(config.root_dir)
         metrics.on_read(lambda: metrics.manifests_refused(len(self._book.refusals)))
         settings = told_settings(config)

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from proto.temporal.signals import RuntimeChanged
 from worker.poller.hints import BURST, GAP, MOST_IDS, Coalescer, HintSender, merge, says_all
 from worker.poller.pod_workflows import TemporalAway
+from worker.signal_numbers import SignalNumbers
 
 PODS = ("pod/n/default/a/1", "pod/n/default/b/2")
 POD = PODS[0]
@@ -189,7 +190,7 @@ async def running(sender: HintSender, do: Callable[[], Awaitable[None]]) -> None
 async def test_what_comes_while_a_call_is_in_flight_is_one_hint_behind_it() -> None:
     """And sequence numbers count on."""
     wire = Wire()
-    sender = HintSender(wire.send, still_news=lambda _, hint: hint, gone=lambda _: None, first_sequence=7)
+    sender = HintSender(wire.send, still_news=lambda _, hint: hint, gone=lambda _: None, numbers=SignalNumbers(7))
 
     async def act() -> None:
         wire.open.clear()
@@ -215,7 +216,7 @@ async def test_a_failed_call_goes_out_again() -> None:
         return True
 
     wire.answers = answer
-    sender = HintSender(wire.send, still_news=lambda _, hint: hint, gone=lambda _: None, first_sequence=0)
+    sender = HintSender(wire.send, still_news=lambda _, hint: hint, gone=lambda _: None, numbers=SignalNumbers())
 
     async def act() -> None:
         sender.tell(POD, RuntimeChanged("event", exited=("a",)))
@@ -230,7 +231,7 @@ async def test_a_workflow_that_is_gone_is_reported_and_forgotten() -> None:
     wire = Wire()
     gone: list[str] = []
     wire.answers = lambda: False
-    sender = HintSender(wire.send, still_news=lambda _, hint: hint, gone=gone.append, first_sequence=0)
+    sender = HintSender(wire.send, still_news=lambda _, hint: hint, gone=gone.append, numbers=SignalNumbers())
 
     async def act() -> None:
         sender.tell(POD, RuntimeChanged("event", exited=("a",)))
@@ -247,7 +248,7 @@ async def test_a_hint_that_is_no_news_any_more_is_not_sent() -> None:
         wire.send,
         still_news=lambda _, hint: hint if "b" in hint.exited else None,
         gone=lambda _: None,
-        first_sequence=0,
+        numbers=SignalNumbers(),
     )
 
     async def act() -> None:

@@ -12,11 +12,14 @@ from tests.worker.poller.fake_runtime import FakeRuntime
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.watch import RuntimeWatch, Surroundings
+from worker.signal_numbers import SignalNumbers
 from worker.telemetry.metrics import Metrics
 
 
 class Nobody:
     """Plays who is not asked where the runtime holds no pod."""
+
+    numbers = SignalNumbers()
 
     def lost(self, _: str) -> None:
         """Take that a workflow is gone."""

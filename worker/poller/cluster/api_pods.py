@@ -8,7 +8,6 @@ or another etcd must not empty the node.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -78,7 +77,6 @@ class ApiPods:
         self._listed = False
         self._doubted: set[str] = set()
         """Pods of which it was told that they are kept though they are not listed."""
-        self._sequence = time.time_ns() // 1_000_000  # a restarted poller counts on from here
 
     def set_host_ips(self, addresses: tuple[str, ...]) -> None:
         """Take which addresses new pods are told of as the node's."""
@@ -158,7 +156,7 @@ class ApiPods:
     async def make(self, key: str, call: Call) -> None:
         """Make a call, and write down what it came to."""
         known = self._known[key]
-        self._sequence += 1
+        number = self._workflows.numbers.next()
         at = asyncio.get_running_loop().time()
         match call:
             case StartPod(pod):
@@ -166,11 +164,11 @@ class ApiPods:
                 may_be_open = known.told or known.open or known.tried or not self._open_known
                 content = start.pod if may_be_open else None
                 known.tried = True
-                await self._workflows.start(start, PodListed(API_SOURCE, self._sequence, content, in_place=True))
+                await self._workflows.start(start, PodListed(API_SOURCE, number, content, in_place=True))
                 self._note_told(known, pod if content is None else listed(pod, known.told), at)
             case DeletePod(pod):
                 reason, message = DELETED
-                asked = DeletionRequested(API_SOURCE, reason, message, pod.grace, self._sequence)
+                asked = DeletionRequested(API_SOURCE, reason, message, pod.grace, number)
                 if await self._workflows.request_deletion(self._id_of(pod), asked):
                     self._note_told(known, pod, at)
                 elif known.told and known.told.deleted:
@@ -182,7 +180,7 @@ class ApiPods:
                     self._note_told(known, pod, at)
                 known.asked_to_go = True
             case TellStatus(pod):
-                given = StatusGiven(API_SOURCE, self._sequence, dict(pod.conditions), pod.ended)
+                given = StatusGiven(API_SOURCE, number, dict(pod.conditions), pod.ended)
                 if await self._workflows.status_given(self._id_of(pod), given):
                     known.told = pod
                 else:
@@ -213,7 +211,7 @@ class ApiPods:
         if known.wanted:
             return  # listed again meanwhile
         reason, message = GONE
-        asked = DeletionRequested(API_SOURCE, reason, message, call.grace, self._sequence)
+        asked = DeletionRequested(API_SOURCE, reason, message, call.grace, self._workflows.numbers.next())
         if await self._workflows.request_deletion(call.workflow_id, asked):
             known.asked_to_go, known.told = True, last
         else:

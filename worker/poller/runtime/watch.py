@@ -80,7 +80,7 @@ class RuntimeWatch:
             self._send,
             still_news=self._still_news,
             gone=around.lister.lost,
-            first_sequence=time.time_ns() // 1_000_000,  # a restarted poller counts on from here
+            numbers=around.workflows.numbers,
         )
 
     async def send_hints(self) -> None:
