@@ -21,6 +21,8 @@ from worker.decoded_history import decode_history
 from worker.keys import KeyFile
 
 DEAF = "trap '' TERM; while true; do sleep 1; done"
+DEADLINE = 6
+"""Seconds in which a pod comes to run on a busy machine, too."""
 NODE_KEYS: dict[str, object] = {}
 """None: its back-offs are the kubelet's."""
 
@@ -42,8 +44,8 @@ def ask(node: TempoletNode, snapshot: PodSnapshot, grace: float) -> None:
     asyncio.run(signal())
 
 
-async def end_after_wish(node: TempoletNode, snapshot: PodSnapshot) -> timedelta:
-    """Say how long after the operator's wish for its deletion the runtime saw a pod's one container end."""
+async def ends_after_wish(node: TempoletNode, snapshot: PodSnapshot) -> list[timedelta]:
+    """Say how long after the operator's wish for its deletion the runtime saw each of a pod's containers end."""
     handle = await node.workflow(snapshot)
     history = decode_history(await handle.fetch_history(), Seal(KeyFile(node.temporal_settings().key_file)), NAMESPACE)
     read = plain_data_converter().payload_converter.from_payload
@@ -59,11 +61,11 @@ async def end_after_wish(node: TempoletNode, snapshot: PodSnapshot) -> timedelta
             stops.add(event.event_id)
         done = event.activity_task_completed_event_attributes
         if done.scheduled_event_id in stops:
-            ends.add(read(done.result.payloads[0], RuntimeContainer).finished_at)
-    (asked,), (end,) = wishes, ends  # both stops answer one end
-    assert end is not None
-    taken: timedelta = end - asked
-    return taken
+            end = read(done.result.payloads[0], RuntimeContainer).finished_at
+            assert end is not None
+            ends.add(end)
+    (asked,) = wishes
+    return sorted(end - asked for end in ends)  # both stops of one container answer one end
 
 
 def gone(node: TempoletNode, name: str, last: PodSnapshot) -> None:
@@ -75,15 +77,15 @@ def gone(node: TempoletNode, name: str, last: PodSnapshot) -> None:
 
 
 def test_a_pod_that_is_active_for_too_long_fails(node: TempoletNode) -> None:
-    """Stopped after two seconds, Failed with the kubelet's words, told in its history, kept until its manifest goes."""
-    node.apply(pod_manifest("limited", activeDeadlineSeconds=2))
+    """Stopped after its seconds, Failed with the kubelet's words, told in its history, kept until its manifest goes."""
+    node.apply(pod_manifest("limited", activeDeadlineSeconds=DEADLINE))
     running = node.until_running("limited")
     snapshot = node.until_pod("limited", lambda one: one.lifecycle == "terminated")
     said = "Pod was active on the node longer than the specified deadline"
     assert (snapshot.phase, snapshot.reason, snapshot.message) == ("Failed", "DeadlineExceeded", said)
     assert (snapshot.status["reason"], snapshot.status["message"]) == ("DeadlineExceeded", said)
     active = datetime.fromisoformat(ended(snapshot)["finishedAt"]) - datetime.fromisoformat(running.status["startTime"])
-    assert timedelta(seconds=2) <= active < timedelta(seconds=5)
+    assert timedelta(seconds=DEADLINE) <= active < timedelta(seconds=DEADLINE + 3)
     assert len(containers_of(node.containerd, snapshot.uid)) == 1
     told = history(node, snapshot)
     assert "activeDeadlineSeconds: the pod is stopped at" in told
@@ -95,10 +97,10 @@ def test_a_pod_that_is_active_for_too_long_fails(node: TempoletNode) -> None:
 
 def test_a_deadline_outlives_a_worker(node: TempoletNode) -> None:
     """It passes while the worker is dead: the pod is stopped as soon as there is one again."""
-    node.apply(pod_manifest("outlived", activeDeadlineSeconds=3))
+    node.apply(pod_manifest("outlived", activeDeadlineSeconds=DEADLINE))
     node.until_running("outlived")
     node.stop("worker")
-    time.sleep(3)
+    time.sleep(DEADLINE)
     node.start("worker")
     snapshot = node.until_pod("outlived", lambda one: one.lifecycle == "terminated")
     assert snapshot.reason == "DeadlineExceeded"
@@ -119,7 +121,7 @@ def test_a_second_deletion_with_a_shorter_grace(node: TempoletNode, grace: float
     ask(node, snapshot, grace)
     gone(node, name, snapshot)
     # by the clocks of Temporal and the runtime: how long a loaded machine takes to remove the rest is not the grace's doing
-    taken = wait(end_after_wish(node, snapshot))
+    (taken,) = wait(ends_after_wish(node, snapshot))
     assert timedelta(seconds=1) <= taken < timedelta(seconds=3)
     told = history(node, snapshot)
     assert "the stop of container main was shortened to 1.00 s of grace" in told
@@ -138,16 +140,16 @@ def test_a_sidecar_s_share_is_shortened_too(node: TempoletNode) -> None:
     snapshot = node.until_running("pair")
     node.remove("pair")
     node.until_pod("pair", lambda one: one.deleting)
-    asked = time.monotonic()
     ask(node, snapshot, 1)
     gone(node, "pair", snapshot)
-    assert time.monotonic() - asked < 5
+    *_, last = wait(ends_after_wish(node, snapshot))
+    assert last < timedelta(seconds=5)
 
 
 def test_a_pod_with_a_sidecar_that_is_active_for_too_long_fails(node: TempoletNode) -> None:
     """Whatever its containers end with; the sidecar goes last."""
     kind = "trap 'exit 0' TERM; while true; do sleep 0.1; done"
-    spec = {"initContainers": [sidecar(kind)], "activeDeadlineSeconds": 2, "terminationGracePeriodSeconds": 10}
+    spec = {"initContainers": [sidecar(kind)], "activeDeadlineSeconds": DEADLINE, "terminationGracePeriodSeconds": 10}
     node.apply(pod_manifest("pair-limited", kind, **spec))
     node.until_running("pair-limited")
     snapshot = node.until_pod("pair-limited", lambda one: one.lifecycle == "terminated")
@@ -225,7 +227,7 @@ def test_deletion_while_the_image_is_pulled(node: TempoletNode) -> None:
         node.remove("pulls")
         asked = time.monotonic()
         gone(node, "pulls", snapshot)
-        assert time.monotonic() - asked < 5
+        assert time.monotonic() - asked < 20
 
 
 def test_deletion_while_the_sandbox_hangs(node: TempoletNode) -> None:
@@ -238,7 +240,7 @@ def test_deletion_while_the_sandbox_hangs(node: TempoletNode) -> None:
         assert going.message.endswith("waits until its sandbox is made, or given up after a few seconds")
         asked = time.monotonic()
         gone(node, "hangs", snapshot)
-        assert time.monotonic() - asked < 10
+        assert time.monotonic() - asked < 20
     told = history(node, snapshot)
     assert "sandbox attempt 0 failed after" in told
     assert ": given up 5 s after the pod began to go" in told
