@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from tests.cluster.certificates import Authority
 from tests.cluster.cluster_node import ClusterNode
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kubectl import Kubectl
+from tests.node.tempolet_node import PATIENCE
 from tests.worker.api.node_api import NODE_NAME, REFUSED, NodeApi, node_around, node_config
 from tests.worker.api.reviews import Reviews
 from worker.api import review
@@ -22,6 +24,7 @@ from worker.api.server import open_server
 from worker.settings.cluster import Authentication, Serving
 
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1"
 ACCOUNTS: Final = "/api/v1/namespaces/default/serviceaccounts"
 UNAUTHORIZED: Final = (401, "Unauthorized")
 
@@ -39,8 +42,22 @@ def account(
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
     }
     plane.api.create(f"{RBAC}/clusterrolebindings", binding)
+    for one in subresources:
+        until_taken_up(plane, name, verbs[0], one)
     spec = {"spec": {"audiences": list(audiences)}}
     return str(plane.api.create(f"{ACCOUNTS}/{name}/token", spec)["status"]["token"])
+
+
+def until_taken_up(plane: ControlPlane, name: str, verb: str, subresource: str) -> None:
+    """Wait until the API server's authorizer knows of a new right, which it learns by a watch."""
+    asked = {
+        "user": f"system:serviceaccount:default:{name}",
+        "resourceAttributes": {"verb": verb, "resource": "nodes", "subresource": subresource},
+    }
+    deadline = time.monotonic() + PATIENCE
+    while not plane.api.create(f"{AUTHORIZATION}/subjectaccessreviews", {"spec": asked})["status"]["allowed"]:
+        assert time.monotonic() < deadline, f"{name} may not {verb} nodes/{subresource}"
+        time.sleep(0.02)  # another process: there is no event to await
 
 
 @pytest_asyncio.fixture

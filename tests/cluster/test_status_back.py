@@ -8,10 +8,11 @@ from typing import Any, Final
 from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.cluster.kubectl import Kubectl
 from tests.node.containerd_view import container_pid
+from tests.node.pod_story import log_of, until_said
 from tests.node.tempolet_node import pod_manifest
 
 CONDITIONS: Final = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
-ENDS_AT_ONCE: Final = "trap 'exit 0' TERM; sleep 3600 & wait"
+ENDS_AT_ONCE: Final = "trap 'exit 0' TERM; echo up; sleep 3600 & wait"
 ENDS_WHEN_LET_GO: Final = "until [ -e /go ]; do sleep 0.1; done"
 BACK_WITHIN: Final = 40.0
 """Seconds after an API server's return: the longest pause between two tries is 10."""
@@ -27,6 +28,11 @@ def until_told(node: ClusterNode, uid: str, *reasons: str) -> dict[str, dict[str
 
     told: dict[str, dict[str, Any]] = node.until(all_told, f"events {reasons}")
     return told
+
+
+def until_up(node: ClusterNode, name: str) -> None:
+    """Wait until a container's trap is set: the first process of a container hears no signal without one."""
+    until_said(node, log_of(node, node.until_running(name)), "up")
 
 
 def test_a_pod_comes_up_and_goes(cluster_node: ClusterNode) -> None:
@@ -45,6 +51,7 @@ def test_a_pod_comes_up_and_goes(cluster_node: ClusterNode) -> None:
     assert (container["ready"], container["started"], container["restartCount"]) == (True, True, 0)
     assert container["imageID"]
     assert container["state"]["running"]["startedAt"]
+    until_up(cluster_node, "coming")
     cluster_node.api.delete(pods_path(name="coming"), gracePeriodSeconds=600)
     cluster_node.until_pod_gone("coming")
 
@@ -98,7 +105,12 @@ def test_events(cluster_node: ClusterNode, kubectl: Kubectl) -> None:
         "probed": pod_manifest("probed"),
     }
     pods["unpulled"]["spec"]["containers"][0] |= {"image": "nowhere.invalid/none:1", "imagePullPolicy": "Never"}
-    probe = {"exec": {"command": ["sh", "-c", "echo no; exit 1"]}, "periodSeconds": 1, "failureThreshold": 2}
+    probe = {
+        "exec": {"command": ["sh", "-c", "echo no; exit 1"]},
+        "periodSeconds": 1,
+        "failureThreshold": 2,
+        "timeoutSeconds": 20,
+    }
     pods["probed"]["spec"]["containers"][0]["livenessProbe"] = probe
     uids = {name: cluster_node.create_pod(pod)["metadata"]["uid"] for name, pod in pods.items()}
     started = until_told(cluster_node, uids["told"], "Pulled", "Created", "Started")["Started"]
@@ -125,7 +137,8 @@ def let_go(node: ClusterNode, name: str) -> Path:
 def test_the_api_server_goes_and_comes_back(cluster_node: ClusterNode) -> None:
     """Pods end meanwhile; a deletion that is under way waits, and all is told within moments of its return."""
     cluster_node.run_pod("ending", ENDS_WHEN_LET_GO, restartPolicy="Never")
-    cluster_node.run_pod("going", f"trap '{ENDS_WHEN_LET_GO}; exit 0' TERM; sleep 3600 & wait")
+    cluster_node.run_pod("going", f"trap '{ENDS_WHEN_LET_GO}; exit 0' TERM; echo up; sleep 3600 & wait")
+    until_up(cluster_node, "going")
     cluster_node.api.delete(pods_path(name="going"), gracePeriodSeconds=600)
     cluster_node.plane.stop_apiserver()
     try:
