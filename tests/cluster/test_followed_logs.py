@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.cluster_node import ClusterNode, NewNode
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kubectl import Kubectl
-from tests.node.tempolet_node import pod_manifest
+from tests.node.tempolet_node import STARTS_WITHIN, pod_manifest
 
 FILES: Final = 3
 KEYS: Final = {"containerLogMaxSize": "2Ki", "containerLogMaxFiles": FILES, "containerLogMonitorInterval": "3s"}
@@ -25,6 +25,7 @@ i=0; while test $i -lt {LINES}; do i=$((i+1)); echo $i; usleep 5000; done
 def rotating_node(tmp_path_factory: pytest.TempPathFactory, new_node: NewNode) -> Iterator[ClusterNode]:
     """Run one node whose logs are rotated soon."""
     with new_node(tmp_path_factory.mktemp("rotating"), keys=dict(KEYS)) as made:
+        made.until_started()
         yield made
 
 
@@ -44,6 +45,6 @@ def test_every_line_comes_once_and_in_order(rotating_node: ClusterNode, plane: C
         assert following.stdout is not None
         assert following.stdout.readline() == b"0\n"
         (rotating_node.root_dir / "pods" / uid / "volumes" / "kubernetes.io~empty-dir" / "go" / "now").touch()
-        said, _ = following.communicate(timeout=60)
+        said, _ = following.communicate(timeout=STARTS_WITHIN)
     assert [int(line) for line in said.split()] == list(range(1, LINES + 1))
-    assert len(list(place.glob("0.log.*"))) == FILES - 1, "it was rotated, and more than once"
+    rotating_node.until(lambda: len(list(place.glob("0.log.*"))) == FILES - 1, "rotated, and more than once")

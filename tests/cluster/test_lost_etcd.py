@@ -12,6 +12,7 @@ TOLD = "the API server speaks for another cluster than before, or has lost its e
 def test_a_lost_etcd_kills_no_pod(tmp_path: Path, new_node: NewNode) -> None:
     """Neither at once, nor after the node has registered anew, nor after a restart of the poller; new pods run beside."""
     with ControlPlane(tmp_path / "plane") as plane, new_node(tmp_path, plane=plane) as node:
+        node.until_started()
         node.apply(pod_manifest("static"))
         static = node.until_running("static")
         node.api.until(pods_path(name=static.name), bool, "the mirror pod")

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.cluster.cluster_node import ClusterNode, NewNode, condition, pods_path
+from tests.cluster.cluster_node import ClusterNode, NewNode, condition
 from tests.node.tempolet_node import pod_manifest
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
@@ -66,13 +66,14 @@ def ready(node: Any) -> tuple[str, str, str]:
 def test_a_network_is_waited_for_and_taken_up(tmp_path: Path, unconnected: Unconnected, new_node: NewNode) -> None:
     """The node is not ready and its pods wait, but those on its own network; the configuration written, all go on."""
     with new_node(tmp_path / "node", containerd=unconnected) as node:
+        node.until_started()
         node.api.until(node.path, lambda one: ready(one) == ("False", "KubeletNotReady", TROUBLE), "the network missed")
         waiting = node.create_pod(pod_manifest("waits"))["metadata"]["uid"]
         node.create_pod(pod_manifest("on-the-host", hostNetwork=True))
         node.until_pod_ready("on-the-host")
         node.until(lambda: "NetworkNotReady" in told(node, waiting), "the pod told of it")
         assert told(node, waiting)["NetworkNotReady"] == f"network is not ready: {TROUBLE}"
-        assert condition(node.api.get(pods_path(name="waits")), "PodReadyToStartContainers") == "False"
+        node.until_api_pod("waits", lambda pod: condition(pod, "PodReadyToStartContainers") == "False")
         unconnected.connect()
         found = node.until_ready()
         assert ready(found) == ("True", "KubeletReady", "kubelet is posting ready status")

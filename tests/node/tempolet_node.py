@@ -267,6 +267,7 @@ def tempolet_node(
 ) -> Iterator[TempoletNode]:
     """Run a node for one test."""
     with TempoletNode(directory, containerd, temporal, **more) as node:
+        node.until_started()
         yield node
 
 

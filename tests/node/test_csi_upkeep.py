@@ -25,6 +25,7 @@ def node(containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletN
         tempfile.TemporaryDirectory(prefix="tpl.", dir="/tmp") as folder,
         TempoletNode(Path(folder), containerd, temporal, keys={"syncFrequency": "1s"}) as made,
     ):
+        made.until_started()
         yield made
 
 

@@ -49,6 +49,7 @@ async def test_a_second_try_waits_for_the_end_as_well(acting: Acting) -> None:
 def node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletNode]:
     """Run a node for one test."""
     with TempoletNode(tmp_path, containerd, temporal) as made:
+        made.until_started()
         yield made
 
 

@@ -26,6 +26,7 @@ BACK_WITHIN = 20.0
 def node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletNode]:
     """Run a node of its own for each fault."""
     with TempoletNode(tmp_path, containerd, temporal) as made:
+        made.until_started()
         yield made
 
 

@@ -26,6 +26,7 @@ def named(
         "resolvConf": str(directory / "resolv.conf"),
     }
     with TempoletNode(directory, containerd, temporal, keys=keys) as made:
+        made.until_started()
         yield made
 
 

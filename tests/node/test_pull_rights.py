@@ -143,6 +143,7 @@ def test_a_credential_provider_s_login_pulls(
         f"--image-credential-provider-bin-dir={programs}",
     ]
     with TempoletNode(tmp_path / "node", containerd, temporal, flags=flags) as node:
+        node.until_started()
         for name in ("provided", "beside"):
             node.apply(pulling(name, f"{host}/provided:1"))
             node.until_running(name)

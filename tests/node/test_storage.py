@@ -39,6 +39,7 @@ def node(
     path, os.environ["PATH"] = os.environ["PATH"], f"{programs.folder}:{os.environ['PATH']}"
     try:
         with TempoletNode(directory, containerd, temporal) as made:
+            made.until_started()
             yield made
     finally:
         os.environ["PATH"] = path

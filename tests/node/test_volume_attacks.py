@@ -107,6 +107,7 @@ def shared_node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer
     mounts.mount("", folder, flags=mounts.MountFlag.SHARED)
     try:
         with TempoletNode(folder, containerd, temporal) as made:
+            made.until_started()
             yield made
     finally:
         for point in mounts_below(folder):
