@@ -76,7 +76,7 @@ def shell(command: str) -> list[str]:
 
 def tried(command: str, **more: Any) -> Json:
     """Write a probe that a command answers."""
-    return {"exec": {"command": shell(command)}, "periodSeconds": 1, **more}
+    return {"exec": {"command": shell(command)}, "periodSeconds": 1, "timeoutSeconds": 20, **more}
 
 
 NEVER: Final = {"restartPolicy": "Never"}
@@ -195,6 +195,12 @@ CASES: Final = (
 RESIZED: Final = Case("resized", "ResizeCompleted", ready, {"resources": {"requests": {"cpu": "10m"}}})
 RESIZE: Final[Json] = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "20m"}}}]}}
 """What is patched of it."""
+GIVEN_UP_EARLY: Final = (
+    "failed to sync configmap cache: timed out waiting for the condition",
+    "failed to sync secret cache: timed out waiting for the condition",
+)
+"""In events of the kubelet's: it waits a second for its first reading of an object, which takes longer on a busy machine
+(pkg/kubelet/util/manager/watch_based_manager.go), and tries again."""
 RESIZE_TOLD_EARLY: Final = '"requests":{"cpu":"10m"}'
 """In a ResizeCompleted of the kubelet's: it was looking at the pod, with the sizes so far, as it granted the new ones. Its SyncPod has a
 note on that race; the event with the new sizes follows."""
