@@ -57,6 +57,5 @@ async def output(arguments: Sequence[str]) -> AsyncGenerator[bytes, None]:
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        await (
-            process.communicate()
-        )  # not wait(): that waits for the end of the pipe, which nobody sees while its reader is behind
+        # not wait(): that waits for the end of the pipe, which nobody sees while its reader is behind
+        await process.communicate()

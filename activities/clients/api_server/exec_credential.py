@@ -120,9 +120,7 @@ def read_credential(program: ExecProgram, answer: bytes) -> ExecCredential:
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ExecFailed(failure) from None
-    if (
-        credential.expires is not None and credential.expires.tzinfo is None
-    ):  # compared with ours it would end the process
+    if credential.expires is not None and credential.expires.tzinfo is None:  # it can't be compared with ours
         raise ExecFailed(f"{failure}: its expirationTimestamp is in no time zone")
     if printed.get("kind") != "ExecCredential" or printed.get("apiVersion") != program.api_version:
         raise ExecFailed(failure)
