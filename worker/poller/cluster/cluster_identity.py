@@ -13,6 +13,7 @@ import structlog
 
 from activities.clients.api_server.errors import ApiRefused
 from activities.clients.api_server.resources import SERVICES
+from activities.whole_files import write_whole
 
 FILE: Final = "cluster.uid"
 
@@ -71,10 +72,8 @@ class ClusterIdentity:
             return ""
 
     def _remember(self, uid: str) -> None:
-        new = self._file.with_suffix(".new")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            new.write_text(f"{uid}\n")
-            new.replace(self._file)
+            write_whole(self._file, f"{uid}\n".encode(), mode=0o666, synced=False)
         except OSError as error:
             _log.warning("which cluster this is could not be written down", path=str(self._file), err=str(error))
