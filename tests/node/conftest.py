@@ -9,7 +9,7 @@ import pytest
 
 from tests.node import acting as on_containerd
 from tests.node.after_failure import pytest_runtest_call  # noqa: F401 - a hook, found by its name
-from tests.node.tempolet_node import TempoletNode
+from tests.node.tempolet_node import TempoletNode, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import programs
 from worker.standalone.temporal_server import TemporalServer
@@ -41,8 +41,7 @@ def node(
 ) -> Iterator[TempoletNode]:
     """Run one node for all tests of a file, with the keys of KubeletConfiguration that the file names NODE_KEYS, or QUICK."""
     keys = dict(getattr(request.module, "NODE_KEYS", QUICK))
-    with TempoletNode(tmp_path_factory.mktemp("node"), containerd, temporal, keys=keys) as made:
-        made.until_started()
+    with tempolet_node(tmp_path_factory.mktemp("node"), containerd, temporal, keys=keys) as made:
         yield made
 
 

@@ -11,7 +11,7 @@ from proto.pod_snapshot import PodSnapshot
 from tests.csi.orders import Setup
 from tests.csi.process import DriverProcess
 from tests.node.kept_objects import put_object
-from tests.node.tempolet_node import TempoletNode, pod_manifest, wait
+from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node, wait
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -23,9 +23,8 @@ def node(containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletN
     """Run a node that looks after its pods every second; in a short folder, for a socket's path has 107 characters."""
     with (
         tempfile.TemporaryDirectory(prefix="tpl.", dir="/tmp") as folder,
-        TempoletNode(Path(folder), containerd, temporal, keys={"syncFrequency": "1s"}) as made,
+        tempolet_node(Path(folder), containerd, temporal, keys={"syncFrequency": "1s"}) as made,
     ):
-        made.until_started()
         yield made
 
 

@@ -14,7 +14,7 @@ from proto.temporal import names
 from proto.temporal.pod import ContainerState
 from tests.node.acting import Acting, start_request
 from tests.node.containerd_view import containers_of
-from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, wait
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, tempolet_node, wait
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -48,8 +48,7 @@ async def test_a_second_try_waits_for_the_end_as_well(acting: Acting) -> None:
 @pytest.fixture
 def node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletNode]:
     """Run a node for one test."""
-    with TempoletNode(tmp_path, containerd, temporal) as made:
-        made.until_started()
+    with tempolet_node(tmp_path, containerd, temporal) as made:
         yield made
 
 

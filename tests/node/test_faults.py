@@ -13,7 +13,7 @@ import pytest
 from proto.cri.v1 import api_pb2 as cri
 from proto.refusals import read_refusals
 from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
-from tests.node.tempolet_node import PATIENCE, TempoletNode, pod_manifest
+from tests.node.tempolet_node import PATIENCE, TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -25,8 +25,7 @@ BACK_WITHIN = 20.0
 @pytest.fixture
 def node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer) -> Iterator[TempoletNode]:
     """Run a node of its own for each fault."""
-    with TempoletNode(tmp_path, containerd, temporal) as made:
-        made.until_started()
+    with tempolet_node(tmp_path, containerd, temporal) as made:
         yield made
 
 

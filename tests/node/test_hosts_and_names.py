@@ -6,7 +6,7 @@ import pytest
 
 from tests.node.operating import history
 from tests.node.pod_story import log_of, until_said
-from tests.node.tempolet_node import TempoletNode, pod_manifest
+from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -25,8 +25,7 @@ def named(
         "clusterDomain": "cluster.local",
         "resolvConf": str(directory / "resolv.conf"),
     }
-    with TempoletNode(directory, containerd, temporal, keys=keys) as made:
-        made.until_started()
+    with tempolet_node(directory, containerd, temporal, keys=keys) as made:
         yield made
 
 

@@ -14,7 +14,7 @@ from activities.mounts import mounts_below
 from tests.activities.volumes.stand_ins import StandIns
 from tests.node.kept_objects import put_object
 from tests.node.pod_story import log_of, words
-from tests.node.tempolet_node import TempoletNode, pod_manifest
+from tests.node.tempolet_node import TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -38,8 +38,7 @@ def node(
     directory = tmp_path_factory.mktemp("storage")
     path, os.environ["PATH"] = os.environ["PATH"], f"{programs.folder}:{os.environ['PATH']}"
     try:
-        with TempoletNode(directory, containerd, temporal) as made:
-            made.until_started()
+        with tempolet_node(directory, containerd, temporal) as made:
             yield made
     finally:
         os.environ["PATH"] = path

@@ -13,7 +13,7 @@ from activities.mounts import mounts_below
 from tests.activities.volumes.flipping_container import flipping
 from tests.node.kept_objects import put_object
 from tests.node.pod_story import log_of, words
-from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, tempolet_node
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
@@ -106,8 +106,7 @@ def shared_node(tmp_path: Path, containerd: Containerd, temporal: TemporalServer
     mounts.bind(folder, folder)
     mounts.mount("", folder, flags=mounts.MountFlag.SHARED)
     try:
-        with TempoletNode(folder, containerd, temporal) as made:
-            made.until_started()
+        with tempolet_node(folder, containerd, temporal) as made:
             yield made
     finally:
         for point in mounts_below(folder):
