@@ -6,30 +6,30 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
-from activities.container_logs.links import ContainerLinks
+from activities.cri_config.security_context import NodeSecurity
+from activities.cri_config.service_links import NoServices, ServiceSource
 from activities.csi.drivers import CsiDrivers
-from activities.going_pods import GoingPods
+from activities.execution.pod_locks import PodLocks
+from activities.execution.timings import Timings
+from activities.files.pod_paths import PodPaths
 from activities.image_access.logins import ImageLogins
 from activities.image_access.rights import PullRights
-from activities.image_pulls import ImagePulls
-from activities.image_users import ImageUsers
-from activities.node_capacity import this_node
-from activities.objects import NoObjects, ObjectSource
-from activities.pod_locks import PodLocks
-from activities.pod_objects import PodObjects
-from activities.pod_paths import PodPaths
+from activities.images.image_pulls import ImagePulls
+from activities.logs.links import ContainerLinks
+from activities.machine.cgroups import Cgroups
+from activities.machine.node_capacity import this_node
+from activities.objects.going_pods import GoingPods
+from activities.objects.objects import NoObjects, ObjectSource
+from activities.objects.pod_objects import PodObjects
+from activities.objects.tokens import NoTokens, TokenSource
+from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
 from activities.probes.loops import ProbeLoops
 from activities.probes.outcome import ProbeHeard, nobody
-from activities.security_context import NodeSecurity
-from activities.service_links import NoServices, ServiceSource
-from activities.timings import Timings
-from activities.tokens import NoTokens, TokenSource
-from activities.trust_bundles import NoTrustBundles, TrustBundleSource
-from activities.user_namespaces import UserNamespaces
-from proto.kubernetes.node_resources import NodeResources
-from proto.kubernetes.quantity import Quantity
+from activities.runtime.image_users import ImageUsers
+from activities.sandbox.user_namespaces import UserNamespaces
+from proto.kubernetes.resources.node_resources import NodeResources
+from proto.kubernetes.resources.quantity import Quantity
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import PullImage
 

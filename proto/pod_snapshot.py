@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from proto.kubernetes.storage_limits import StorageLimits
+from proto.kubernetes.resources.storage_limits import StorageLimits
 
 FILE_NAME: Final = "observed.json"
 POD_FILE_NAME: Final = "pod.json"

@@ -15,7 +15,7 @@ from kubernetes.client.models.v1_pod_status import V1PodStatus
 
 from workflows.calls import CALLS
 from workflows.decide.actions import Action
-from workflows.decide.status import Headline
+from workflows.decide.status.status import Headline
 
 MESSAGE_LIMIT: Final = 600
 """Characters of a message: a termination message may have 4,096, and the UI hands the card on in an address."""

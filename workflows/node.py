@@ -16,7 +16,7 @@ from temporalio import workflow
 from proto.temporal import names
 from proto.temporal.node import NodeConfigured, NodeObserved, NodeStart, NodeStatus
 from workflows.decide.actions import Wake
-from workflows.decide.node import (
+from workflows.decide.node.node import (
     WATCH,
     NodeAction,
     NodeAnswer,

@@ -29,15 +29,18 @@ from proto.temporal.signals import (
 )
 from workflows import publish
 from workflows.calls import CALLS
-from workflows.decide import conditions, hints, hooks, lifecycle, own_hooks, status
 from workflows.decide.actions import Action, is_endless, key
-from workflows.decide.explain import explanation
-from workflows.decide.first_sight import seen_first
-from workflows.decide.fold import fold, fold_failure
-from workflows.decide.listing import without_ephemeral
-from workflows.decide.pod_actions import Plan, is_over, pod_actions
+from workflows.decide.explain.explain import explanation
+from workflows.decide.hooks import hooks, own_hooks
+from workflows.decide.lifecycle import lifecycle
+from workflows.decide.record import hints
+from workflows.decide.record.first_sight import seen_first
+from workflows.decide.record.fold import fold, fold_failure
+from workflows.decide.record.listing import without_ephemeral
 from workflows.decide.situation import Situation
-from workflows.decide.termination import is_stopping
+from workflows.decide.status import conditions, status
+from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
+from workflows.decide.steps.termination import is_stopping
 from workflows.loop import has_grown
 from workflows.operator_updates import Arrival, OperatorUpdates
 from workflows.steps import Failed, carry_out

@@ -18,10 +18,10 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
 from proto.temporal.requests import StartContainer
 from workflows.card import card
-from workflows.decide.local_storage import watched_limits
-from workflows.decide.refresh import watched_objects
+from workflows.decide.operator.local_storage import watched_limits
 from workflows.decide.situation import Situation
-from workflows.decide.status import ORDINARY_WAITS, Headline, headline
+from workflows.decide.status.status import ORDINARY_WAITS, Headline, headline
+from workflows.decide.volumes.refresh import watched_objects
 
 EXTERN: Final = "tempolet_publish_pod"
 """The extern function's name: (PodSnapshot) -> None."""

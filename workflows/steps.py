@@ -14,8 +14,8 @@ from temporalio.exceptions import TimeoutError as ActivityTimedOut
 
 from workflows.calls import CALLS, NODE_CALLS, ONCE, Call, retry_policy, time_limit
 from workflows.decide.actions import Action, key
-from workflows.decide.fold import Answer
-from workflows.decide.node import NodeAction, NodeAnswer, node_key
+from workflows.decide.node.node import NodeAction, NodeAnswer, node_key
+from workflows.decide.record.fold import Answer
 
 SUMMARY_LIMIT: Final = 200
 """Temporal takes 400 bytes of summary."""

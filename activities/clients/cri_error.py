@@ -1,6 +1,6 @@
 """A runtime call that did not succeed, with what the caller may do about it, found in one table from gRPC's status.
 
-Raised by the clients; apart from `activities/errors.py`, for the node process knows no Temporal.
+Raised by the clients; apart from `activities/execution/errors.py`, for the node process knows no Temporal.
 """
 
 import re

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from activities.csi.volume import CsiVolume, attachment_name
-from activities.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
 from activities.volumes.volume_type import VolumeFailed
 
 ATTACHED_WITHIN: Final = timedelta(minutes=2)

@@ -8,7 +8,6 @@ import contextlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from activities import mounts
 from activities.csi.left_behind import ESCAPED_PLUGIN
 from activities.csi.places import (
     PLUGIN,
@@ -21,6 +20,7 @@ from activities.csi.places import (
     write_record,
 )
 from activities.csi.volume import CsiVolume, Lifecycle
+from activities.files import mounts
 
 
 @dataclass(frozen=True, slots=True)

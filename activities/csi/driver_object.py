@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from activities.csi.volume import SINGLE_WRITERS, CsiVolume, Lifecycle
-from activities.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
 from activities.volumes.volume_type import VolumeFailed
 
 

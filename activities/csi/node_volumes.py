@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from activities import mounts
 from activities.clients.csi_driver import CsiError, CsiNode, connected
 from activities.csi.attachment import attached
 from activities.csi.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
@@ -25,6 +24,7 @@ from activities.csi.republishing import Wish, remember_wish
 from activities.csi.requests import Asking, publish_request, stage_request
 from activities.csi.secrets import read_secret
 from activities.csi.volume import CsiVolume, Lifecycle, lock_of
+from activities.files import mounts
 from activities.node_services import NodeServices
 from activities.volumes.ownership import fs_group_of
 from activities.volumes.volume_type import VolumeFailed

@@ -14,10 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Protocol
 
-from activities import mounts
 from activities.csi.left_behind import DATA, ESCAPED_PLUGIN
 from activities.csi.volume import CsiVolume, Lifecycle, attachment_name
-from activities.whole_files import write_json
+from activities.files import mounts
+from activities.files.whole_files import write_json
 
 PLUGIN: Final = "kubernetes.io/csi"
 _UNPUBLISHED: Final = "tempolet.dev/unpublished"

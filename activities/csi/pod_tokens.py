@@ -10,7 +10,7 @@ from typing import Any
 
 from activities.csi.driver_object import DriverRules
 from activities.csi.hiding import TOKENS
-from activities.tokens import BoundPod, TokenRefused, TokenSource, wish_of_pod
+from activities.objects.tokens import BoundPod, TokenRefused, TokenSource, wish_of_pod
 from activities.volumes.volume_type import VolumeFailed
 
 

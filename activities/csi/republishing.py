@@ -14,7 +14,7 @@ from typing import Any, Final
 from activities.csi.left_behind import ESCAPED_PLUGIN
 from activities.csi.places import FilesPlace
 from activities.csi.volume import CsiVolume, Lifecycle, SecretPlace
-from activities.whole_files import write_json
+from activities.files.whole_files import write_json
 
 FILE: Final = "republish.json"
 

@@ -4,7 +4,7 @@ import base64
 import binascii
 
 from activities.csi.volume import SecretPlace
-from activities.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
 from activities.volumes.volume_type import VolumeFailed
 
 

@@ -13,8 +13,8 @@ from activities.image_access.providers import CredentialProvider, provided
 from activities.image_access.pull_secrets import pod_logins
 from activities.image_access.record_format import SecretRight
 from activities.image_access.rights import secret_right
-from activities.image_names import repository
-from activities.objects import ObjectSource
+from activities.images.image_names import repository
+from activities.objects.objects import ObjectSource
 from proto.temporal.requests import PullImage
 
 

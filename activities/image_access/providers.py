@@ -13,6 +13,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import Final, Protocol
 
+from activities.execution.shared_tasks import SharedTasks
 from activities.image_access.docker_config import DockerConfig
 from activities.image_access.keyring import Keyring
 from activities.image_access.locations import matches
@@ -23,7 +24,6 @@ from activities.image_access.provider_exec import (
     ProviderProgram,
     run_provider,
 )
-from activities.shared_tasks import SharedTasks
 
 _GLOBAL: Final = "<global>"
 _log: Final = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from activities.image_access.docker_config import DockerConfig, NotADockerConfig, docker_config_json, dockercfg
 from activities.image_access.keyring import Keyring, SecretSource
-from activities.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
 from proto.temporal.images import PullSecrets
 
 FAILED_TO_RETRIEVE: Final = "FailedToRetrieveImagePullSecret"

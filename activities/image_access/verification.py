@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from activities.image_access.record_format import PulledRecord, Rights, SecretRight
-from activities.image_names import InvalidImageName, without_tag
+from activities.images.image_names import InvalidImageName, without_tag
 
 MOST_REMEMBERED: Final = 100
 """Secrets of a record; beyond, one more that has the right login is no longer written down (writeRecordWhileMatchingLimit)."""

@@ -16,7 +16,7 @@ from temporalio.client import AsyncActivityHandle, Client
 from temporalio.converter import ActivitySerializationContext
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.errors import WORKER_STOPPING, tried_again
+from activities.execution.errors import WORKER_STOPPING, tried_again
 from activities.node_services import NodeServices
 from activities.probes.loop import ProbeLoop
 from proto.temporal import names

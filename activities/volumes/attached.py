@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from activities import mounts
-from activities.pod_paths import plain_name
+from activities.files import mounts
+from activities.files.pod_paths import plain_name
+from activities.files.whole_files import write_json
 from activities.volumes.disks import hide, mount_disk, show, users_of
 from activities.volumes.persistent_type import PersistentVolume
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
-from activities.whole_files import write_json
 from proto.temporal.mounted import MountedVolume
 
 Disk = dict[str, Any]

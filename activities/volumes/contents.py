@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from posixpath import normpath
 from typing import Any, Final, TypeVar
 
-from activities.downward import FieldError, default_limits, find_container, metadata_value, resource_value
-from activities.objects import KeptObject, ObjectKind
-from activities.tokens import ServiceAccountToken
-from activities.trust_bundles import TrustAnchors
-from activities.volumes.atomic_writer import ProjectedFile
+from activities.cri_config.downward import FieldError, default_limits, find_container, metadata_value, resource_value
+from activities.files.atomic_writer import ProjectedFile
+from activities.objects.objects import KeptObject, ObjectKind
+from activities.objects.tokens import ServiceAccountToken
+from activities.objects.trust_bundles import TrustAnchors
 from activities.volumes.volume_type import VolumeFailed
-from proto.kubernetes.pod_totals import ResourceList
-from proto.kubernetes.projections import token_key, trust_bundle_key
+from proto.kubernetes.contents.projections import token_key, trust_bundle_key
+from proto.kubernetes.resources.pod_totals import ResourceList
 
 Source = Mapping[str, Any]
 Files = dict[str, ProjectedFile]

@@ -7,10 +7,10 @@ a volume is told at once.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from activities.tokens import BoundPod, ServiceAccountToken, TokenRefused, wish_of_pod
-from activities.trust_bundles import TrustAnchors, TrustBundleRefused
+from activities.objects.tokens import BoundPod, ServiceAccountToken, TokenRefused, wish_of_pod
+from activities.objects.trust_bundles import TrustAnchors, TrustBundleRefused
 from activities.volumes.volume_type import PodVolume
-from proto.kubernetes.projections import expiration_seconds, token_key, trust_bundle_key
+from proto.kubernetes.contents.projections import expiration_seconds, token_key, trust_bundle_key
 
 _Source = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from activities.csi.block_places import BlockPlace
 from activities.csi.places import FilesPlace, Place
 from activities.csi.volume import CsiVolume, Lifecycle, ephemeral_volume, persistent_fields
-from activities.pod_paths import plain_name
+from activities.files.pod_paths import plain_name
 from activities.volumes.persistent_type import PersistentVolume
 from activities.volumes.volume_type import Mounted, PodVolume
 from proto.temporal.mounted import MountedVolume

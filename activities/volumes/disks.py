@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from activities import mounts
-from activities.programs import Ended, ProgramMissing, ProgramTimedOut, run
+from activities.execution.programs import Ended, ProgramMissing, ProgramTimedOut, run
+from activities.files import mounts
 from activities.volumes.volume_type import VolumeFailed
 
 DEFAULT_KIND: Final = "ext4"

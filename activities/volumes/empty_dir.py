@@ -13,14 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from activities import mounts
-from activities.file_trees import remove_tree
-from activities.mounts import Mount
+from activities.files import mounts
+from activities.files.file_trees import remove_tree
+from activities.files.mounts import Mount
 from activities.volumes.ownership import FsGroup, fs_group_of, give_to_group
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
-from proto.kubernetes.node_resources import NodeResources
-from proto.kubernetes.quantity import Quantity, QuantityError, parse_quantity
-from proto.kubernetes.resources import pod_resources
+from proto.kubernetes.resources.node_resources import NodeResources
+from proto.kubernetes.resources.quantity import Quantity, QuantityError, parse_quantity
+from proto.kubernetes.resources.resources import pod_resources
 from proto.temporal.mounted import MountedVolume
 
 PLUGIN: Final = "kubernetes.io/empty-dir"

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
-from activities.programs import Ended, ProgramMissing, ProgramTimedOut, run
+from activities.execution.programs import Ended, ProgramMissing, ProgramTimedOut, run
 from activities.volumes.attached import AttachedDisk, Disk, one_name
 from activities.volumes.scsi import TREE, ScsiTree, flush
 from activities.volumes.volume_type import PodVolume, VolumeFailed

@@ -7,7 +7,7 @@ of subPaths, and the volumes in memory. Any other mount stays, and with it the f
 from pathlib import Path
 from typing import Final
 
-from activities import mounts
+from activities.files import mounts
 from activities.volumes.subpaths import unmount_sub_paths
 
 _IN_MEMORY: Final = frozenset({"tmpfs", "hugetlbfs"})

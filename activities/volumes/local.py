@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from activities import mounts
+from activities.files import mounts
 from activities.volumes.disks import hide, mount_disk, show, users_of
 from activities.volumes.persistent_type import PersistentVolume
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from activities import mounts
-from activities.programs import ProgramMissing, ProgramTimedOut, run
+from activities.execution.programs import ProgramMissing, ProgramTimedOut, run
+from activities.files import mounts
 from activities.volumes.persistent_type import PersistentVolume
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal.mounted import MountedVolume

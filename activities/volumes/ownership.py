@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from activities.tree_walk import walk_tree
+from activities.files.tree_walk import walk_tree
 from proto.kubernetes.pod_containers import every_container
 
 ON_ROOT_MISMATCH: Final = "OnRootMismatch"

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.resources import NODES
+from activities.files.pod_paths import CLAIMS, plain_name
+from activities.files.whole_files import write_json
 from activities.node_services import NodeServices
-from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
-from activities.pod_paths import CLAIMS, plain_name
+from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 from activities.volumes import csi, fc, host_path, iscsi, local, nfs
 from activities.volumes.claims import ClaimUnusable, bound_volume, check_owner, check_use, reachable, volume_name
 from activities.volumes.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
-from activities.whole_files import write_json
 from proto.kubernetes.claims import ephemeral_claim
 
 _MODE: Final = 0o750

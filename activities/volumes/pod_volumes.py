@@ -14,15 +14,15 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.clients.cri_error import CriError
-from activities.directories import make_directories
-from activities.errors import failed, translated
-from activities.file_trees import StillMounted
-from activities.going_pods import GivenUpError
-from activities.heartbeat import heartbeating
+from activities.execution.errors import failed, translated
+from activities.execution.heartbeat import heartbeating
+from activities.execution.timings import MOUNT, UNMOUNT, volume_kind
+from activities.files.file_trees import StillMounted
+from activities.files.pod_paths import plain_name
 from activities.node_services import NodeServices
-from activities.pod_paths import plain_name
-from activities.runtime_classes import RuntimeClassRefused, runtime_class_of
-from activities.timings import MOUNT, UNMOUNT, volume_kind
+from activities.objects.going_pods import GivenUpError
+from activities.pods.directories import make_directories
+from activities.sandbox.runtime_classes import RuntimeClassRefused, runtime_class_of
 from activities.volumes.forsaken_mounts import mounts_again
 from activities.volumes.ownership import FsGroup, fs_group_of, give_to_group
 from activities.volumes.subpaths import unmount_sub_paths

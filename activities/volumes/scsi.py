@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from activities.programs import ProgramMissing, ProgramTimedOut, run
+from activities.execution.programs import ProgramMissing, ProgramTimedOut, run
 
 _FLUSH_WITHIN: Final = 30.0
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from activities.files.pod_paths import PodPaths, plain_name
 from activities.node_services import NodeServices
-from activities.pod_paths import PodPaths, plain_name
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson, PodKey
 

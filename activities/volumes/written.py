@@ -8,9 +8,9 @@ import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from activities.objects import KeptObject, ObjectMissing, ObjectRefused
+from activities.files.atomic_writer import InvalidPath, write
+from activities.objects.objects import KeptObject, ObjectMissing, ObjectRefused
 from activities.volumes import empty_dir
-from activities.volumes.atomic_writer import InvalidPath, write
 from activities.volumes.contents import Files, Known, files_of, references
 from activities.volumes.credentials import read_tokens, read_trust_bundles
 from activities.volumes.nested_mounts import make_nested_mount_points

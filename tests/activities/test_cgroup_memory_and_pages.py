@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from activities.cgroup_hierarchies import Hierarchies
-from activities.cgroups import Cgroups
-from activities.node_capacity import huge_page_sizes, swap_accounted, swap_capacity
-from proto.kubernetes.qos import QosClass
-from proto.kubernetes.resources import PodResources
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroups import Cgroups
+from activities.machine.node_capacity import huge_page_sizes, swap_accounted, swap_capacity
+from proto.kubernetes.resources.qos import QosClass
+from proto.kubernetes.resources.resources import PodResources
 
 PAGES = (("2MB", 4 << 20), ("1GB", 0))
 CONTROLLERS = ("cpu", "memory", "pids", "hugetlb")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from activities.cgroup_hierarchies import Hierarchies
-from activities.cgroups import Cgroups
-from activities.pod_paths import NoPlainName
-from proto.kubernetes.qos import QosClass
-from proto.kubernetes.resources import PodResources
+from activities.files.pod_paths import NoPlainName
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroups import Cgroups
+from proto.kubernetes.resources.qos import QosClass
+from proto.kubernetes.resources.resources import PodResources
 
 V1_MOUNTS = """\
 tmpfs /sys/fs/cgroup tmpfs rw 0 0

@@ -4,8 +4,8 @@ import grpc
 import pytest
 
 from activities.clients.cri_error import CriError, Remedy
-from activities.confidential import QUOTABLE, Hidden, hidden_in, is_quotable, without_values
-from activities.environment import Environment
+from activities.cri_config.environment import Environment
+from activities.runtime.confidential import QUOTABLE, Hidden, hidden_in, is_quotable, without_values
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.messages import MAX_MESSAGE
 

@@ -5,17 +5,12 @@ from typing import Any
 
 import pytest
 
-from activities.container_config import (
-    ContainerInputs,
-    SandboxInputs,
-    container_config,
-    sandbox_config,
-)
-from activities.security_context import NODES_USERS, SecurityInputs, container_security, sandbox_security
-from activities.stop_signals import signal_name
+from activities.cri_config.container_config import ContainerInputs, SandboxInputs, container_config, sandbox_config
+from activities.cri_config.security_context import NODES_USERS, SecurityInputs, container_security, sandbox_security
+from activities.cri_config.stop_signals import signal_name
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.container_hash import container_hash
-from proto.kubernetes.resources import ContainerResources
+from proto.kubernetes.resources.resources import ContainerResources
 from proto.temporal.pod import PodKey
 
 KEY = PodKey("prod", "web", "uid-1")

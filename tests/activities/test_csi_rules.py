@@ -26,8 +26,8 @@ from activities.csi.volume import (
     ephemeral_handle,
     persistent_fields,
 )
-from activities.objects import ObjectKind
-from activities.tokens import ServiceAccountToken, TokenRefused, TokenWish
+from activities.objects.objects import ObjectKind
+from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenWish
 from activities.volumes.volume_type import VolumeFailed
 from proto.csi.v1 import csi_pb2 as csi
 from tests.activities.kept_objects import ObjectsInMemory

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from activities import mounts
-from activities.disk_use import NotCounted, used_bytes
+from activities.files import mounts
+from activities.files.disk_use import NotCounted, used_bytes
 
 MIB = 1024 * 1024
 

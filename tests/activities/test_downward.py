@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from activities.downward import FieldError, default_limits, find_container, metadata_value, resource_value
-from proto.kubernetes.quantity import parse_quantity
+from activities.cri_config.downward import FieldError, default_limits, find_container, metadata_value, resource_value
+from proto.kubernetes.resources.quantity import parse_quantity
 
 POD = {
     "metadata": {

@@ -10,7 +10,7 @@ import pytest
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.early_ends import end_or_status
+from activities.runtime.early_ends import end_or_status
 from proto.cri.v1 import api_pb2 as cri
 
 RUNNING, EXITED = cri.ContainerState.CONTAINER_RUNNING, cri.ContainerState.CONTAINER_EXITED

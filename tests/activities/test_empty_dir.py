@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from activities import mounts
-from activities.file_trees import StillMounted
+from activities.files import mounts
+from activities.files.file_trees import StillMounted
 from activities.volumes import empty_dir
 from activities.volumes.empty_dir import memory_size, page_size
 from activities.volumes.volume_type import PodVolume, VolumeFailed
-from proto.kubernetes.quantity import parse_quantity
+from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.pod import PodJson, PodKey
 from tests.activities.volume_node import volume_services
 

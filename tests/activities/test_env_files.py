@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.env_files import LARGEST_FILE, LONGEST_LINE, EnvFileRefused, parse_variable, read_variable
+from activities.containers.env_files import LARGEST_FILE, LONGEST_LINE, EnvFileRefused, parse_variable, read_variable
 
 ROWS = [
     pytest.param("   A='1'\n\t\tB='2'\nC='3'\n", "B", "2", id="space-before-a-name"),

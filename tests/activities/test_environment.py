@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.environment import Sources, expand, resolve_environment
+from activities.cri_config.environment import Sources, expand, resolve_environment
 
 KNOWN = {"A": "one", "B": "two", "EMPTY": "", "NESTED": "$(A)"}
 

@@ -12,12 +12,12 @@ from typing import Any, cast
 
 import pytest
 
-from activities.environment import UnresolvedVariable
-from activities.environment_sources import container_environment
+from activities.containers.environment_sources import container_environment
+from activities.cri_config.environment import UnresolvedVariable
+from activities.cri_config.service_links import NoServices, ServicesUnknown
 from activities.node_services import ActivitySettings, NodeServices
-from activities.objects import ObjectKind
-from activities.service_links import NoServices, ServicesUnknown
-from proto.kubernetes.quantity import parse_quantity
+from activities.objects.objects import ObjectKind
+from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import StartContainer

@@ -4,7 +4,7 @@ import grpc
 import pytest
 
 from activities.clients.cri_error import CriError, Remedy, remedy_for
-from activities.errors import translated
+from activities.execution.errors import translated
 from proto.temporal.messages import MAX_MESSAGE
 
 ENDPOINT = "unix:///run/containerd/containerd.sock"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from activities.file_trees import StillMounted, remove_tree
-from activities.mounts import mounts_below
-from activities.tree_walk import TreeMoved
+from activities.files.file_trees import StillMounted, remove_tree
+from activities.files.mounts import mounts_below
+from activities.files.tree_walk import TreeMoved
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 
@@ -119,7 +119,7 @@ def test_a_mount_that_the_table_did_not_show_is_not_entered(
     tree: Path, mounted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It came after the look: the directory's own mount gives it away, on the same file system too."""
-    monkeypatch.setattr("activities.file_trees.mounts_below", lambda _: [])
+    monkeypatch.setattr("activities.files.file_trees.mounts_below", lambda _: [])
     with pytest.raises(StillMounted, match=mounted.name):
         remove_tree(tree)
     assert (tree.parents[1] / "precious" / "file").read_text() == "the node's"

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from activities.going_pods import GivenUpError, GoingPods
+from activities.objects.going_pods import GivenUpError, GoingPods
 
 pytestmark = pytest.mark.jumping_clock
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.heartbeat import heartbeating
+from activities.execution.heartbeat import heartbeating
 
 pytestmark = pytest.mark.jumping_clock
 

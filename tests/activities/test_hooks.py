@@ -13,9 +13,9 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.clients.cri_error import CriError
-from activities.hooks import HookActivities
+from activities.hooks.hooks import HookActivities
 from activities.image_access.logins import ImageLogins
-from activities.image_pulls import ImagePulls
+from activities.images.image_pulls import ImagePulls
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.heartbeats import HookProgress
 from proto.temporal.hooks import Hook, HookEnded, HookRetry

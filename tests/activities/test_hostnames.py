@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.hostnames import HostnameTooLong, kernel_hostname, pod_hostname
+from activities.network.hostnames import HostnameTooLong, kernel_hostname, pod_hostname
 
 FQDN = "custom.sub.default.svc.cluster.local"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from activities.image_names import InvalidImageName, repository, with_default_tag, without_tag
+from activities.images.image_names import InvalidImageName, repository, with_default_tag, without_tag
 
 DIGEST = "sha256:" + "a" * 64
 

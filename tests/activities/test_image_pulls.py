@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from activities.image_pulls import ImagePulls
+from activities.images.image_pulls import ImagePulls
 
 
 class Registry:

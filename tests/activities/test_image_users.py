@@ -5,8 +5,8 @@ from typing import cast
 import pytest
 
 from activities.clients.runtime import RuntimeClient
-from activities.image_users import ImageUsers
-from activities.security_context import ImageUser
+from activities.cri_config.security_context import ImageUser
+from activities.runtime.image_users import ImageUsers
 from proto.cri.v1 import api_pb2 as cri
 
 ID = "sha256:1"

@@ -7,17 +7,17 @@ from typing import Any, cast
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities.cgroup_hierarchies import Hierarchies
-from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
-from activities.container_config import ContainerInputs, container_config
-from activities.image_pulls import ImagePulls
-from activities.isolation import NoUsersOfItsOwnError, isolation_of, refuse_unsupported
+from activities.cri_config.container_config import ContainerInputs, container_config
+from activities.cri_config.security_context import NODES_USERS, SecurityInputs, container_security
+from activities.images.image_pulls import ImagePulls
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroups import Cgroups
 from activities.node_services import ActivitySettings, NodeServices
-from activities.runtime_classes import NO_CLASS
-from activities.security_context import NODES_USERS, SecurityInputs, container_security
+from activities.sandbox.isolation import NoUsersOfItsOwnError, isolation_of, refuse_unsupported
+from activities.sandbox.runtime_classes import NO_CLASS
 from proto.cri.v1 import api_pb2 as cri
-from proto.kubernetes.resources import ContainerResources
+from proto.kubernetes.resources.resources import ContainerResources
 from proto.temporal.pod import PodKey
 
 KEY = PodKey("prod", "web", "uid-1")

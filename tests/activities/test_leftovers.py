@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from activities import mounts
-from activities.file_trees import StillMounted, remove_tree
+from activities.files import mounts
+from activities.files.file_trees import StillMounted, remove_tree
 from activities.volumes.leftovers import unmount_leftovers
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from activities.container_logs.links import ContainerLinks, link_log
-from activities.pod_paths import PodPaths
+from activities.files.pod_paths import PodPaths
+from activities.logs.links import ContainerLinks, link_log
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.pod import PodKey
 

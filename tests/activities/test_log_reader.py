@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from activities.container_logs.lines import Stream, parse_line
-from activities.container_logs.log_files import ContainerLog, ForeignFile
-from activities.container_logs.reader import LogOptions, read_log
-from activities.pod_paths import PodPaths
+from activities.files.pod_paths import PodPaths
+from activities.logs.lines import Stream, parse_line
+from activities.logs.log_files import ContainerLog, ForeignFile
+from activities.logs.reader import LogOptions, read_log
 from proto.temporal.pod import PodKey
 
 LOG = b"""\

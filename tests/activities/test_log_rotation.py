@@ -11,10 +11,10 @@ import pytest
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.container_logs import rotation
-from activities.container_logs.log_files import ContainerLog, ForeignFile
-from activities.container_logs.rotation import LogRotation, rotate, split_unused
-from activities.pod_paths import PodPaths
+from activities.files.pod_paths import PodPaths
+from activities.logs import rotation
+from activities.logs.log_files import ContainerLog, ForeignFile
+from activities.logs.rotation import LogRotation, rotate, split_unused
 from proto.temporal.pod import PodKey
 
 RULES = LogRotation(max_size=10, max_files=3)

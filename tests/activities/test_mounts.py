@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from activities import mounts
-from activities.mounts import Mount, MountFlag
+from activities.files import mounts
+from activities.files.mounts import Mount, MountFlag
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.network import hosts_file, port_mappings
+from activities.network.network import hosts_file, port_mappings
 
 
 def pod(**spec: Any) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from aiohttp.test_utils import TestServer
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.cgroups import Cgroups
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.kubeconfig import Kubeconfig
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from activities.image_pulls import ImagePulls
+from activities.images.image_pulls import ImagePulls
+from activities.machine.cgroups import Cgroups
 from activities.node_services import ActivitySettings, NodeServices
-from activities.objects import ObjectKind
+from activities.objects.objects import ObjectKind
 from activities.volumes import persistent_volumes
 from activities.volumes.persistent_type import PersistentVolume
 from activities.volumes.pod_volumes import VolumeActivities

@@ -11,8 +11,8 @@ from typing import Any
 
 from temporalio.testing import ActivityEnvironment
 
-from activities.pod_deletion import PodDeletionActivities
-from activities.pod_objects import ObjectState
+from activities.objects.pod_objects import ObjectState
+from activities.pods.pod_deletion import PodDeletionActivities
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import DeletePodObject
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from activities.container_files import container_mounts
-from activities.directories import make_directories
+from activities.containers.container_files import container_mounts
+from activities.pods.directories import make_directories
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import StartContainer
 from tests.activities.volume_node import volume_services

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.pod_paths import NoPlainName, PodPaths, plain_name
+from activities.files.pod_paths import NoPlainName, PodPaths, plain_name
 from proto.temporal.pod import PodKey
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from activities.predecessor import older_snapshot, other_uid
+from activities.pods.predecessor import older_snapshot, other_uid
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import PodKey

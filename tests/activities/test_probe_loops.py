@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from activities.going_pods import GoingPods
+from activities.objects.going_pods import GoingPods
 from activities.probes import loop as loop_module
 from activities.probes.container_probes import begin_with
 from activities.probes.loop import ProbeLoop

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.programs import ProgramMissing, ProgramTimedOut, run
+from activities.execution.programs import ProgramMissing, ProgramTimedOut, run
 
 
 async def until_gone(pid: int) -> None:

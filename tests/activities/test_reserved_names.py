@@ -12,15 +12,15 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.cgroup_hierarchies import Hierarchies
-from activities.cgroups import Cgroups
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.containers import ContainerActivities
-from activities.going_pods import GoingPods
-from activities.image_pulls import ImagePulls
+from activities.containers.containers import ContainerActivities
+from activities.images.image_pulls import ImagePulls
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroups import Cgroups
 from activities.node_services import ActivitySettings, NodeServices
-from activities.sandbox import SandboxActivities, free_attempt
+from activities.objects.going_pods import GoingPods
+from activities.sandbox.sandbox import SandboxActivities, free_attempt
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import RunPodSandbox, StartContainer

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from activities.resolver import NodeDns, Resolver, parse_resolv_conf, pod_resolver
+from activities.network.resolver import NodeDns, Resolver, parse_resolv_conf, pod_resolver
 
 NODE = NodeDns(("10.96.0.10",), "cluster.local", "nameserver 192.0.2.1\nsearch example.com\noptions ndots:2\n")
 OF_NODE = Resolver(("192.0.2.1",), ("example.com",), ("ndots:2",))

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from activities.isolation import isolation_of, isolation_of_new
 from activities.node_services import NodeServices
-from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
-from activities.runtime_classes import RuntimeClassRefused
+from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from activities.sandbox.isolation import isolation_of, isolation_of_new
+from activities.sandbox.runtime_classes import RuntimeClassRefused
 from proto.cri.v1 import api_pb2 as cri
 from tests.activities.test_isolation import ABLE, KEY, node
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activities.security_context import (
+from activities.cri_config.security_context import (
     NODES_USERS,
     BreaksNonRootError,
     ImageUser,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.service_links import linked, service_variables
+from activities.cri_config.service_links import linked, service_variables
 
 
 def service(name: str, address: str | None, *ports: dict[str, Any], namespace: str = "shop") -> dict[str, Any]:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from activities.clients.start_limit import StartLimit, Turn
-from activities.pod_locks import PodLocks
+from activities.execution.pod_locks import PodLocks
 
 pytestmark = pytest.mark.jumping_clock
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.termination_messages import (
+from activities.runtime.termination_messages import (
     MAX_BYTES,
     MAX_LOG_BYTES,
     MAX_LOG_LINES,

@@ -7,7 +7,7 @@ import pytest
 from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
-from activities.unexpected import UnexpectedErrors
+from activities.execution.unexpected import UnexpectedErrors
 
 MEANT = ApplicationError("the runtime is away", type="RuntimeUnavailable")
 

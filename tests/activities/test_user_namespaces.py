@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from activities.user_namespaces import FILE, NoRangeError, UserNamespaces
+from activities.sandbox.user_namespaces import FILE, NoRangeError, UserNamespaces
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.user_ids import UNIT, IdRanges
 

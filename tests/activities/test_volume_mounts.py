@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.volume_mounts import UnmountableVolume, volume_devices, volume_mounts
+from activities.cri_config.volume_mounts import UnmountableVolume, volume_devices, volume_mounts
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.mounted import MountedVolume
 

@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.node_services import NodeServices
-from activities.objects import ObjectKind
+from activities.objects.objects import ObjectKind
 from activities.volumes import pod_volumes
 from activities.volumes.host_path import check
 from activities.volumes.pod_volumes import VolumeActivities
@@ -27,9 +27,9 @@ from proto.temporal.pod import PodJson, PodKey
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from tests.activities.kept_objects import ObjectsInMemory
 from tests.activities.volume_node import volume_services
-from workflows.decide.field_kinds import Support
-from workflows.decide.supported_cluster import VOLUME_OF_API
-from workflows.decide.supported_volumes import VOLUME
+from workflows.decide.manifest.field_kinds import Support
+from workflows.decide.manifest.supported_cluster import VOLUME_OF_API
+from workflows.decide.manifest.supported_volumes import VOLUME
 
 POD = PodKey("default", "web", "uid-1")
 SPEC: PodJson = {"metadata": {"name": "web", "namespace": "default", "uid": "uid-1"}, "spec": {}}

@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from activities.image_pulls import ImagePulls
+from activities.images.image_pulls import ImagePulls
+from activities.machine.cgroups import Cgroups
 from activities.node_services import ActivitySettings, NodeServices
 
 

@@ -9,14 +9,14 @@ from typing import Any
 from activities.clients.api_server.api_server import ApiServer, Json
 from activities.clients.api_server.kubeconfig import load_kubeconfig
 from activities.csi.drivers import CsiDrivers
-from activities.objects import KeptObject, ObjectKind
-from activities.tokens import BoundPod, TokenWish
+from activities.objects.objects import KeptObject, ObjectKind
+from activities.objects.tokens import BoundPod, TokenWish
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
 from tests.cluster.control_plane import ControlPlane
 from tests.worker.poller.snapshots import snapshot
 from worker.api_objects.cluster_objects import ClusterObjects
-from worker.signal_numbers import SignalNumbers
+from worker.temporal.signal_numbers import SignalNumbers
 
 PATIENCE = 30.0
 

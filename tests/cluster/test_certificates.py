@@ -18,13 +18,13 @@ from activities.clients.api_server.resources import NODES
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from tests.cluster.control_plane import ControlPlane
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
+from worker.daemon.service import Service
 from worker.node.around import Around
 from worker.node.certificates.bootstrap import bootstrap
 from worker.node.certificates.renewal import keep_client_certificate, keep_serving_certificate
 from worker.node.certificates.store import CLIENT, SERVER, CertificateStore
 from worker.node.processes import Processes
-from worker.service import Service
 from worker.settings.cluster import ClusterSettings, Serving
 
 REQUESTS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"

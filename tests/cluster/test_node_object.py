@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proto.kubernetes.quantity import parse_quantity
+from proto.kubernetes.resources.quantity import parse_quantity
 from tests.cluster.certificates import Authority
 from tests.cluster.cluster_node import ClusterNode, condition, lone_node
 from tests.cluster.control_plane import ControlPlane

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from activities.objects import ObjectKind, ObjectMissing, ObjectRefused
-from activities.tokens import TokenRefused
-from activities.trust_bundles import TrustBundleRefused
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused
+from activities.objects.tokens import TokenRefused
+from activities.objects.trust_bundles import TrustBundleRefused
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.objects_node import PATIENCE, ObjectsNode, objects_node
 from worker.api_objects import watched_object, watched_objects

@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.clients.api_server.kubeconfig import load_kubeconfig
 from activities.node_services import NodeServices
-from activities.pod_deletion import PodDeletionActivities
+from activities.pods.pod_deletion import PodDeletionActivities
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import DeletePodObject
 from tests.cluster.cluster_node import pods_path

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from activities.tokens import JITTER
+from activities.objects.tokens import JITTER
 from tests.cluster.cluster_node import ClusterNode, NewNode
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.short_tokens import short_tokens

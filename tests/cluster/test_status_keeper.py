@@ -9,7 +9,7 @@ import pytest
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused
 from activities.clients.api_server.kubeconfig import load_kubeconfig
-from activities.pod_objects import ObjectState
+from activities.objects.pod_objects import ObjectState
 from proto.temporal.pod import PodKey
 from tests.cluster.cluster_node import pods_path
 from tests.cluster.control_plane import ControlPlane

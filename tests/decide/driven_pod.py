@@ -27,16 +27,20 @@ from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed,
 from tests.decide.hook_watch import is_before_start, look_at_hooks, starts_under_way
 from tests.decide.runtime_model import Lasting, Refused, RuntimeModel
 from tests.decide.situations import KEY, NOW
-from workflows.decide import conditions, ephemeral, hints, hooks, lifecycle, own_hooks
 from workflows.decide.actions import Action, Wake, key
-from workflows.decide.fold import Answer, fold, fold_failure
-from workflows.decide.grace import SHORTEST
-from workflows.decide.instances import UNKNOWN_REASON
-from workflows.decide.listing import without_ephemeral
-from workflows.decide.pod_actions import Plan, is_over, pod_actions
-from workflows.decide.restart import failed_probe
+from workflows.decide.containers.instances import UNKNOWN_REASON
+from workflows.decide.containers.restart import failed_probe
+from workflows.decide.ending.grace import SHORTEST
+from workflows.decide.hooks import hooks, own_hooks
+from workflows.decide.lifecycle import lifecycle
+from workflows.decide.operator import ephemeral
+from workflows.decide.record import hints
+from workflows.decide.record.fold import Answer, fold, fold_failure
+from workflows.decide.record.listing import without_ephemeral
 from workflows.decide.situation import Situation
-from workflows.decide.status import pod_status
+from workflows.decide.status import conditions
+from workflows.decide.status.status import pod_status
+from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
 
 STEPS_TO_SETTLE = 400
 OWN_GRACE = timedelta(seconds=30)

@@ -10,8 +10,8 @@ from proto.kubernetes.container_hash import container_hash
 from proto.temporal.signals import PodListed
 from tests.decide.driven_pod import DrivenPod
 from tests.decide.situations import IMAGE
-from workflows.decide.listing import without_ephemeral
-from workflows.decide.readiness import is_started
+from workflows.decide.containers.readiness import is_started
+from workflows.decide.record.listing import without_ephemeral
 
 
 class EditedPod(DrivenPod):

@@ -8,7 +8,7 @@ from proto.temporal.pod import ImageFacts, PodJson
 from proto.temporal.signals import PodListed
 from tests.decide.situations import IMAGE, KEY, Around, container, pod, situation
 from workflows.decide.actions import image_key
-from workflows.decide.hints import hear
+from workflows.decide.record.hints import hear
 from workflows.decide.situation import Situation
 
 NEW = "busybox:2"

@@ -18,7 +18,7 @@ from tests.decide.situations import (
     words,
 )
 from workflows.decide.actions import image_key
-from workflows.decide.explain import explanation
+from workflows.decide.explain.explain import explanation
 
 KEY_OF_IMAGE = image_key(IMAGE, "IfNotPresent")
 PULL = PullImage(KEY, IMAGE, "IfNotPresent")

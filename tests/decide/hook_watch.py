@@ -6,9 +6,10 @@ from proto.temporal.hooks import Hook
 from proto.temporal.pod import ContainerState
 from proto.temporal.requests import RunHook, StartContainer, StopContainer
 from tests.decide.runtime_model import RuntimeModel
-from workflows.decide import hook_terms, hooks, own_hooks
 from workflows.decide.actions import Action, key
-from workflows.decide.restart_all import RESTARTING
+from workflows.decide.containers.restart_all import RESTARTING
+from workflows.decide.hooks import hooks, own_hooks
+from workflows.decide.manifest import hook_terms
 from workflows.decide.situation import Situation
 
 

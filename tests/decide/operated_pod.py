@@ -12,12 +12,12 @@ from proto.temporal.signals import StorageExceeded
 from tests.decide.driven_pod import GATE
 from tests.decide.edited_pod import EditedPod
 from tests.decide.situations import IMAGE
-from workflows.decide import hints
-from workflows.decide.evictions import why_no_eviction
-from workflows.decide.explain import explanation
-from workflows.decide.grace import grace_of
-from workflows.decide.operator_stops import stops, why_no_stop
-from workflows.decide.skips import waiting_backoffs
+from workflows.decide.ending.grace import grace_of
+from workflows.decide.explain.explain import explanation
+from workflows.decide.operator.evictions import why_no_eviction
+from workflows.decide.operator.operator_stops import stops, why_no_stop
+from workflows.decide.operator.skips import waiting_backoffs
+from workflows.decide.record import hints
 
 
 class OperatedPod(EditedPod):

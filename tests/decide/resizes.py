@@ -7,10 +7,10 @@ from proto.temporal.pod import NodeSettings, PodJson
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import Allocatable, RuntimeResources
 from tests.decide.situations import Around, container, pod, situation, told, up
-from workflows.decide.allocation import allocate
-from workflows.decide.fold import fold
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.record.fold import fold
+from workflows.decide.resources.allocation import allocate
 from workflows.decide.situation import Situation
+from workflows.decide.steps.pod_actions import pod_actions
 
 MI = 1024**2
 

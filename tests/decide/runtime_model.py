@@ -40,11 +40,11 @@ from proto.temporal.resources import CgroupFigures, RuntimeResources
 from proto.temporal.volumes import MountVolumes, UnmountVolumes
 from tests.decide.shown_objects import ShownObjects
 from workflows.decide.actions import Action
-from workflows.decide.allocation import figures, grown
-from workflows.decide.fold import Answer
-from workflows.decide.hooks import FAILED_POST_START
-from workflows.decide.resources import compute
-from workflows.decide.restart import NEEDS_RESTART
+from workflows.decide.containers.restart import NEEDS_RESTART
+from workflows.decide.hooks.hooks import FAILED_POST_START
+from workflows.decide.record.fold import Answer
+from workflows.decide.resources.allocation import figures, grown
+from workflows.decide.resources.resources import compute
 
 
 class Refused(Exception):

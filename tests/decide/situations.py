@@ -33,8 +33,8 @@ from proto.temporal.requests import (
 )
 from proto.temporal.wishes import Deletion
 from workflows.decide.actions import Action, Wake, image_key, key
-from workflows.decide.fold import fold
-from workflows.decide.grace import DEFAULT
+from workflows.decide.ending.grace import DEFAULT
+from workflows.decide.record.fold import fold
 from workflows.decide.situation import Situation
 from workflows.versions import CURRENT
 

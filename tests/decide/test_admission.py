@@ -12,12 +12,12 @@ from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED
 from proto.temporal.pod import Lifecycle, NodeSettings
 from proto.temporal.requests import RunPodSandbox
 from tests.decide.situations import KEY, NOW, Around, pod, situation, up
-from workflows.decide import admission, lifecycle
-from workflows.decide.admission import APPARMOR, OTHER_OS, OTHER_OS_LABEL, SYSCTL_FORBIDDEN, why_rejected
-from workflows.decide.fold import fold_failure
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.lifecycle import admission, lifecycle
+from workflows.decide.lifecycle.admission import APPARMOR, OTHER_OS, OTHER_OS_LABEL, SYSCTL_FORBIDDEN, why_rejected
+from workflows.decide.record.fold import fold_failure
 from workflows.decide.situation import Situation
-from workflows.decide.status import headline, pod_status
+from workflows.decide.status.status import headline, pod_status
+from workflows.decide.steps.pod_actions import pod_actions
 
 NODE = NodeSettings(kernel="6.1.0", allowed_unsafe_sysctls=("kernel.msg*",))
 NO_APPARMOR = "Cannot enforce AppArmor: AppArmor is not enabled on the host"

@@ -10,10 +10,10 @@ from proto.temporal.resize import UpdatePodSandboxResources
 from proto.temporal.resources import CgroupFigures
 from tests.decide.resizes import LARGE, NODE, SMALL, amounts, carried_out, of, resized, resources, web
 from tests.decide.situations import KEY, Around, read, seen
-from workflows.decide.allocation import allocate, figures, grown, shrunk
-from workflows.decide.fold import fold, fold_failure
-from workflows.decide.pod_actions import pod_actions
-from workflows.decide.resources import compute
+from workflows.decide.record.fold import fold, fold_failure
+from workflows.decide.resources.allocation import allocate, figures, grown, shrunk
+from workflows.decide.resources.resources import compute
+from workflows.decide.steps.pod_actions import pod_actions
 
 
 @pytest.mark.parametrize(

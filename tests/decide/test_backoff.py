@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from tests.decide.situations import at
-from workflows.decide.backoff import Backoff, after_restart, due, next_image_delay
+from workflows.decide.containers.backoff import Backoff, after_restart, due, next_image_delay
 
 FIVE_MINUTES = timedelta(minutes=5)
 

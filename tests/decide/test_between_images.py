@@ -6,7 +6,7 @@ import pytest
 
 from proto.temporal.pod import ContainerFacts, Lifecycle
 from tests.decide.situations import Around, at, down, pod, situation
-from workflows.decide.status import pod_status
+from workflows.decide.status.status import pod_status
 
 OF_API = Around(from_api=True)
 STATIC = Around()

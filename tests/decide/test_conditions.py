@@ -6,8 +6,8 @@ import pytest
 
 from proto.temporal.wishes import GivenCondition
 from tests.decide.situations import Around, at, done, down, pod, sandbox, situation, up
-from workflows.decide.conditions import settle
-from workflows.decide.status import pod_status
+from workflows.decide.status.conditions import settle
+from workflows.decide.status.status import pod_status
 
 NETWORK, INITIALIZED, READY, CONTAINERS_READY = "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"
 UNREADY = "containers with unready status: [web]"

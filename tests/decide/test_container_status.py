@@ -8,7 +8,7 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, ImageFacts, Lifecycle, LinuxUser, NodeSettings
 from tests.decide.situations import IMAGE, Around, at, done, down, pod, situation, up
-from workflows.decide.status import pod_status
+from workflows.decide.status.status import pod_status
 
 HERE = f"{IMAGE} IfNotPresent"
 FORTY: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}

@@ -7,8 +7,8 @@ import pytest
 
 from proto.temporal.pod import Lifecycle
 from tests.decide.situations import Around, at, down, pod, situation, up
-from workflows.decide.deadline import await_deadline, deadline_exceeded
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.ending.deadline import await_deadline, deadline_exceeded
+from workflows.decide.steps.pod_actions import pod_actions
 
 
 @pytest.mark.parametrize(

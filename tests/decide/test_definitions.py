@@ -29,12 +29,12 @@ from tests.decide.situations import (
     up,
 )
 from workflows.decide.actions import image_key
-from workflows.decide.containers import is_due
-from workflows.decide.fold import fold
-from workflows.decide.pod_actions import answers
-from workflows.decide.restart import RestartPolicy, comes_back
+from workflows.decide.containers.restart import RestartPolicy, comes_back
+from workflows.decide.record.fold import fold
 from workflows.decide.situation import Situation
-from workflows.decide.status import pod_status
+from workflows.decide.status.status import pod_status
+from workflows.decide.steps.containers import is_due
+from workflows.decide.steps.pod_actions import answers
 
 
 @pytest.mark.parametrize("policy", ["Always", "OnFailure", "Never"])

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.decide.situations import container, pod, situation
-from workflows.decide.containers import start
-from workflows.decide.downward import start_slice
 from workflows.decide.slices import sandbox_slice
+from workflows.decide.steps.containers import start
+from workflows.decide.volumes.downward import start_slice
 
 
 def told(path: str) -> dict[str, object]:

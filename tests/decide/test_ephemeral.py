@@ -26,13 +26,13 @@ from tests.decide.situations import (
     up,
 )
 from workflows.decide.actions import image_key
-from workflows.decide.containers import start_containers
-from workflows.decide.explain import explanation
-from workflows.decide.images import pull_images
+from workflows.decide.explain.explain import explanation
+from workflows.decide.operator.skips import waiting_backoffs
 from workflows.decide.situation import Situation
-from workflows.decide.skips import waiting_backoffs
 from workflows.decide.slices import container_slice
-from workflows.decide.status import pod_status
+from workflows.decide.status.status import pod_status
+from workflows.decide.steps.containers import start_containers
+from workflows.decide.steps.images import pull_images
 
 UNKNOWN, CREATED = ContainerState.UNKNOWN, ContainerState.CREATED
 LOST = sandbox(ready=False)

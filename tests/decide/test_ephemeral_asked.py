@@ -17,10 +17,10 @@ from tests.decide.situations import (
     situation,
 )
 from tests.decide.test_ephemeral import UP, looked_into
-from workflows.decide import ephemeral
-from workflows.decide.hints import hear
-from workflows.decide.listing import without_ephemeral
-from workflows.decide.updates import Change, changes, taken_over
+from workflows.decide.operator import ephemeral
+from workflows.decide.record.hints import hear
+from workflows.decide.record.listing import without_ephemeral
+from workflows.decide.record.updates import Change, changes, taken_over
 
 
 def asked(**fields: Any) -> AddEphemeralContainer:

@@ -26,13 +26,13 @@ from tests.decide.situations import (
     up,
 )
 from tests.decide.test_ephemeral import LOST, SIDE, UP, looked_into, state
-from workflows.decide import lifecycle
-from workflows.decide.containers import start_containers
-from workflows.decide.fold import fold_failure
-from workflows.decide.pod_actions import pod_actions
-from workflows.decide.sandbox import run_sandbox
-from workflows.decide.status import headline, pod_status
-from workflows.decide.termination import stop_containers
+from workflows.decide.lifecycle import lifecycle
+from workflows.decide.record.fold import fold_failure
+from workflows.decide.status.status import headline, pod_status
+from workflows.decide.steps.containers import start_containers
+from workflows.decide.steps.pod_actions import pod_actions
+from workflows.decide.steps.sandbox import run_sandbox
+from workflows.decide.steps.termination import stop_containers
 
 
 def test_a_pod_that_is_done_waits_for_no_one_who_looks() -> None:

@@ -10,12 +10,12 @@ from proto.temporal.operator import EvictPod
 from proto.temporal.pod import Failure, Lifecycle
 from proto.temporal.wishes import Eviction
 from tests.decide.situations import Around, at, deletion, down, pod, sandbox, situation, starting, up
-from workflows.decide.conditions import DISRUPTION_TARGET
-from workflows.decide.evictions import evicted, why_no_eviction
-from workflows.decide.grace import grace_of
-from workflows.decide.hints import hear
-from workflows.decide.lifecycle import Event, happened, next_event
-from workflows.decide.status import headline, pod_status
+from workflows.decide.ending.grace import grace_of
+from workflows.decide.lifecycle.lifecycle import Event, happened, next_event
+from workflows.decide.operator.evictions import evicted, why_no_eviction
+from workflows.decide.record.hints import hear
+from workflows.decide.status.conditions import DISRUPTION_TARGET
+from workflows.decide.status.status import headline, pod_status
 
 WEB: dict[str, Any] = {"containers": {"web": up()}}
 DONE: dict[str, Any] = {"containers": {"web": down(0)}}

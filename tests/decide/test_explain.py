@@ -19,7 +19,7 @@ from tests.decide.situations import (
     up,
     words,
 )
-from workflows.decide.explain import explanation
+from workflows.decide.explain.explain import explanation
 
 TOO_LONG = Eviction(at(-5), "DeadlineExceeded", "too long")
 

@@ -27,7 +27,7 @@ from tests.decide.situations import (
     up,
     words,
 )
-from workflows.decide.explain import explanation
+from workflows.decide.explain.explain import explanation
 
 ASKED = {"tcpSocket": {"port": 80}}
 PROBED = pod(containers=[container("web", startupProbe=ASKED, readinessProbe=ASKED)])

@@ -21,8 +21,8 @@ from tests.decide.situations import (
     up,
     words,
 )
-from workflows.decide.explain import explanation
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.explain.explain import explanation
+from workflows.decide.steps.pod_actions import pod_actions
 
 GOING = {"deletion": deletion(), "lifecycle": Lifecycle.TERMINATING}
 STAYS = "it stays like that until its source no longer lists it; then its containers, sandbox, directories and logs go"

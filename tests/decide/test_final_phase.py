@@ -18,7 +18,7 @@ from tests.decide.situations import (
     up,
 )
 from tests.decide.test_phase import ENDED, RESTART, STOPPING_A, UNSEEN, A, Facts, phase, policies
-from workflows.decide.status import pod_status
+from workflows.decide.status.status import pod_status
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from proto.temporal.pod import Lifecycle, Observed, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from proto.temporal.wishes import Ended, FirstSight, GivenCondition, Rejected
 from tests.decide.situations import NOW, Around, at, pod, situation, up
-from workflows.decide import lifecycle
-from workflows.decide.first_sight import seen_first
-from workflows.decide.hints import hear
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.lifecycle import lifecycle
+from workflows.decide.record.first_sight import seen_first
+from workflows.decide.record.hints import hear
 from workflows.decide.situation import Situation
-from workflows.decide.status import pod_status
+from workflows.decide.status.status import pod_status
+from workflows.decide.steps.pod_actions import pod_actions
 
 SUCCEEDED, FAILED = Ended("Succeeded"), Ended("Failed", "Evicted", "by somebody")
 REJECTED = Rejected("OutOfcpu", "Node didn't have enough resource")

@@ -40,9 +40,9 @@ from tests.decide.situations import (
     up,
 )
 from workflows.decide.actions import Action
-from workflows.decide.fold import Answer, fold, fold_failure
-from workflows.decide.hints import hear
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.record.fold import Answer, fold, fold_failure
+from workflows.decide.record.hints import hear
+from workflows.decide.steps.pod_actions import pod_actions
 
 MADE = PodSandbox("s1", 1, ("10.88.0.6",), at(0))
 SIMPLE: list[tuple[str, Action, Answer, Callable[[Observed], Any], Any]] = [

@@ -6,8 +6,8 @@ from proto.temporal.operator import SetCondition
 from proto.temporal.wishes import GivenCondition
 from tests.decide.pods import NAME_PART_RULE
 from tests.decide.situations import Around, at, situation, up
-from workflows.decide.gates import OUR_OWN, why_not
-from workflows.decide.hints import hear
+from workflows.decide.record.hints import hear
+from workflows.decide.status.gates import OUR_OWN, why_not
 
 LB = "example.com/lb"
 GIVEN = {LB: GivenCondition("True", at(-60), "Attached", "")}

@@ -7,7 +7,7 @@ import pytest
 
 from proto.temporal.wishes import Eviction, Shortening
 from tests.decide.situations import at, deletion, pod, situation
-from workflows.decide.grace import grace_of, pod_grace
+from workflows.decide.ending.grace import grace_of, pod_grace
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from proto.temporal.requests import ReadPodRuntime, RunPodSandbox, StopContainer
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from proto.temporal.wishes import Deletion
 from tests.decide.situations import HERE, KEY, Around, at, deletion, down, sandbox, situation, up
-from workflows.decide.grace import DEFAULT
-from workflows.decide.hints import hear
+from workflows.decide.ending.grace import DEFAULT
+from workflows.decide.record.hints import hear
 
 LOST = RuntimeChanged("event", sandbox_lost=True)
 STOPPING = Around(busy=(StopContainer(KEY, "web", "web-0", DEFAULT, at(0), ""),))

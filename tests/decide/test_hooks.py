@@ -29,12 +29,12 @@ from tests.decide.situations import (
     up,
 )
 from workflows.decide.actions import holds_reread
-from workflows.decide.container_status import container_status
-from workflows.decide.fold import fold, fold_failure
-from workflows.decide.hooks import given_up
-from workflows.decide.pod_actions import pod_actions
-from workflows.decide.readiness import is_ready, is_started
+from workflows.decide.containers.readiness import is_ready, is_started
+from workflows.decide.hooks.hooks import given_up
+from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.situation import Situation
+from workflows.decide.status.container_status import container_status
+from workflows.decide.steps.pod_actions import pod_actions
 
 BOTH = {"postStart": {"exec": {"command": ["ready"]}}, "preStop": {"sleep": {"seconds": 5}}}
 POST = {"postStart": BOTH["postStart"]}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from proto.kubernetes.image_age import is_too_full, is_worth_telling, may_go
 from proto.temporal.node import DiskUse, ImageAge, ImagePolicy, ImageUse, NodeImage
-from workflows.decide.image_collection import cannot_make_room, choose, room_to_make, size_in_words
+from workflows.decide.node.image_collection import cannot_make_room, choose, room_to_make, size_in_words
 
 NOW: Final = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 MINUTE: Final = timedelta(minutes=1)

@@ -12,15 +12,15 @@ from proto.temporal.pod import ImageFacts, NodeSettings, PodJson
 from proto.temporal.requests import ImagesPresent, ReadImages, StartContainer
 from tests.decide.situations import IMAGE, KEY, Around, at, container, down, pod, seen, situation, told, up, words
 from workflows.decide.actions import image_key
-from workflows.decide.container_status import waiting
-from workflows.decide.definitions import redefine
-from workflows.decide.explain import explanation
-from workflows.decide.fold import fold
-from workflows.decide.instances import instance_seen
-from workflows.decide.mounts import mount_statuses
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.containers.definitions import redefine
+from workflows.decide.containers.instances import instance_seen
+from workflows.decide.explain.explain import explanation
+from workflows.decide.operator.skips import skip, waiting_backoffs
+from workflows.decide.record.fold import fold
 from workflows.decide.situation import Situation
-from workflows.decide.skips import skip, waiting_backoffs
+from workflows.decide.status.container_status import waiting
+from workflows.decide.steps.pod_actions import pod_actions
+from workflows.decide.volumes.mounts import mount_statuses
 
 TOOL = "tool:1"
 OWN, SHOWN = image_key(IMAGE, "IfNotPresent"), image_key(TOOL, "IfNotPresent")

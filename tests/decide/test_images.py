@@ -10,8 +10,8 @@ from proto.temporal.pod import ImageFacts
 from proto.temporal.requests import ImagesPresent, PullImage, ReadImages
 from tests.decide.situations import IMAGE, KEY, Around, at, container, done, down, pod, situation, told, up
 from workflows.decide.actions import image_key
-from workflows.decide.fold import fold, fold_failure
-from workflows.decide.images import pull_images
+from workflows.decide.record.fold import fold, fold_failure
+from workflows.decide.steps.images import pull_images
 
 HERE = image_key(IMAGE, "IfNotPresent")
 ABSENT = {HERE: ImageFacts()}

@@ -10,10 +10,10 @@ import pytest
 
 from proto.temporal.pod import ContainerFacts, ContainerState, ProbeFact, ProbeKind
 from tests.decide.situations import Around, at, done, down, pod, read, sandbox, seen, situation, starting, told, up
-from workflows.decide.containers import start_containers
-from workflows.decide.images import pull_images
-from workflows.decide.pod_actions import pod_actions
-from workflows.decide.sandbox import may_have_sandbox
+from workflows.decide.steps.containers import start_containers
+from workflows.decide.steps.images import pull_images
+from workflows.decide.steps.pod_actions import pod_actions
+from workflows.decide.steps.sandbox import may_have_sandbox
 
 CREATED, UNKNOWN = ContainerState.CREATED, ContainerState.UNKNOWN
 LOOPING: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}

@@ -7,8 +7,8 @@ import pytest
 from proto.temporal.pod import Failure, Lifecycle
 from proto.temporal.requests import DeletePodObject
 from tests.decide.situations import Around, at, deletion, down, situation, told
-from workflows.decide.last_word import delete_object
-from workflows.decide.pod_actions import is_over
+from workflows.decide.steps.last_word import delete_object
+from workflows.decide.steps.pod_actions import is_over
 
 OF_API = Around(from_api=True)
 GONE: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATED, "deletion": deletion(), "sandbox": None, "cleaned": True}

@@ -25,10 +25,10 @@ from tests.decide.situations import (
     starting,
     up,
 )
-from workflows.decide.fold import fold_failure
-from workflows.decide.grace import DEFAULT
-from workflows.decide.lifecycle import TRANSITIONS, Event, after, happened, next_event
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.ending.grace import DEFAULT
+from workflows.decide.lifecycle.lifecycle import TRANSITIONS, Event, after, happened, next_event
+from workflows.decide.record.fold import fold_failure
+from workflows.decide.steps.pod_actions import pod_actions
 
 SYNC, TERMINATING, TERMINATED = Lifecycle.SYNC, Lifecycle.TERMINATING, Lifecycle.TERMINATED
 STOPPED = sandbox(ready=False, stopped=True)

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from proto.kubernetes.storage_limits import StorageLimits, storage_limits
+from proto.kubernetes.resources.storage_limits import StorageLimits, storage_limits
 from proto.temporal.pod import Lifecycle
 from proto.temporal.signals import StorageExceeded
 from proto.temporal.wishes import Eviction
 from tests.decide.situations import at, deletion, down, pod, sandbox, situation, up
-from workflows.decide.conditions import DISRUPTION_TARGET
-from workflows.decide.hints import hear
-from workflows.decide.lifecycle import Event, happened, next_event
-from workflows.decide.local_storage import watched_limits, why_evicted
-from workflows.decide.status import pod_status
+from workflows.decide.lifecycle.lifecycle import Event, happened, next_event
+from workflows.decide.operator.local_storage import watched_limits, why_evicted
+from workflows.decide.record.hints import hear
+from workflows.decide.status.conditions import DISRUPTION_TARGET
+from workflows.decide.status.status import pod_status
 
 MIB = 1024 * 1024
 WEB: dict[str, Any] = {"containers": {"web": up()}}

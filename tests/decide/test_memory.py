@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from proto.kubernetes.memory import protected
-from proto.kubernetes.node_resources import MemoryQos, NodeResources, NodeSwap
-from proto.kubernetes.resources import container_resources
+from proto.kubernetes.resources.memory import protected
+from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources, NodeSwap
+from proto.kubernetes.resources.resources import container_resources
 from tests.decide.test_resources import MI, STATIC, pod_of, want
 
 GI = 1024 * MI

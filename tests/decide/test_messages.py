@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.decide.situations import down, pod, situation
-from workflows.decide.messages import POD_BYTES, shown
-from workflows.decide.status import pod_status
+from workflows.decide.status.messages import POD_BYTES, shown
+from workflows.decide.status.status import pod_status
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from proto.temporal.node import (
 )
 from proto.temporal.requests import PulledImage
 from workflows.decide.actions import Wake
-from workflows.decide.node import (
+from workflows.decide.node.node import (
     NEWS_KEPT,
     NodeAction,
     NodeSituation,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from proto.kubernetes.quantity import parse_quantity
+from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.wishes import Rejected
 from tests.decide.situations import container, pod
-from workflows.decide.node_admission import HostPort, NodeFacts, footprint, why_not_taken
-from workflows.decide.supported_cluster import unsupported_fields
-from workflows.decide.tolerations import tolerates
+from workflows.decide.manifest.supported_cluster import unsupported_fields
+from workflows.decide.node.node_admission import HostPort, NodeFacts, footprint, why_not_taken
+from workflows.decide.node.tolerations import tolerates
 
 AMOUNTS = {"cpu": "2", "memory": "1Gi", "ephemeral-storage": "10Gi", "pods": "3", "example.com/disk": "1"}
 NODE = NodeFacts(

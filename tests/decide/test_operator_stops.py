@@ -9,9 +9,9 @@ from proto.temporal.operator import StopPod
 from proto.temporal.pod import Lifecycle
 from proto.temporal.wishes import Eviction
 from tests.decide.situations import Around, at, container, deletion, pod, situation, up
-from workflows.decide.grace import grace_of
-from workflows.decide.hints import hear
-from workflows.decide.operator_stops import stops, why_no_stop
+from workflows.decide.ending.grace import grace_of
+from workflows.decide.operator.operator_stops import stops, why_no_stop
+from workflows.decide.record.hints import hear
 
 WEB: dict[str, Any] = {"containers": {"web": up()}}
 GOING: dict[str, Any] = WEB | {"deletion": deletion(), "lifecycle": Lifecycle.TERMINATING}

@@ -8,9 +8,9 @@ from proto.temporal.pod import ImageFacts, Lifecycle, Observed
 from proto.temporal.requests import MakePodDirectories, RemoveContainer, StartContainer, StopContainer, StopPodSandbox
 from tests.decide.situations import HERE, KEY, Around, at, deletion, down, pod, sandbox, situation, told, up
 from workflows.decide.actions import key
-from workflows.decide.grace import DEFAULT
-from workflows.decide.order import ORDER
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.ending.grace import DEFAULT
+from workflows.decide.steps.order import ORDER
+from workflows.decide.steps.pod_actions import pod_actions
 
 GOING: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING, "deletion": deletion()}
 STARTING = StartContainer(KEY, "s0", 0, "", {"name": "web"}, {})

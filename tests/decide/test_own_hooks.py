@@ -29,12 +29,12 @@ from tests.decide.situations import (
     up,
 )
 from workflows.calls import PATIENT, retry_policy
-from workflows.decide.fold import fold, fold_failure
-from workflows.decide.hooks import run_hook
-from workflows.decide.own_hooks import any_pending, given_up, post_stop
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.hooks.hooks import run_hook
+from workflows.decide.hooks.own_hooks import any_pending, given_up, post_stop
+from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.situation import Situation
-from workflows.decide.status import pod_status
+from workflows.decide.status.status import pod_status
+from workflows.decide.steps.pod_actions import pod_actions
 
 EXEC = {"exec": {"command": ["true"]}}
 GOING: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING}

@@ -20,8 +20,8 @@ from tests.decide.situations import (
     stopping,
     up,
 )
-from workflows.decide.phase import Phase
-from workflows.decide.status import pod_status
+from workflows.decide.status.phase import Phase
+from workflows.decide.status.status import pod_status
 
 LOOPING: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}
 A, B = up("a"), up("b")

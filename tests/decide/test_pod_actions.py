@@ -25,7 +25,7 @@ from tests.decide.situations import (
     told,
     up,
 )
-from workflows.decide.pod_actions import Plan, is_over, pod_actions
+from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
 
 ABC = ("a", "b", "c")
 ALL_UP = {name: up(name) for name in ABC}

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from proto.kubernetes.node_resources import NodeResources
-from proto.kubernetes.oom_score import oom_score_adj
-from proto.kubernetes.qos import QosClass, qos_class
-from proto.kubernetes.resources import PodResources, container_resources, pod_resources
+from proto.kubernetes.resources.node_resources import NodeResources
+from proto.kubernetes.resources.oom_score import oom_score_adj
+from proto.kubernetes.resources.qos import QosClass, qos_class
+from proto.kubernetes.resources.resources import PodResources, container_resources, pod_resources
 from tests.decide.pods import pod as minimal
 from tests.decide.test_resources import MI, NODE, pod_of, want
-from workflows.decide.defaults import default_pod
-from workflows.decide.pod_level_status import allocated_resources, pod_resources_shown
+from workflows.decide.manifest.defaults import default_pod
+from workflows.decide.manifest.validation.pod import validate_pod
 from workflows.decide.slices import sandbox_slice
-from workflows.decide.validation.pod import validate_pod
+from workflows.decide.status.pod_level_status import allocated_resources, pod_resources_shown
 
 PAGES = NodeResources(memory_capacity=8_000_000_000, huge_page_sizes=(2 * MI, 1024 * MI))
 

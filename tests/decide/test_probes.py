@@ -21,12 +21,12 @@ from tests.decide.situations import (
     told,
     up,
 )
-from workflows.decide.lifecycle import pod_finished
-from workflows.decide.pod_actions import pod_actions
-from workflows.decide.probes import probe_containers
-from workflows.decide.readiness import is_ready, is_started
+from workflows.decide.containers.readiness import is_ready, is_started
+from workflows.decide.lifecycle.lifecycle import pod_finished
 from workflows.decide.situation import Situation
-from workflows.decide.status import pod_status
+from workflows.decide.status.status import pod_status
+from workflows.decide.steps.pod_actions import pod_actions
+from workflows.decide.steps.probes import probe_containers
 
 GOOD, BAD = ProbeFact(success=True, sequence=1), ProbeFact(success=False, message="500", sequence=1)
 TCP = {"tcpSocket": {"port": 80}}

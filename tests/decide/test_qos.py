@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proto.kubernetes.qos import QosClass, qos_class
+from proto.kubernetes.resources.qos import QosClass, qos_class
 
 Resources = dict[str, dict[str, Any]]
 BOTH: Resources = {"requests": {"cpu": "100m", "memory": "100Mi"}, "limits": {"cpu": "100m", "memory": "100Mi"}}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proto.kubernetes.quantity import MAX_VALUE, Quantity, QuantityError, canonical_quantity, parse_quantity
+from proto.kubernetes.resources.quantity import MAX_VALUE, Quantity, QuantityError, canonical_quantity, parse_quantity
 
 
 @pytest.mark.parametrize(

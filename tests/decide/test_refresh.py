@@ -9,12 +9,13 @@ from proto.temporal.pod import ContainerFacts, Failure, PodJson
 from proto.temporal.signals import ObjectsChanged
 from proto.temporal.volumes import MountedVolumes, MountVolumes
 from tests.decide.situations import NOW, Around, at, container, down, pod, situation, told, up
-from workflows.decide import contents, hints
-from workflows.decide.fold import fold, fold_failure
-from workflows.decide.pod_actions import pod_actions
-from workflows.decide.refresh import refreshing, watched_objects
+from workflows.decide import contents
+from workflows.decide.record import hints
+from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.situation import Situation
 from workflows.decide.slices import volumes_slice
+from workflows.decide.steps.pod_actions import pod_actions
+from workflows.decide.volumes.refresh import refreshing, watched_objects
 
 LABELS = {"path": "labels", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.labels"}}
 CPU = {"path": "cpu", "resourceFieldRef": {"containerName": "web", "resource": "limits.cpu"}}

@@ -24,8 +24,8 @@ from tests.decide.situations import (
     told,
     up,
 )
-from workflows.decide.fold import fold
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.record.fold import fold
+from workflows.decide.steps.pod_actions import pod_actions
 
 # --- a known fact stays
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from proto.kubernetes.node_resources import NodeResources
-from proto.kubernetes.oom_score import oom_score_adj
-from proto.kubernetes.pod_totals import pod_requests
-from proto.kubernetes.resources import (
+from proto.kubernetes.resources.node_resources import NodeResources
+from proto.kubernetes.resources.oom_score import oom_score_adj
+from proto.kubernetes.resources.pod_totals import pod_requests
+from proto.kubernetes.resources.resources import (
     ContainerResources,
     PodResources,
     container_resources,

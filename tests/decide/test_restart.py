@@ -6,7 +6,7 @@ import pytest
 from kubernetes.client.models.v1_container import V1Container
 
 from tests.decide.situations import container
-from workflows.decide.restart import RestartPolicy, init_starts_again, starts_again
+from workflows.decide.containers.restart import RestartPolicy, init_starts_again, starts_again
 
 ALWAYS, ON_FAILURE, NEVER = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER
 

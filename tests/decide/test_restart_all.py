@@ -22,11 +22,11 @@ from tests.decide.situations import (
     told,
     up,
 )
-from workflows.decide import lifecycle
-from workflows.decide.containers import start_containers
-from workflows.decide.fold import fold
+from workflows.decide.lifecycle import lifecycle
+from workflows.decide.record.fold import fold
 from workflows.decide.situation import Situation
-from workflows.decide.status import pod_status
+from workflows.decide.status.status import pod_status
+from workflows.decide.steps.containers import start_containers
 
 RULE = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}
 OWN: dict[str, Any] = {"restartPolicy": "Never", "restartPolicyRules": [RULE]}

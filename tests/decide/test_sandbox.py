@@ -7,9 +7,9 @@ import pytest
 from proto.temporal.pod import ContainerState, Failure
 from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from tests.decide.situations import KEY, Around, at, down, pod, sandbox, situation, told, up
-from workflows.decide.sandbox import make_directories, run_sandbox
-from workflows.decide.sandbox import may_have_sandbox as may_have
-from workflows.decide.termination_order import live_containers
+from workflows.decide.containers.termination_order import live_containers
+from workflows.decide.steps.sandbox import make_directories, run_sandbox
+from workflows.decide.steps.sandbox import may_have_sandbox as may_have
 
 LOST: dict[str, Any] = {"sandbox": sandbox(ready=False)}
 STOPPED: dict[str, Any] = {"sandbox": sandbox(ready=False, stopped=True)}

@@ -10,8 +10,8 @@ from proto.temporal.requests import ShortenStop, StopContainer
 from proto.temporal.wishes import Eviction
 from tests.decide.situations import KEY, Around, at, deletion, down, pod, seen, situation, told, up
 from workflows.decide.actions import Action, key
-from workflows.decide.fold import fold
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.record.fold import fold
+from workflows.decide.steps.pod_actions import pod_actions
 
 WEB: dict[str, Any] = {"containers": {"web": up()}}
 

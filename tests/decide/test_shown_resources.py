@@ -8,12 +8,12 @@ import pytest
 from proto.temporal.pod import ContainerFacts, PodJson
 from proto.temporal.resources import CgroupFigures, PendingResize, Resize, RuntimeResources
 from tests.decide.situations import NOW, container, down, pod, situation, up
-from workflows.decide.conditions import settle
-from workflows.decide.fold import fold_failure
-from workflows.decide.pod_actions import pod_actions
-from workflows.decide.shown_resources import binary_quantity
+from workflows.decide.record.fold import fold_failure
 from workflows.decide.situation import Situation
-from workflows.decide.status import pod_status
+from workflows.decide.status.conditions import settle
+from workflows.decide.status.shown_resources import binary_quantity
+from workflows.decide.status.status import pod_status
+from workflows.decide.steps.pod_actions import pod_actions
 
 MI = 1024**2
 HAS: PodJson = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}

@@ -10,10 +10,10 @@ from proto.temporal.pod import ImageFacts, Lifecycle
 from proto.temporal.requests import PullImage
 from tests.decide.situations import IMAGE, KEY, Around, at, container, deletion, down, pod, seen, situation, told, up
 from workflows.decide.actions import image_key
-from workflows.decide.fold import fold, fold_failure
-from workflows.decide.hints import hear
-from workflows.decide.pod_actions import pod_actions
-from workflows.decide.skips import waiting_backoffs, why_not
+from workflows.decide.operator.skips import waiting_backoffs, why_not
+from workflows.decide.record.fold import fold, fold_failure
+from workflows.decide.record.hints import hear
+from workflows.decide.steps.pod_actions import pod_actions
 
 HERE = image_key(IMAGE, "IfNotPresent")
 FORTY: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}

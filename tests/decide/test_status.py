@@ -25,7 +25,7 @@ from tests.decide.situations import (
 )
 from workflows.decide.actions import Action
 from workflows.decide.situation import Situation
-from workflows.decide.status import Headline, headline, pod_status
+from workflows.decide.status.status import Headline, headline, pod_status
 
 FORTY: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}
 NO_IMAGE = ImageFacts(reason="ErrImagePull", message="not found", backoff=timedelta(seconds=10), failed_at=at(-1))

@@ -7,8 +7,8 @@ import pytest
 from proto.temporal.pod import ContainerState, Failure, Lifecycle
 from proto.temporal.requests import StopContainer
 from tests.decide.situations import HERE, KEY, Around, at, deletion, down, pod, sandbox, situation, told, up
-from workflows.decide.grace import DEFAULT
-from workflows.decide.termination import remove_directories, remove_sandboxes, stop_containers, stop_sandbox
+from workflows.decide.ending.grace import DEFAULT
+from workflows.decide.steps.termination import remove_directories, remove_sandboxes, stop_containers, stop_sandbox
 
 FINISHED: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING}
 DELETED: dict[str, Any] = {**FINISHED, "deletion": deletion(grace=5, asked=-3)}

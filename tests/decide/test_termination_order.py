@@ -24,8 +24,8 @@ from tests.decide.situations import (
     told,
     up,
 )
-from workflows.decide.sandbox import run_sandbox
-from workflows.decide.termination import stop_containers
+from workflows.decide.steps.sandbox import run_sandbox
+from workflows.decide.steps.termination import stop_containers
 
 INIT = ["i", "+r", "+s"]
 SIDECARS = {"r": up("r"), "s": up("s")}

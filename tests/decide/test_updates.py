@@ -10,10 +10,10 @@ from proto.temporal.requests import StartContainer
 from proto.temporal.signals import DeletionRequested, PodListed
 from proto.temporal.wishes import Eviction
 from tests.decide.situations import at, container, deletion, pod, situation, told, up
-from workflows.decide.hints import hear
-from workflows.decide.pod_actions import Plan, pod_actions
-from workflows.decide.status import pod_status
-from workflows.decide.updates import Outcome, changes, judge
+from workflows.decide.record.hints import hear
+from workflows.decide.record.updates import Outcome, changes, judge
+from workflows.decide.status.status import pod_status
+from workflows.decide.steps.pod_actions import Plan, pod_actions
 
 EXISTS = {"operator": "Exists"}
 A_WHILE = {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.decide.pods import LABEL_RULE, Pod, container, pod
-from workflows.decide.defaults import default_pod
-from workflows.decide.validation.pod import validate_pod
+from workflows.decide.manifest.defaults import default_pod
+from workflows.decide.manifest.validation.pod import validate_pod
 
 ENV_RULE = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 C0 = "spec.containers[0]"

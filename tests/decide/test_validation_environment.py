@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.decide.pods import LABEL_RULE, NAME_PART_RULE, SUBDOMAIN_RULE, container
-from workflows.decide.defaults import default_pod
-from workflows.decide.supported import POD
-from workflows.decide.validation.environment import file_key_refs
-from workflows.decide.validation.pod import validate_pod
-from workflows.decide.validation.structure import read_structure
+from workflows.decide.manifest.defaults import default_pod
+from workflows.decide.manifest.supported import POD
+from workflows.decide.manifest.validation.environment import file_key_refs
+from workflows.decide.manifest.validation.pod import validate_pod
+from workflows.decide.manifest.validation.structure import read_structure
 
 E0 = "spec.containers[0].env[0]"
 FROM = f"{E0}.valueFrom"

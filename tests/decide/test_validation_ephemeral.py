@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.decide.pods import LABEL_RULE, Pod, pod
-from workflows.decide.defaults import default_pod
-from workflows.decide.supported_security import WINDOWS
-from workflows.decide.validation.ephemeral import judge_ephemeral_container
-from workflows.decide.validation.pod import validate_pod
+from workflows.decide.manifest.defaults import default_pod
+from workflows.decide.manifest.supported_security import WINDOWS
+from workflows.decide.manifest.validation.ephemeral import judge_ephemeral_container
+from workflows.decide.manifest.validation.pod import validate_pod
 
 E0 = "spec.ephemeralContainers[0]"
 POLICIES = '"File", "FallbackToLogsOnError"'

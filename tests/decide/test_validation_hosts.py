@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.decide.pods import LABEL_RULE, SUBDOMAIN_RULE, pod
-from workflows.decide.defaults import default_pod
-from workflows.decide.validation.hosts import hostname_overrides
-from workflows.decide.validation.pod import validate_pod
+from workflows.decide.manifest.defaults import default_pod
+from workflows.decide.manifest.validation.hosts import hostname_overrides
+from workflows.decide.manifest.validation.pod import validate_pod
 
 NO_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 UNDERSCORED_RULE = (

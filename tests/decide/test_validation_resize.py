@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.decide.pods import Pod, container, pod
-from workflows.decide.defaults import default_pod
-from workflows.decide.updates import changes
-from workflows.decide.validation.pod import validate_pod
-from workflows.decide.validation.resize import validate_resize
+from workflows.decide.manifest.defaults import default_pod
+from workflows.decide.manifest.validation.pod import validate_pod
+from workflows.decide.manifest.validation.resize import validate_resize
+from workflows.decide.record.updates import changes
 
 C0, I0 = "spec.containers[0]", "spec.initContainers[0]"
 QOS = "Pod QOS Class may not change as a result of resizing"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.decide.pods import Pod, container, pod
-from workflows.decide.defaults import default_pod
-from workflows.decide.validation.pod import validate_pod
+from workflows.decide.manifest.defaults import default_pod
+from workflows.decide.manifest.validation.pod import validate_pod
 
 C0, I0 = "spec.containers[0]", "spec.initContainers[0]"
 RULE = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}

@@ -17,9 +17,9 @@ from tests.decide.situations import (
 )
 from tests.decide.test_probes import ALL, BAD, GOOD, PROBING, here, probed
 from workflows.decide.actions import holds_reread, is_endless
-from workflows.decide.fold import fold, fold_failure
-from workflows.decide.hints import hear
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.record.fold import fold, fold_failure
+from workflows.decide.record.hints import hear
+from workflows.decide.steps.pod_actions import pod_actions
 
 
 def verdict(success: bool, sequence: int = 1, container_id: str = "web-0") -> ProbeVerdict:

@@ -25,14 +25,14 @@ from tests.decide.situations import (
     up,
     words,
 )
-from workflows.decide.containers import start
-from workflows.decide.explain import explanation
-from workflows.decide.fold import fold, fold_failure
-from workflows.decide.mounts import mount_statuses, mounted_for
-from workflows.decide.pod_actions import pod_actions
+from workflows.decide.explain.explain import explanation
+from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.situation import Situation
 from workflows.decide.slices import volumes_slice
-from workflows.decide.status import headline, pod_status
+from workflows.decide.status.status import headline, pod_status
+from workflows.decide.steps.containers import start
+from workflows.decide.steps.pod_actions import pod_actions
+from workflows.decide.volumes.mounts import mount_statuses, mounted_for
 
 
 def sentences(here: Situation) -> tuple[Sentence, ...]:

@@ -10,17 +10,17 @@ from uuid import uuid4
 
 from temporalio.testing import ActivityEnvironment
 
-from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from activities.containers import ContainerActivities
-from activities.directories import DirectoryActivities
-from activities.image_pulls import ImagePulls
-from activities.images import ImageActivities
+from activities.containers.containers import ContainerActivities
+from activities.images.image_pulls import ImagePulls
+from activities.images.images import ImageActivities
+from activities.machine.cgroups import Cgroups
 from activities.node_services import ActivitySettings, NodeServices
-from activities.predecessor import PredecessorActivities
-from activities.runtime_facts import RuntimeFactsActivities
-from activities.sandbox import SandboxActivities
+from activities.pods.directories import DirectoryActivities
+from activities.pods.predecessor import PredecessorActivities
+from activities.runtime.runtime_facts import RuntimeFactsActivities
+from activities.sandbox.sandbox import SandboxActivities
 from proto.temporal.pod import PodJson, PodKey
 from proto.temporal.requests import (
     MakePodDirectories,

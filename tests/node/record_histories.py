@@ -16,12 +16,12 @@ from proto.temporal.names import NAMESPACE, node_workflow_id
 from tests.node import recorded_drivers, recorded_inside, recorded_node, recorded_pods, recorded_pulls, recorded_wishes
 from tests.node.recording import HISTORIES, NODE, QUICK, place_of, write, write_file
 from tests.node.tempolet_node import TempoletNode
-from worker.codec import Seal
-from worker.decoded_history import decode_history
-from worker.keys import KeyFile
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
 from worker.standalone.temporal_server import TemporalServer
+from worker.temporal.codec import Seal
+from worker.temporal.decoded_history import decode_history
+from worker.temporal.keys import KeyFile
 from workflows.versions import CURRENT_NODE
 
 NODE_HISTORIES = HISTORIES.with_name("node_histories")

@@ -14,10 +14,10 @@ from temporalio.service import RPCError
 
 from proto.temporal.names import NAMESPACE, POD_WORKFLOW
 from tests.node.tempolet_node import TempoletNode
-from worker.codec import KeyMissing, Seal
-from worker.decoded_history import decode_history
-from worker.keys import KeyFile
 from worker.payloads.refused import PayloadRefused
+from worker.temporal.codec import KeyMissing, Seal
+from worker.temporal.decoded_history import decode_history
+from worker.temporal.keys import KeyFile
 from workflows.versions import CURRENT
 
 NODE: Final = "recorded"

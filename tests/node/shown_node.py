@@ -18,9 +18,9 @@ from proto.temporal.names import NAMESPACE
 from tests.node.browser import Browser
 from tests.node.containerd_view import container_pid
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, wait
-from worker.keys import create_token_file
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import LOOPBACK, TemporalPorts, TemporalServer, free_ports
+from worker.temporal.keys import create_token_file
 
 INIT: Final = ("await-database", "migrate", "warm-cache")
 COLUMNS: Final = ("Status", "Workflow ID", "PodPhase", "PodReady", "PodReason", "PodRestarts")

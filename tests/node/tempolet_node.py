@@ -25,7 +25,7 @@ from proto.temporal.names import NAMESPACE, PodWorkflowId
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import remains
 from worker.standalone.temporal_server import TemporalServer
-from worker.temporal_client import TemporalSettings, connect
+from worker.temporal.temporal_client import TemporalSettings, connect
 
 BUSYBOX: Final = "docker.io/library/busybox:1.37"
 PATIENCE: Final = 55.0

@@ -9,8 +9,8 @@ from temporalio.exceptions import ApplicationError
 
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from activities.hook_containers import HookContainers, hook_labels
-from activities.hooks import HookActivities
+from activities.hooks.hook_containers import HookContainers, hook_labels
+from activities.hooks.hooks import HookActivities
 from proto.cri.ownership import HOOK_LABEL
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.hooks import Hook, HookEnded

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from activities.sandbox import prepare_sandbox
+from activities.sandbox.sandbox import prepare_sandbox
 from proto.temporal.pod import ContainerState, PodKey
 from proto.temporal.requests import (
     MakePodDirectories,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities.resize import ResizeActivities
+from activities.containers.resize import ResizeActivities
 from proto.temporal.pod import ContainerState, PodJson, PodKey
 from proto.temporal.requests import PodSandbox, RunPodSandbox, RuntimeContainer
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources

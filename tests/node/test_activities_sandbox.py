@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities.sandbox import prepare_sandbox
+from activities.sandbox.sandbox import prepare_sandbox
 from proto.temporal.requests import (
     AwaitPredecessor,
     PodRuntime,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from activities.mounts import mount_at, mounts_below
+from activities.files.mounts import mount_at, mounts_below
 from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import container_pid
 from tests.node.kept_objects import object_file, put_object

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from activities import mounts
+from activities.files import mounts
 from proto.pod_snapshot import PodSnapshot
 from tests.csi.orders import Order, Setup
 from tests.csi.process import DriverProcess

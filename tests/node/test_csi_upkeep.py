@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activities import mounts
+from activities.files import mounts
 from proto.pod_snapshot import PodSnapshot
 from tests.csi.orders import Setup
 from tests.csi.process import DriverProcess

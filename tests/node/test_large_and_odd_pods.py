@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.mounts import mounts_below
+from activities.files.mounts import mounts_below
 from tests.node.kept_objects import put_object
 from tests.node.operating import history
 from tests.node.pod_story import log_of, words

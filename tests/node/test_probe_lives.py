@@ -16,9 +16,9 @@ from tests.node.containerd_view import container_pid
 from tests.node.pod_story import story
 from tests.node.tempolet_node import TempoletNode, pod_manifest, wait
 from tests.node.test_pod_lives import container_status, gone
-from worker.codec import Seal
-from worker.decoded_history import decode_history
-from worker.keys import KeyFile
+from worker.temporal.codec import Seal
+from worker.temporal.decoded_history import decode_history
+from worker.temporal.keys import KeyFile
 
 QUICK = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 20}
 """A verdict a second, which no busy machine makes a failure of."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from activities.cgroup_hierarchies import Hierarchies
-from activities.node_capacity import this_node
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.node_capacity import this_node
 from proto.pod_snapshot import PodSnapshot
 from tests.node.cgroup_view import Limits, limits
 from tests.node.containerd_view import container_pid

@@ -2,10 +2,10 @@
 
 import grpc
 
-from activities.cgroups import Cgroups
+from activities.machine.cgroups import Cgroups
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
-from proto.kubernetes.qos import QosClass
+from proto.kubernetes.resources.qos import QosClass
 from tests.node.cgroup_view import limits
 from tests.node.containerd_view import sandboxes_of
 from tests.node.kept_objects import put_object

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from activities.mounts import mounts_below
+from activities.files.mounts import mounts_below
 from tests.activities.volumes.stand_ins import StandIns
 from tests.node.kept_objects import put_object
 from tests.node.pod_story import log_of, words

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from activities.mounts import mounts_below
+from activities.files.mounts import mounts_below
 from tests.node.pod_story import log_of, words
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 

@@ -16,9 +16,9 @@ from proto.temporal.signals import DeletionRequested
 from tests.node.containerd_view import containers_of, no_addresses, sandboxes_of
 from tests.node.operating import history
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, wait
-from worker.codec import Seal, plain_data_converter
-from worker.decoded_history import decode_history
-from worker.keys import KeyFile
+from worker.temporal.codec import Seal, plain_data_converter
+from worker.temporal.decoded_history import decode_history
+from worker.temporal.keys import KeyFile
 
 DEAF = "trap '' TERM; while true; do sleep 1; done"
 DEADLINE = 6

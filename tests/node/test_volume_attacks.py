@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from activities import mounts
-from activities.mounts import mounts_below
+from activities.files import mounts
+from activities.files.mounts import mounts_below
 from tests.activities.volumes.flipping_container import flipping
 from tests.node.kept_objects import put_object
 from tests.node.pod_story import log_of, words

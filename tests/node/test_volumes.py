@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from activities import mounts
-from activities.mounts import mounts_below
+from activities.files import mounts
+from activities.files.mounts import mounts_below
 from tests.node.containerd_view import container_pid, containers_of, sandboxes_of
 from tests.node.pod_story import log_of, story, words
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest

@@ -1,4 +1,4 @@
-"""A service of a few lines around `worker.service`, for `test_systemd`: it can be told to block, to fall ill and to leave a child.
+"""A service of a few lines around `worker.daemon.service`, for `test_systemd`: it can be told to block, to fall ill and to leave a child.
 
 Run as a unit with a folder as its argument; the files `block` and `ill` in it are the orders, `child` is the id of the
 process that it starts, as containerd's shims are started by what runs pods.
@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from worker.service import Service
+from worker.daemon.service import Service
 
 
 async def main(folder: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from worker.cli import run
 from worker.commands.exits import CommandFailed, Exit, tell
-from worker.node_lock import hold_node_lock
+from worker.daemon.node_lock import hold_node_lock
 from worker.settings.kubelet_configuration import ConfigurationRefused
 
 pytestmark = pytest.mark.usefixtures("logs_restored")  # a service that starts sets up its own
@@ -132,8 +132,8 @@ def test_a_service_starts_without_any_command_line_library(word: str) -> None:
     """They live for months: typer and rich would cost each 7 MB."""
     check = (
         "import sys\nfrom worker.cli import run\nrun([sys.argv[1], '--help'])\n"
-        "from worker.lean_imports import without\n"
-        "with without('rich'):\n    import worker.logs\n"
+        "from worker.daemon.lean_imports import without\n"
+        "with without('rich'):\n    import worker.daemon.logs\n"
         "print([name for name in ('typer', 'rich', 'click') if name in sys.modules], file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", check, word], capture_output=True, text=True, check=True)
@@ -147,7 +147,7 @@ def test_a_service_starts_without_any_command_line_library(word: str) -> None:
 def test_the_models_come_without_the_rest_of_their_library() -> None:
     """The worker needs V1Pod, not an HTTP client: 13 MB; what is wanted later is still found."""
     check = (
-        "import sys\nfrom worker.lean_imports import bare_kubernetes\nbare_kubernetes()\nimport worker.host.run\n"
+        "import sys\nfrom worker.daemon.lean_imports import bare_kubernetes\nbare_kubernetes()\nimport worker.processes.worker\n"
         "from kubernetes.client.models.v1_pod import V1Pod\nassert V1Pod.from_dict({'kind': 'Pod'}).kind == 'Pod'\n"
         "print([name for name in ('requests', 'oauthlib', 'websocket', 'kubernetes.config') if name in sys.modules])\n"
         "import kubernetes.config\nfrom kubernetes import client\nassert client.CoreV1Api, kubernetes.config.load_config\n"
@@ -156,7 +156,7 @@ def test_the_models_come_without_the_rest_of_their_library() -> None:
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("module", ["worker.host.run", "worker.poller.run"])
+@pytest.mark.parametrize("module", ["worker.processes.worker", "worker.processes.poller"])
 def test_a_standalone_node_imports_no_http_client(module: str) -> None:
     """It has no API server to ask: 10 MB a process."""
     check = f"import sys\nimport {module}\nprint('aiohttp' in sys.modules)\n"
@@ -167,7 +167,7 @@ def test_a_standalone_node_imports_no_http_client(module: str) -> None:
 def test_temporals_sdk_comes_without_what_it_holds_ready_for_others() -> None:
     """No stubs for grpc, no messages of Temporal Cloud, no other processes: 2 to 3 MB; what is asked for is there."""
     check = (
-        "import sys\nfrom worker.lean_imports import bare_temporalio\nbare_temporalio()\n"
+        "import sys\nfrom worker.daemon.lean_imports import bare_temporalio\nbare_temporalio()\n"
         "import grpc, temporalio.client, temporalio.worker\n"
         "print([name for name in sys.modules if name.startswith('temporalio')\n"
         "       and (name.endswith('_grpc') or 'cloudservice.v1.' in name)], 'multiprocessing.pool' in sys.modules)\n"

@@ -7,9 +7,9 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import ActivitySerializationContext, DataConverter, WorkflowSerializationContext
 
-from worker.codec import SEALED, CodecUnbound, KeyMissing, data_converter
-from worker.keys import KeyFile, add_key, create_key_file
 from worker.payloads.refused import REFUSED, PayloadRefused
+from worker.temporal.codec import SEALED, CodecUnbound, KeyMissing, data_converter
+from worker.temporal.keys import KeyFile, add_key, create_key_file
 
 CANARY = "xyzzy-canary-9f4e"
 WORKFLOW_ID = "pod/node-1/default/hello/0123456789abcdef"
@@ -163,7 +163,7 @@ async def test_copies_are_kept_for_the_workflows_met_last(
     converter: DataConverter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One for a workflow and its activities, never one for two workflows, and not without end."""
-    monkeypatch.setattr("worker.codec._MOST_COPIES", 2)
+    monkeypatch.setattr("worker.temporal.codec._MOST_COPIES", 2)
     activity = ActivitySerializationContext(
         namespace="tempolet",
         workflow_id=WORKFLOW_ID,

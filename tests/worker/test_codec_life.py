@@ -18,10 +18,10 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import Replayer, Worker
 
-from worker.codec import SEALED, KeyMissing, Seal, data_converter, plain_data_converter
-from worker.decoded_history import decode_history, is_sealed, payloads_in
-from worker.keys import KeyFile, create_key_file
-from worker.temporal_client import TemporalSettings, activity_of, connect, prepare
+from worker.temporal.codec import SEALED, KeyMissing, Seal, data_converter, plain_data_converter
+from worker.temporal.decoded_history import decode_history, is_sealed, payloads_in
+from worker.temporal.keys import KeyFile, create_key_file
+from worker.temporal.temporal_client import TemporalSettings, activity_of, connect, prepare
 
 CANARY = "xyzzy-canary-9f4e"
 

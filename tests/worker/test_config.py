@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from worker.config import ManifestUrlSettings, NodeConfig, load_node_config, node_ips, node_name
+from worker.daemon.config import ManifestUrlSettings, NodeConfig, load_node_config, node_ips, node_name
 from worker.settings.flags import Flags
 from worker.settings.images import DEFAULT_PARALLEL_PULLS
 from worker.settings.kubelet_configuration import ConfigurationRefused

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from proto.kubernetes.quantity import parse_quantity
+from proto.kubernetes.resources.quantity import parse_quantity
 from tests.worker.test_config import load
 from worker.settings.eviction import Amount, Eviction, Threshold
 from worker.settings.kubelet_configuration import ConfigurationRefused

@@ -9,7 +9,7 @@ from typing import get_type_hints
 import pytest
 
 import worker
-from worker.config import Dns, Logging, NodeConfig, Tracing
+from worker.daemon.config import Dns, Logging, NodeConfig, Tracing
 from worker.settings import tempolet_configuration as own
 from worker.settings.feature_gates import ACTED_ON as GATES_ACTED_ON
 from worker.settings.flags import KEY_FLAGS

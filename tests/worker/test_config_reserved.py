@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.node_capacity import cpu_capacity, memory_capacity
+from activities.machine.node_capacity import cpu_capacity, memory_capacity
 from proto.temporal.resources import Allocatable
 from tests.worker.test_config import load
 from worker.settings.eviction import Eviction

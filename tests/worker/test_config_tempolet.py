@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.config import NodeConfig, load_node_config
+from worker.daemon.config import NodeConfig, load_node_config
 from worker.settings.flags import Flags
 from worker.settings.kubelet_configuration import ConfigurationRefused
 

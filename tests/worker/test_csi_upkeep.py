@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from activities import mounts
 from activities.csi.forsaken import forsaken
 from activities.csi.left_behind import VolumesLeft, leave_to_the_worker
 from activities.csi.node_volumes import NodeVolumes
 from activities.csi.republishing import wishes
-from activities.file_trees import remove_tree
+from activities.files import mounts
+from activities.files.file_trees import remove_tree
 from tests.activities.volumes.csi_node import CANARY, PUBLISH, Node, NodeWithDriver
 from tests.csi.orders import Order, Setup
 from worker.host.csi_upkeep import keeping_csi_volumes, look_after

@@ -12,7 +12,7 @@ from tests.workflows.conftest import Node, client, node, pod_json
 from worker.commands.asking import operator
 from worker.commands.debug import Look, ephemeral_container, log_of
 from worker.commands.exits import Exit
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
 
 __all__ = ["client", "node", "tempolet"]  # fixtures of other files
 

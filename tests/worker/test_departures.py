@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.going_pods import GoingPods
+from activities.objects.going_pods import GoingPods
 from proto.pod_snapshot import PodSnapshot, snapshot_path
 from proto.temporal.pod import Lifecycle
 from worker.host.departures import Departures

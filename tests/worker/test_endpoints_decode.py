@@ -11,10 +11,10 @@ import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 from temporalio.api.common.v1 import Payload, Payloads
 
-from worker.codec import Seal
 from worker.endpoints.decode import CodecEndpointSettings, serve_codec, ui_origins
 from worker.endpoints.server import LARGEST_BODY, Address, Endpoint
-from worker.keys import KeyFile, add_key, create_key_file
+from worker.temporal.codec import Seal
+from worker.temporal.keys import KeyFile, add_key, create_key_file
 
 TOKEN = "0123456789abcdefghij"
 WORKFLOW_ID = "pod/node-1/default/hello/1"

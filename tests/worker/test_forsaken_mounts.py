@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from activities import mounts
 from activities.csi.left_behind import VolumesLeft
-from activities.file_trees import remove_tree
+from activities.files import mounts
+from activities.files.file_trees import remove_tree
 from activities.node_services import NodeServices
 from activities.volumes import local, nfs
 from activities.volumes.forsaken_mounts import leave_mounts_to_the_worker, mounts_again, mounts_of

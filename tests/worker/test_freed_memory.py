@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from worker import freed_memory
+from worker.daemon import freed_memory
 
 BURST = """
 from worker.freed_memory import give_back_freed_memory

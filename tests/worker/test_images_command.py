@@ -28,7 +28,7 @@ from tests.worker.test_reading_commands import Commands, tempolet
 from tests.workflows.conftest import client
 from worker.commands.exits import Exit
 from worker.commands.images import lines
-from worker.host.run import sandbox_runner
+from worker.processes.worker import sandbox_runner
 from workflows.node import NodeWorkflow
 from workflows.versions import CURRENT_NODE
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 PARTS = {
-    "poller": ("worker.node_client", "worker.poller.run", "worker.telemetry.process"),
-    "node": ("worker.node.run",),
+    "poller": ("worker.daemon.node_client", "worker.processes.poller", "worker.telemetry.process"),
+    "node": ("worker.processes.node",),
 }
 NEEDED = {"poller": "temporalio", "node": "worker.api.server"}
 

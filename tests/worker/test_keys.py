@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from worker.keys import KeyFileRefused, add_key, create_key_file, create_token_file, read_key_file, read_token_file
+from worker.temporal.keys import (
+    KeyFileRefused,
+    add_key,
+    create_key_file,
+    create_token_file,
+    read_key_file,
+    read_token_file,
+)
 
 
 def test_a_key_file_is_made_once_and_private(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from worker.cli import run
 from worker.commands.exits import Exit
-from worker.keys import create_key_file, create_token_file, read_key_file
+from worker.temporal.keys import create_key_file, create_token_file, read_key_file
 
 CONFIGURATION = """
 apiVersion: tempolet.dev/v1alpha1

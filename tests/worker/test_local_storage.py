@@ -12,13 +12,13 @@ import pytest
 import structlog
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.cgroup_hierarchies import Hierarchies
-from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
-from activities.disk_use import used_bytes
-from activities.image_pulls import ImagePulls
+from activities.files.disk_use import used_bytes
+from activities.images.image_pulls import ImagePulls
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroups import Cgroups
 from activities.node_services import ActivitySettings, NodeServices
-from proto.kubernetes.storage_limits import StorageLimits
+from proto.kubernetes.resources.storage_limits import StorageLimits
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import StorageExceeded
 from worker.host.local_storage import HUNG_AFTER, StorageWatch

@@ -9,11 +9,11 @@ import grpc
 import pytest
 import structlog
 
-from activities.cgroup_hierarchies import Hierarchies
-from activities.cgroups import Cgroups
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.image_pulls import ImagePulls
+from activities.images.image_pulls import ImagePulls
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroups import Cgroups
 from activities.node_services import ActivitySettings, NodeServices
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot
 from worker.host.log_rotation import LogRotator

@@ -15,8 +15,8 @@ import structlog
 from temporalio.exceptions import ApplicationError
 
 from proto.temporal.failure_types import UNEXPECTED
-from worker.config import Logging
-from worker.logs import core_logs, set_up_logs
+from worker.daemon.config import Logging
+from worker.daemon.logs import core_logs, set_up_logs
 
 HEADER = re.compile(r"[IWEF]\d{4} \d{2}:\d{2}:\d{2}\.\d{6} +\d+ [^ :]+\.py:\d+\] ")
 

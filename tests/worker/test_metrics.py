@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from worker.endpoints.server import Address, Answer, Endpoint, healthz
 from worker.telemetry.call_metrics import operation_type
 from worker.telemetry.metrics import Metrics
-from worker.temporal_client import TemporalSettings, connect
+from worker.temporal.temporal_client import TemporalSettings, connect
 
 ANYWHERE = Address("127.0.0.1", 0)
 

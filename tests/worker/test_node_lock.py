@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.node_lock import NodeLockHeld, hold_lock_file, hold_node_lock, lock_holder, lock_path
+from worker.daemon.node_lock import NodeLockHeld, hold_lock_file, hold_node_lock, lock_holder, lock_path
 
 HOLDER = """
 import sys, time

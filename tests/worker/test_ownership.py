@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.ownership import NameTaken, refuse_second_owners, second_owners
+from worker.daemon.ownership import NameTaken, refuse_second_owners, second_owners
 
 
 def install(folder: Path, name: str, *files: str) -> None:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from activities import mounts
-from activities.cgroup_hierarchies import Hierarchies
-from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
-from activities.disk_use import used_bytes
-from activities.image_pulls import ImagePulls
+from activities.files import mounts
+from activities.files.disk_use import used_bytes
+from activities.images.image_pulls import ImagePulls
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroups import Cgroups
 from activities.node_services import ActivitySettings, NodeServices
 from proto.cri.v1 import api_pb2 as cri
-from proto.kubernetes.storage_limits import StorageLimits
+from proto.kubernetes.resources.storage_limits import StorageLimits
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot
 from worker.host.pod_disk import PodDisk
 

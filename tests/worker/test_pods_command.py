@@ -15,7 +15,7 @@ from proto.refusals import Refusal, write_refusals
 from worker.cli import run
 from worker.commands.exits import Exit
 from worker.commands.pods import NodeView, notes, row, short_age
-from worker.node_lock import hold_node_lock
+from worker.daemon.node_lock import hold_node_lock
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 READY: dict[str, Any] = {"containerStatuses": [{"name": "web", "ready": True}], "podIPs": [{"ip": "10.88.0.5"}]}

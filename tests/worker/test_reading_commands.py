@@ -14,9 +14,9 @@ from proto.temporal import names
 from tests.workflows.conftest import Node, client, container, node, pod_json
 from worker.cli import run
 from worker.commands.exits import Exit
-from worker.config import NodeConfig, load_node_config
+from worker.daemon.config import NodeConfig, load_node_config
 from worker.settings.flags import Flags
-from worker.temporal_client import TemporalSettings
+from worker.temporal.temporal_client import TemporalSettings
 
 __all__ = ["client", "node"]  # fixtures of the workflows' room
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.activities.jumping_clock import JumpingClock
-from worker.service import Service
+from worker.daemon.service import Service
 
 WATCHDOG = "150000"  # microseconds
 

@@ -7,10 +7,10 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.converter import DataConverter, WorkflowSerializationContext
 from temporalio.exceptions import ApplicationError
 
-from activities.errors import failed
+from activities.execution.errors import failed
 from proto.temporal.messages import MAX_MESSAGE
-from worker.codec import data_converter, plain_data_converter
-from worker.keys import KeyFile, create_key_file
+from worker.temporal.codec import data_converter, plain_data_converter
+from worker.temporal.keys import KeyFile, create_key_file
 
 LONG = "x" * 100_000
 BOUND = WorkflowSerializationContext(namespace="tempolet", workflow_id="pod/n/default/web/u")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.signal_numbers import LEAP, beginning, signal_numbers
+from worker.temporal.signal_numbers import LEAP, beginning, signal_numbers
 
 DAY = 86_400_000
 

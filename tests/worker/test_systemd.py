@@ -14,7 +14,7 @@ import pytest
 import worker
 from tests.conftest import free_port
 from tests.worker.systemd_machine import Machine, skip_unless_possible, wait_until
-from worker.temporal_client import TemporalSettings
+from worker.temporal.temporal_client import TemporalSettings
 
 pytestmark = pytest.mark.systemd
 
@@ -174,7 +174,7 @@ OWN_MOUNTS = [
 @pytest.mark.parametrize("setting", OWN_MOUNTS)
 def test_the_workers_mounts_reach_containerd(setting: str) -> None:
     """Each of these would give the worker a mount namespace of its own, and pods would find their volumes empty."""
-    lines = (UNITS / "tempolet-worker.service").read_text().splitlines()
+    lines = (UNITS / "tempolet-worker.daemon.service").read_text().splitlines()
     assert not [line for line in lines if line.startswith(f"{setting}=")]
 
 

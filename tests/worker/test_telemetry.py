@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import free_port
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
 from worker.endpoints import listen
 from worker.settings.tempolet_configuration import tempolet_configuration
 from worker.telemetry.process import Telemetry, open_telemetry

@@ -14,8 +14,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal.names import SEARCH_ATTRIBUTES
 from tests.conftest import free_port
-from worker import temporal_client
-from worker.temporal_client import TemporalNotPrepared, TemporalSettings, connect, prepare
+from worker.temporal import temporal_client
+from worker.temporal.temporal_client import TemporalNotPrepared, TemporalSettings, connect, prepare
 
 
 def in_namespace(settings: TemporalSettings, namespace: str) -> TemporalSettings:

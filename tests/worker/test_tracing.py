@@ -20,7 +20,7 @@ from tests.worker import traced_life
 from tests.worker.systemd_machine import hierarchies, remove_tree
 from worker.telemetry.tracing import open_tracing
 from worker.telemetry.tracing_settings import TracingSettings
-from worker.temporal_client import TemporalSettings, connect
+from worker.temporal.temporal_client import TemporalSettings, connect
 
 ALWAYS, PRACTICALLY_NEVER = "1000000", "1"  # a million
 

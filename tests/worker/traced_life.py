@@ -19,10 +19,10 @@ with workflow.unsafe.imports_passed_through():
     from activities.clients.observe import CallObserver
     from activities.clients.runtime import RuntimeClient
     from activities.clients.start_limit import StartLimit
-    from worker.host.run import sandbox_runner
+    from worker.processes.worker import sandbox_runner
     from worker.telemetry.tracing import open_tracing
     from worker.telemetry.tracing_settings import TracingSettings
-    from worker.temporal_client import TemporalSettings, connect, prepare
+    from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 
 QUEUE = "traced"
 WORKFLOW_ID = "pod/node-1/default/hello/0123"

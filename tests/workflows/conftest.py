@@ -20,8 +20,8 @@ from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from proto.temporal.wishes import FirstSight
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
-from worker.host.run import sandbox_runner
-from worker.temporal_client import TemporalSettings, connect, prepare
+from worker.processes.worker import sandbox_runner
+from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 from workflows.pod import PodWorkflow
 from workflows.versions import CURRENT
 

@@ -16,8 +16,8 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from proto.kubernetes.container_hash import container_hash
-from proto.kubernetes.node_resources import NodeResources
-from proto.kubernetes.resources import container_resources
+from proto.kubernetes.resources.node_resources import NodeResources
+from proto.kubernetes.resources.resources import container_resources
 from proto.temporal import names
 from proto.temporal.hooks import HookEnded
 from proto.temporal.mounted import MountedVolume

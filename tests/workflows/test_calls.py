@@ -14,7 +14,7 @@ from proto.temporal.pod import PodKey
 from proto.temporal.requests import ShortenStop, StopContainer
 from workflows.calls import CALLS, NODE_CALLS, time_limit
 from workflows.decide.actions import Action
-from workflows.decide.node import NodeAction
+from workflows.decide.node.node import NodeAction
 
 ALL_CALLS = CALLS | NODE_CALLS
 HOSTED: dict[str, Callable[..., Any]] = {}

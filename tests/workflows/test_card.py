@@ -10,7 +10,7 @@ from proto.temporal.pod import PodKey
 from proto.temporal.requests import PullImage, RunPodSandbox
 from workflows.card import MESSAGE_LIMIT, card, container_words, quoted, restarts
 from workflows.decide.actions import Action
-from workflows.decide.status import Headline
+from workflows.decide.status.status import Headline
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POD = PodKey("default", "shop", "u1")

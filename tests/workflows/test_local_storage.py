@@ -1,6 +1,6 @@
 """Does a hint that a pod holds too much on disk end it, once, and is what is watched told to the node's cache?"""
 
-from proto.kubernetes.storage_limits import StorageLimits
+from proto.kubernetes.resources.storage_limits import StorageLimits
 from proto.temporal import names
 from proto.temporal.signals import StorageExceeded
 from tests.workflows.conftest import Node, pod_json

@@ -30,7 +30,7 @@ from proto.temporal.node import (
     WatchImages,
 )
 from proto.temporal.requests import PulledImage
-from worker.host.run import sandbox_runner
+from worker.processes.worker import sandbox_runner
 from workflows.node import NodeWorkflow
 from workflows.versions import CURRENT_NODE
 

@@ -13,9 +13,9 @@ from typing import Final
 
 from aiohttp import web
 
-from activities.container_logs.log_files import ContainerLog
-from activities.container_logs.runs import StillRunning, log_of_run
-from activities.pod_paths import PodPaths
+from activities.files.pod_paths import PodPaths
+from activities.logs.log_files import ContainerLog
+from activities.logs.runs import StillRunning, log_of_run
 from proto.pod_snapshot import ContainerSnapshot
 from proto.temporal.pod import PodKey
 from worker.api.answers import Refused

@@ -18,7 +18,7 @@ import structlog
 from aiohttp import web
 
 from worker.api.answers import Refused, text
-from worker.logs import set_verbosity
+from worker.daemon.logs import set_verbosity
 from worker.node.around import Around
 
 _HIGHEST: Final = 10

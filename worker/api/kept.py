@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, Generic, TypeVar
 
-from activities.shared_tasks import SharedTasks
+from activities.execution.shared_tasks import SharedTasks
 
 KEPT: Final = "question whose answer is kept"
 """What a task is called that asks."""

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from activities.whole_files import write_whole
+from activities.files.whole_files import write_whole
 from worker.settings.cluster import SERVER_CERTIFICATE, ClusterSettings
 
 SELF_SIGNED: Final = "kubelet.crt"

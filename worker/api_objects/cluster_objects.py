@@ -11,18 +11,18 @@ from typing import Any, Final
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.resources import SERVICES
+from activities.cri_config.service_links import ServicesUnknown, linked
 from activities.csi.drivers import CsiDrivers
-from activities.service_links import ServicesUnknown, linked
 from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.csi_node import CsiNodeKeeper
-from worker.api_objects.defects import in_spite_of_defects
 from worker.api_objects.followed_kind import FollowedKind, NotRead
 from worker.api_objects.rotation import TokenRotation
 from worker.api_objects.source import ApiObjects
 from worker.api_objects.telling import ObjectTelling, Tell
 from worker.api_objects.tokens import ApiTokens
 from worker.api_objects.trust_bundles import ApiTrustBundles
-from worker.signal_numbers import SignalNumbers
+from worker.documents.defects import in_spite_of_defects
+from worker.temporal.signal_numbers import SignalNumbers
 
 TOGETHER: Final = 0.2
 """Seconds in which pods that show something else are looked at together: each look is at all pods of the node."""

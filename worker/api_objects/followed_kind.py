@@ -13,8 +13,8 @@ from typing import Any, Final
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.reflector import Changed, Listed, Reflector
 from activities.clients.api_server.resources import Resource
-from activities.objects import KeptObject
-from worker.api_objects.defects import in_spite_of_defects
+from activities.objects.objects import KeptObject
+from worker.documents.defects import in_spite_of_defects
 
 READ_WITHIN: Final = timedelta(seconds=5)
 _Name = tuple[str, str]

@@ -7,9 +7,9 @@ Pure; asked by `watched_objects`, which watches only what pods of this node name
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from activities.objects import ObjectKind
+from activities.objects.objects import ObjectKind
+from proto.kubernetes.contents.variable_sources import variable_objects
 from proto.kubernetes.pod_containers import every_container
-from proto.kubernetes.variable_sources import variable_objects
 
 _Source = Mapping[str, Any]
 Reference = tuple[ObjectKind, str]

@@ -15,8 +15,8 @@ from typing import Any, Final
 import structlog
 from temporalio.service import RPCError
 
-from activities.tokens import BoundPod, TokenRefused, TokenSource, TokenWish, due, wish_of_pod
-from proto.kubernetes.projections import TOKENS, audience_of
+from activities.objects.tokens import BoundPod, TokenRefused, TokenSource, TokenWish, due, wish_of_pod
+from proto.kubernetes.contents.projections import TOKENS, audience_of
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
 from worker.api_objects.telling import SOURCE, Tell

@@ -17,7 +17,7 @@ from activities.clients.api_server.resources import (
     VOLUME_ATTACHMENTS,
     Resource,
 )
-from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.followed_kind import FollowedKind, NotRead, kept
 from worker.api_objects.watched_objects import WATCHED, WatchedObjects

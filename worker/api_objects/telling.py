@@ -14,9 +14,9 @@ import structlog
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.objects import ObjectKind
-from activities.trust_bundles import TrustBundleRefused
-from proto.kubernetes.projections import trust_bundle_key
+from activities.objects.objects import ObjectKind
+from activities.objects.trust_bundles import TrustBundleRefused
+from proto.kubernetes.contents.projections import trust_bundle_key
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.mounted import IMMUTABLE
 from proto.temporal.names import OBJECTS_CHANGED
@@ -25,7 +25,7 @@ from worker.api_objects.trust_anchors import anchors
 from worker.api_objects.trust_bundles import ApiTrustBundles
 from worker.api_objects.watched_objects import WATCHED, Key, WatchedObjects
 from worker.objects.news import Hint, Told, Versions, news
-from worker.signal_numbers import SignalNumbers
+from worker.temporal.signal_numbers import SignalNumbers
 
 SOURCE: Final = "objects"
 SETTLE: Final = 0.05

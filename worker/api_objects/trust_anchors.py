@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from activities.objects import KeptObject
-from activities.trust_bundles import TrustAnchors, TrustBundleRefused
+from activities.objects.objects import KeptObject
+from activities.objects.trust_bundles import TrustAnchors, TrustBundleRefused
 
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 _LINE: Final = 64

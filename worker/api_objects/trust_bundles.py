@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import Resource
-from activities.objects import KeptObject
-from activities.trust_bundles import TrustAnchors, TrustBundleRefused
+from activities.objects.objects import KeptObject
+from activities.objects.trust_bundles import TrustAnchors, TrustBundleRefused
 from worker.api_objects.followed_kind import FollowedKind, NotRead
 from worker.api_objects.trust_anchors import anchors
 

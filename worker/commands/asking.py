@@ -18,7 +18,7 @@ from worker.commands import temporal_access
 from worker.commands.exits import CommandFailed, Exit
 from worker.commands.explain import no_worker
 from worker.commands.wanted import Wanted, lives_of
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
 
 ASK_AGAIN: Final = timedelta(milliseconds=100)
 Answered = TypeVar("Answered")

@@ -7,9 +7,9 @@ from proto.temporal import names
 from proto.temporal.operator import ConditionSet, SetCondition
 from worker.commands.asking import Refused, ask_pod
 from worker.commands.exits import CommandFailed, Exit
-from worker.commands.printable import printable
 from worker.commands.wanted import Wanted
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
+from worker.documents.printable import printable
 
 
 def parse(text: str) -> tuple[str, str]:

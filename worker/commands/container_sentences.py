@@ -15,11 +15,11 @@ from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded
 from proto.temporal.pod import ContainerState, Observed, PodJson
 from proto.temporal.requests import RemoveContainer, RuntimeContainer, ShortenStop, StartContainer, StopContainer
 from worker.commands.told import Done, Instances, Told, seconds
-from workflows.decide.backoff import Backoff, after_restart, due
-from workflows.decide.definitions import containers_of, loops_anew
-from workflows.decide.hook_terms import OWN_HOOKS
-from workflows.decide.hooks import FAILED
-from workflows.decide.restart import RuleAction, matching_rule
+from workflows.decide.containers.backoff import Backoff, after_restart, due
+from workflows.decide.containers.definitions import containers_of, loops_anew
+from workflows.decide.containers.restart import RuleAction, matching_rule
+from workflows.decide.hooks.hooks import FAILED
+from workflows.decide.manifest.hook_terms import OWN_HOOKS
 
 SIGKILLED: Final = 137
 IDENTITY: Final = 12

@@ -8,15 +8,15 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-from activities.pod_paths import PodPaths
+from activities.files.pod_paths import PodPaths
 from proto.temporal import names
 from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdded
 from proto.temporal.pod import PodJson, PodKey
 from worker.commands.asking import ask_pod, operator
 from worker.commands.exits import CommandFailed, Exit
-from worker.commands.printable import printable
 from worker.commands.wanted import Wanted
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
+from worker.documents.printable import printable
 
 _SIGNS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Those of Kubernetes' own random names (apimachinery util/rand): they spell no words."""

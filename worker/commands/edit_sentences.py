@@ -7,8 +7,8 @@ from proto.temporal.names import API_SOURCE
 from proto.temporal.signals import PodListed
 from worker.commands.container_sentences import redefined
 from worker.commands.told import Told
-from workflows.decide.resources import INFEASIBLE, granted
-from workflows.decide.updates import Change, changes, needs_another_pod
+from workflows.decide.record.updates import Change, changes, needs_another_pod
+from workflows.decide.resources.resources import INFEASIBLE, granted
 
 
 def listed(told: Told, signal: PodListed) -> Iterator[str]:

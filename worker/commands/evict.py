@@ -6,10 +6,10 @@ An Update of the pod's workflow (`asking`). The pod has failed and is not starte
 from proto.temporal import names
 from proto.temporal.operator import EvictPod, PodEvicted
 from worker.commands.asking import ask_pod
-from worker.commands.printable import printable
 from worker.commands.told import seconds
 from worker.commands.wanted import Wanted
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
+from worker.documents.printable import printable
 
 
 def run(config: NodeConfig, wanted: Wanted, asked: EvictPod) -> None:

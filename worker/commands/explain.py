@@ -1,6 +1,6 @@
 """`tempolet explain NAMESPACE/POD`: what a pod's workflow waits for now, and what would happen next.
 
-The workflow itself answers (the query Explain, `workflows/decide/explain.py`). Added here is what only others know: Temporal
+The workflow itself answers (the query Explain, `workflows/decide/explain/explain.py`). Added here is what only others know: Temporal
 the tries of an activity, the poller a refused manifest and a runtime that is away, the clock how long something lasts still.
 """
 
@@ -26,13 +26,13 @@ from worker.commands import temporal_access
 from worker.commands.exits import CommandFailed, Exit
 from worker.commands.failures import said_failure
 from worker.commands.pods import NodeView, notes
-from worker.commands.printable import printable
 from worker.commands.sentences import pod_gone
 from worker.commands.told import seconds
 from worker.commands.unknown_pod import refusals_of
 from worker.commands.wanted import Wanted, lives_of
-from worker.config import NodeConfig
-from worker.node_lock import lock_holder, lock_path
+from worker.daemon.config import NodeConfig
+from worker.daemon.node_lock import lock_holder, lock_path
+from worker.documents.printable import printable
 
 LABELS: Final = {
     SentenceKind.STANDS: "stands",

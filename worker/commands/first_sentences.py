@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.temporal.pod import PodStart
 from proto.temporal.wishes import FirstSight
-from workflows.decide.admission import why_rejected
+from workflows.decide.lifecycle.admission import why_rejected
 
 
 def at_first(start: PodStart) -> Iterator[str]:

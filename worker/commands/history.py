@@ -14,13 +14,13 @@ from temporalio.client import Client
 
 from worker.commands.failures import said_failure
 from worker.commands.pods import NodeView, notes, short_age
-from worker.commands.printable import printable
 from worker.commands.story import tell
 from worker.commands.temporal_access import client_of, open_payloads
 from worker.commands.told import Line, seconds
 from worker.commands.unknown_pod import refusals_of
 from worker.commands.wanted import Life, Wanted, lives_of
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
+from worker.documents.printable import printable
 
 
 def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:

@@ -18,9 +18,9 @@ from proto.temporal.node import NodeStatus, PrepullFailure
 from worker.commands import temporal_access
 from worker.commands.exits import CommandFailed, Exit
 from worker.commands.explain import no_worker
-from worker.commands.printable import printable
-from worker.config import NodeConfig
-from workflows.decide.image_collection import size_in_words
+from worker.daemon.config import NodeConfig
+from worker.documents.printable import printable
+from workflows.decide.node.image_collection import size_in_words
 
 UNSEEN: Final = "images: no worker has looked at them yet"
 

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from activities.container_logs.log_files import ContainerLog
-from activities.container_logs.reader import LogOptions, read_log
-from activities.container_logs.runs import StillRunning, log_of_run, run_of, statuses_of
-from activities.pod_paths import PodPaths
+from activities.files.pod_paths import PodPaths
+from activities.logs.log_files import ContainerLog
+from activities.logs.reader import LogOptions, read_log
+from activities.logs.runs import StillRunning, log_of_run, run_of, statuses_of
 from proto.kubernetes.go_duration import parse_duration
 from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, read_snapshots
 from proto.temporal.pod import PodKey
 from worker.commands.exits import CommandFailed, Exit
-from worker.commands.printable import printable
 from worker.commands.unknown_pod import full_name, what_instead
 from worker.commands.wanted import Wanted
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
+from worker.documents.printable import printable
 
 BETWEEN_LOOKS: Final = timedelta(milliseconds=100)
 A_TIME: Final = "2026-11-21T12:00:00Z"

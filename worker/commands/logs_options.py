@@ -32,7 +32,7 @@ def logs(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     """Print the newest log file of a container, as `kubectl logs` does; needs neither Temporal nor the runtime."""
     from dataclasses import replace
 
-    from activities.container_logs.reader import LogOptions
+    from activities.logs.reader import LogOptions
     from worker.commands.logs import Asked, begin, show
     from worker.commands.wanted import Wanted
 

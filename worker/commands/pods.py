@@ -16,9 +16,9 @@ from typing import Any, Final
 from proto.node_runtime import NodeRuntime, read_node_runtime
 from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.refusals import Refusal, read_refusals
-from worker.commands.printable import printable
-from worker.config import NodeConfig
-from worker.node_lock import lock_holder, lock_path
+from worker.daemon.config import NodeConfig
+from worker.daemon.node_lock import lock_holder, lock_path
+from worker.documents.printable import printable
 
 BETWEEN_LOOKS: Final = timedelta(milliseconds=500)
 ROLES: Final = ("worker", "poller")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from worker.commands.told import Done, Told, seconds
-from workflows.decide.resources import said_resources
+from workflows.decide.resources.resources import said_resources
 
 
 def container_resized(_: Told, done: Done) -> Iterator[str]:

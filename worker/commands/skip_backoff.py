@@ -7,10 +7,10 @@ been.
 from proto.temporal import names
 from proto.temporal.operator import BackoffsSkipped, SkipBackoff
 from worker.commands.asking import ask_pod, operator
-from worker.commands.printable import printable
 from worker.commands.told import seconds
 from worker.commands.wanted import Wanted
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
+from worker.documents.printable import printable
 
 
 def run(config: NodeConfig, wanted: Wanted, container: str) -> None:

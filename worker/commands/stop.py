@@ -10,10 +10,10 @@ from proto.temporal import names
 from proto.temporal.operator import PodStops, StopPod
 from worker.commands.asking import ask_pod, operator
 from worker.commands.exits import CommandFailed, Exit
-from worker.commands.printable import printable
 from worker.commands.told import seconds
 from worker.commands.wanted import Wanted
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
+from worker.documents.printable import printable
 
 
 def grace_of(grace_period: int | None, *, force: bool) -> timedelta | None:

@@ -12,14 +12,14 @@ from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError
 
 from proto.temporal.names import NAMESPACE, POD_WORKFLOW
-from worker.codec import SEALED, KeyMissing, Seal
 from worker.commands.exits import CommandFailed
-from worker.config import NodeConfig
-from worker.decoded_history import payloads_in
-from worker.keys import KeyFile
-from worker.node_client import temporal_settings
+from worker.daemon.config import NodeConfig
+from worker.daemon.node_client import temporal_settings
 from worker.payloads.refused import PayloadRefused
-from worker.temporal_client import connect
+from worker.temporal.codec import SEALED, KeyMissing, Seal
+from worker.temporal.decoded_history import payloads_in
+from worker.temporal.keys import KeyFile
+from worker.temporal.temporal_client import connect
 
 ANSWER_WITHIN: Final = timedelta(seconds=10)
 """A person waits; services wait for ever."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from proto.temporal.pod import NodeSettings, PodJson
 from proto.temporal.requests import RuntimeContainer, ShortenStop
-from workflows.decide.backoff import Backoff
+from workflows.decide.containers.backoff import Backoff
 
 
 @dataclass(frozen=True, slots=True)

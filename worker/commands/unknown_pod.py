@@ -6,7 +6,7 @@ that he has written.
 
 from proto.refusals import Refusal, read_refusals
 from worker.commands.pods import NodeView, notes
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
 from worker.poller.manifests.static_pod import static_pod_name
 
 

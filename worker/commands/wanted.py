@@ -15,7 +15,7 @@ from worker.commands.exits import CommandFailed, Exit
 from worker.commands.temporal_access import executions, quoted
 from worker.commands.told import Story
 from worker.commands.unknown_pod import full_name, what_instead
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from proto.temporal.requests import (
 )
 from proto.temporal.volumes import MountVolumes
 from worker.events.event import NORMAL, WARNING, About, Happened, container_reference
-from workflows.decide.hooks import FAILED_POST_START, FAILED_PRE_STOP
+from workflows.decide.hooks.hooks import FAILED_POST_START, FAILED_PRE_STOP
 
 HELD_UP: Final = frozenset({"PredecessorPresent", "RuntimeUnavailable"})
 """Failures that are no news of the pod: it waits."""

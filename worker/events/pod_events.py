@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from activities.resolver import wants_cluster_dns
+from activities.network.resolver import wants_cluster_dns
 from proto.pod_snapshot import PodSnapshot, pod_path
 from proto.temporal.pod import PodKey, ProbeKind
 from proto.temporal.requests import (

@@ -1,6 +1,6 @@
 """Tells the activities of a worker which of its pods go, from the snapshots that the workflows publish anyway."""
 
-from activities.going_pods import GoingPods
+from activities.objects.going_pods import GoingPods
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import Lifecycle
 from worker.host.pod_cache import PodCache

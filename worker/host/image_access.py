@@ -10,7 +10,7 @@ from activities.image_access.providers import CredentialProvider
 from activities.image_access.pull_records import PullRecords
 from activities.image_access.rights import PullRights
 from activities.node_services import NodeServices
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
 from worker.settings.credential_providers import ProviderSettings
 from worker.telemetry.image_metrics import ImageMetrics
 

@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 
 from activities.csi.drivers import CsiDrivers, Driver
-from worker.poller.inotify import FolderWatch
+from worker.machine.inotify import FolderWatch
 
 FOLDER: Final = "plugins_registry"
 _MODE: Final = 0o750

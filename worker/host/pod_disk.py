@@ -12,7 +12,7 @@ from typing import Final
 
 from activities.node_services import NodeServices
 from activities.volumes import empty_dir
-from proto.kubernetes.storage_limits import StorageLimits, is_more
+from proto.kubernetes.resources.storage_limits import StorageLimits, is_more
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import ContainerState, PodKey
 from proto.temporal.signals import StorageExceeded

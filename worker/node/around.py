@@ -4,15 +4,15 @@ from dataclasses import dataclass, field
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.runtime import RuntimeClient
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
+from worker.daemon.health import LoopHealth
+from worker.daemon.service import Service
 from worker.events.recorder import EventRecorder
-from worker.health import LoopHealth
 from worker.node.certificates.facts import CertificateFacts
+from worker.node.node_metrics import NodeMetrics
 from worker.node.processes import Processes
-from worker.service import Service
 from worker.settings.cluster import ClusterSettings
 from worker.stats.node_stats import NodeStats
-from worker.telemetry.node_metrics import NodeMetrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

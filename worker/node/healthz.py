@@ -9,10 +9,10 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
+from worker.daemon.health import LoopHealth
 from worker.endpoints.listen import listen, opening
 from worker.endpoints.server import Address, Route, healthz
-from worker.health import LoopHealth
 from worker.node.processes import Processes
 
 ANSWERED: Final = ("ping", "log")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from worker.node_lock import lock_holder, lock_path
+from worker.daemon.node_lock import lock_holder, lock_path
 
 ROLES: Final = ("worker", "poller")
 OVERLOOKED: Final = 40.0

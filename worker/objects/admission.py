@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from activities.objects import ObjectKind
-from workflows.decide.validation.field_errors import forbidden, invalid, required
-from workflows.decide.validation.names import config_map_key
+from activities.objects.objects import ObjectKind
+from workflows.decide.manifest.validation.field_errors import forbidden, invalid, required
+from workflows.decide.manifest.validation.names import config_map_key
 
 LARGEST_VALUES: Final = 1 << 20
 """Bytes of all values of a ConfigMap or a Secret (MaxSecretSize)."""

@@ -18,7 +18,7 @@ import structlog
 
 from proto.temporal.signals import RuntimeChanged
 from worker.poller.pod_workflows import TemporalAway
-from worker.signal_numbers import SignalNumbers
+from worker.temporal.signal_numbers import SignalNumbers
 
 GAP: Final = timedelta(milliseconds=200).total_seconds()
 BURST: Final = 5

@@ -29,7 +29,7 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.node import NodeConfigured, NodeStart
 from proto.temporal.pod import PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven
-from worker.signal_numbers import SignalNumbers
+from worker.temporal.signal_numbers import SignalNumbers
 from workflows.versions import CURRENT_NODE
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)

@@ -25,7 +25,7 @@ from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.manifest_listings import ManifestListings
 from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, StaticPod
 from worker.poller.pod_workflows import VISIBILITY_LAGS, CallRefused, OpenPod, PodWorkflows, marked
-from workflows.decide.listing import lasting
+from workflows.decide.record.listing import lasting
 from workflows.versions import CURRENT
 
 _log: Final = structlog.get_logger(__name__)

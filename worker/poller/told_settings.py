@@ -2,10 +2,10 @@
 
 import os
 
-from activities.node_capacity import apparmor_enabled
+from activities.machine.node_capacity import apparmor_enabled
 from proto.temporal.pod import NodeSettings
-from worker.config import NodeConfig
-from worker.node.addresses import told_addresses
+from worker.daemon.config import NodeConfig
+from worker.machine.addresses import told_addresses
 from worker.settings.feature_gates import IMAGE_DIGEST_GATE, STOP_SIGNALS_GATE
 from worker.settings.reserved import allocatable
 

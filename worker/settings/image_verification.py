@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from activities.image_access.verification import Verification, VerificationPolicy
-from activities.image_names import InvalidImageName, without_tag
+from activities.images.image_names import InvalidImageName, without_tag
 from worker.settings.feature_gates import VERIFICATION_GATE, FeatureGates
 from worker.settings.kubelet_configuration import KubeletConfiguration
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from proto.kubernetes.go_duration import parse_duration
+from worker.documents.yaml_document import DocumentRefused, read_document
 from worker.settings.kubelet_defaults import derived_defaults
 from worker.settings.kubelet_schema import WrongValue, check_fields, default_values, is_duration, leaves, load_schema
-from worker.settings.yaml_document import DocumentRefused, read_document
 
 API_VERSION: Final = "kubelet.config.k8s.io/v1beta1"
 KIND: Final = "KubeletConfiguration"

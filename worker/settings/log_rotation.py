@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from proto.kubernetes.go_duration import say_duration
-from proto.kubernetes.quantity import QuantityError, parse_quantity
+from proto.kubernetes.resources.quantity import QuantityError, parse_quantity
 from worker.settings.kubelet_configuration import KubeletConfiguration
 
 _SHORTEST: Final = timedelta(seconds=3)

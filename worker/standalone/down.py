@@ -13,7 +13,7 @@ from typing import Final
 
 import grpc
 
-from activities.file_trees import StillMounted, remove_tree
+from activities.files.file_trees import StillMounted, remove_tree
 from proto.cri.labels import POD_UID
 from worker.standalone import pods_watch
 from worker.standalone.cri_sweep import CriSweep

@@ -14,12 +14,12 @@ from typing import Final
 
 import structlog
 
-from activities.cgroup_hierarchies import Hierarchies
-from activities.cgroups import Cgroups
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.shared_tasks import SharedTasks
-from worker.config import NodeConfig
+from activities.execution.shared_tasks import SharedTasks
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroups import Cgroups
+from worker.daemon.config import NodeConfig
 from worker.stats.cgroups.owners import Owner, Owners
 from worker.stats.cgroups.pod_cgroups import PodCgroup, pod_cgroups
 from worker.stats.cgroups.usage import CgroupReader

@@ -19,11 +19,11 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import PODS
-from activities.pod_objects import ObjectState
+from activities.objects.pod_objects import ObjectState
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import Lifecycle, PodKey
-from worker.api_objects.defects import in_spite_of_defects
+from worker.documents.defects import in_spite_of_defects
 from worker.host.pod_cache import is_over
 from worker.status.api_pods import ApiPod, ApiPods, Name
 from worker.status.gate import Gate

@@ -2,13 +2,13 @@
 
 Asked by `merge` and `patch`. The API knows whole seconds, canonical quantities and no nulls; the kubelet sorts what it lists by
 name, init containers in the spec's order (pkg/kubelet/status/status_manager.go normalizeStatus). What containers said at their end
-is cut to its share where the status is made (workflows/decide/messages.py).
+is cut to its share where the status is made (workflows/decide/status/messages.py).
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from proto.kubernetes.quantity import QuantityError, canonical_quantity
+from proto.kubernetes.resources.quantity import QuantityError, canonical_quantity
 
 Json = dict[str, Any]
 

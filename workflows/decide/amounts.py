@@ -4,7 +4,7 @@ Asked by defaulting and validation for sums: cpu in cores or thousandths, memory
 whole ones.
 """
 
-from proto.kubernetes.quantity import Quantity, canonical_quantity
+from proto.kubernetes.resources.quantity import Quantity, canonical_quantity
 
 
 def said_amount(name: str, amount: Quantity) -> str:

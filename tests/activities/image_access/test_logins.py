@@ -10,7 +10,7 @@ import pytest
 from activities.image_access.docker_config import NotADockerConfig
 from activities.image_access.logins import ImageLogins
 from activities.image_access.node_logins import NodeLogins, search_paths
-from activities.objects import ObjectKind
+from activities.objects.objects import ObjectKind
 from proto.temporal.images import PullSecrets
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import PullImage

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from activities import mounts
 from activities.csi.drivers import CsiDrivers
+from activities.files import mounts
 from activities.node_services import NodeServices
 from tests.activities.volume_node import volume_services
 from tests.activities.volumes.csi_node import Node, NodeWithDriver

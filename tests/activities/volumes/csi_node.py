@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from temporalio.testing import ActivityEnvironment
 
-from activities import mounts
-from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.csi.drivers import CsiDrivers, Driver
-from activities.image_pulls import ImagePulls
+from activities.files import mounts
+from activities.images.image_pulls import ImagePulls
+from activities.machine.cgroups import Cgroups
 from activities.node_services import ActivitySettings, NodeServices
-from activities.objects import ObjectKind
+from activities.objects.objects import ObjectKind
 from activities.volumes.pod_volumes import VolumeActivities
 from activities.volumes.table import VOLUME_TYPES
 from activities.volumes.volume_type import Mounted, PodVolume

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from activities.volumes.atomic_writer import InvalidPath, ProjectedFile, checked_path, write
+from activities.files.atomic_writer import InvalidPath, ProjectedFile, checked_path, write
 
 KILLED = 77
 CALLS = ("mkdir", "open", "fchmod", "fchown", "chown", "chmod", "symlink", "rename", "unlink", "rmdir", "listdir")

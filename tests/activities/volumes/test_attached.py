@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from activities import mounts
+from activities.files import mounts
 from activities.node_services import NodeServices
 from activities.volumes import iscsi
 from activities.volumes.attached import AttachedDisk
@@ -218,7 +218,7 @@ async def test_a_source_that_makes_no_sense(
 
 async def test_a_node_without_iscsiadm(services: NodeServices, tree: ScsiTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is told what to install."""
-    monkeypatch.setattr("activities.programs.shutil.which", lambda *_, **__: None)
+    monkeypatch.setattr("activities.execution.programs.shutil.which", lambda *_, **__: None)
     with pytest.raises(VolumeFailed, match=r"iscsiadm is not on this node: install open-iscsi \(Debian"):
         await AttachedDisk(Iscsi(tree)).mount(of_pod(services))
 

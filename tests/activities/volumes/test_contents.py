@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from activities.objects import KeptObject, ObjectKind
-from activities.tokens import ServiceAccountToken
-from activities.trust_bundles import TrustAnchors
-from activities.volumes.atomic_writer import ProjectedFile
+from activities.files.atomic_writer import ProjectedFile
+from activities.objects.objects import KeptObject, ObjectKind
+from activities.objects.tokens import ServiceAccountToken
+from activities.objects.trust_bundles import TrustAnchors
 from activities.volumes.contents import Known, Reference, files_of, references
 from activities.volumes.volume_type import VolumeFailed
-from proto.kubernetes.quantity import parse_quantity
+from proto.kubernetes.resources.quantity import parse_quantity
 
 POD: dict[str, Any] = {
     "metadata": {

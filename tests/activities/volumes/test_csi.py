@@ -14,12 +14,12 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities import mounts
 from activities.csi import block_places
 from activities.csi.block_places import BlockPlace
 from activities.csi.places import VolumeRecord, write_record
 from activities.csi.volume import CsiVolume, Lifecycle
-from activities.objects import ObjectKind
+from activities.files import mounts
+from activities.objects.objects import ObjectKind
 from activities.volumes.pod_volumes import VolumeActivities
 from activities.volumes.table import VOLUME_TYPES
 from activities.volumes.volume_type import PodVolume

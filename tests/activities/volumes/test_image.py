@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.volume_mounts import volume_mounts
+from activities.cri_config.volume_mounts import volume_mounts
 from activities.volumes.image import PathIgnored, check_image_paths, ignores_paths
 from activities.volumes.subpaths import mount_sub_paths
 from proto.cri.v1 import api_pb2 as cri

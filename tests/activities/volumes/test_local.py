@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from activities import mounts
+from activities.files import mounts
 from activities.node_services import NodeServices
 from activities.volumes import local
 from activities.volumes.disks import disk_format
@@ -101,7 +101,7 @@ async def test_options_that_cannot_be_set_now(
     services: NodeServices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No try shows the folder without them, and nothing of the first one is left mounted."""
-    monkeypatch.setattr("activities.programs.shutil.which", lambda *_, **__: None)
+    monkeypatch.setattr("activities.execution.programs.shutil.which", lambda *_, **__: None)
     for _ in range(2):
         with pytest.raises(VolumeFailed, match="mount is not on this node"):
             await local.PERSISTENT.mount(of_pod(services), persistent(tmp_path, mount_options=("noexec",)))

@@ -107,7 +107,7 @@ async def test_a_node_without_the_helper_is_told_what_to_install(
     volume: PodVolume, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its package."""
-    monkeypatch.setattr("activities.programs.shutil.which", lambda *_, **__: None)
+    monkeypatch.setattr("activities.execution.programs.shutil.which", lambda *_, **__: None)
     with pytest.raises(VolumeFailed, match=r"^mount failed: mount\.nfs is not on this node: install nfs-common"):
         await nfs.TYPE.mount(volume)
 

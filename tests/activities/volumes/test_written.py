@@ -12,15 +12,15 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from activities.image_pulls import ImagePulls
-from activities.mounts import mount_at, mounts_below, unmount
+from activities.files.mounts import mount_at, mounts_below, unmount
+from activities.images.image_pulls import ImagePulls
+from activities.machine.cgroups import Cgroups
 from activities.node_services import ActivitySettings, NodeServices
-from activities.objects import ObjectKind
+from activities.objects.objects import ObjectKind
 from activities.volumes.pod_volumes import VolumeActivities
-from proto.kubernetes.quantity import parse_quantity
+from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.pod import PodJson, PodKey
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from tests.activities.kept_objects import ObjectsInMemory

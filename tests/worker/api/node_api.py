@@ -19,11 +19,11 @@ from tests.cluster.certificates import Authority, Signed
 from tests.worker.api.reviews import Reviews
 from worker.api.routes import ROUTES, Route
 from worker.api.server import open_read_only, open_server
-from worker.config import NodeConfig
-from worker.health import LoopHealth
+from worker.daemon.config import NodeConfig
+from worker.daemon.health import LoopHealth
+from worker.daemon.service import Service
 from worker.node.around import Around
 from worker.node.processes import Processes
-from worker.service import Service
 from worker.settings.cluster import Authentication, ClusterSettings, Serving
 
 NODE_NAME = "n1"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from activities.container_logs.lines import Stream
-from activities.container_logs.reader import LogOptions
+from activities.logs.lines import Stream
+from activities.logs.reader import LogOptions
 from worker.api.answers import Refused
 from worker.api.streams.log_options import LogAsked, log_asked
 from worker.api.streams.log_runs import NoLog, run_to_show

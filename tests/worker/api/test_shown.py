@@ -16,7 +16,7 @@ from tests.worker.poller.snapshots import snapshot, write
 from worker.api.healthz import report
 from worker.api.running_pods import running
 from worker.api.zpages import accepted
-from worker.config import load_node_config
+from worker.daemon.config import load_node_config
 from worker.settings.cluster import Authentication, Authorization, Serving
 from worker.settings.flags import Flags, node_parser, parse_node_flags
 

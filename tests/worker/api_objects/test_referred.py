@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.objects import ObjectKind
+from activities.objects.objects import ObjectKind
 from worker.api_objects.referred import references
 
 CM, SECRET = ObjectKind.CONFIG_MAPS, ObjectKind.SECRETS

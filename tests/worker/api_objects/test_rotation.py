@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activities.tokens import ServiceAccountToken, TokenRefused, TokenWish, due
+from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenWish, due
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
 from tests.worker.poller.snapshots import snapshot

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from activities.objects import KeptObject
-from activities.trust_bundles import TrustBundleRefused
+from activities.objects.objects import KeptObject
+from activities.objects.trust_bundles import TrustBundleRefused
 from worker.api_objects.trust_anchors import anchors, matches, together
 
 

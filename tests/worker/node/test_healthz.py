@@ -11,11 +11,11 @@ import pytest
 
 from tests.conftest import free_port
 from worker.commands.serve import own_healthz
-from worker.config import NodeConfig
-from worker.health import LoopHealth
+from worker.daemon.config import NodeConfig
+from worker.daemon.health import LoopHealth
+from worker.daemon.node_lock import hold_node_lock
 from worker.node.healthz import answering_healthz
 from worker.node.processes import OVERLOOKED, Processes
-from worker.node_lock import hold_node_lock
 from worker.settings.cluster import ClusterSettings
 from worker.settings.flags import Flags
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from proto.kubernetes.quantity import parse_quantity
-from worker.node.machine import Machine
+from proto.kubernetes.resources.quantity import parse_quantity
+from worker.machine.machine import Machine
 from worker.node.object.conditions import NodeEvent, conditions
 from worker.node.object.status import NodeFacts, NodeSettings, node_now
 from worker.node.runtime_state import Handler, RuntimeState

@@ -14,16 +14,16 @@ from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.kubeconfig import Kubeconfig
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from worker.config import NodeConfig
-from worker.health import LoopHealth
+from worker.daemon.config import NodeConfig
+from worker.daemon.health import LoopHealth
+from worker.daemon.service import Service
+from worker.machine.machine import Machine
 from worker.node.around import Around
-from worker.node.machine import Machine
 from worker.node.object.conditions import NodeEvent
 from worker.node.object.own_node import Others, OwnNode
 from worker.node.object.status import NodeFacts, NodeSettings
 from worker.node.processes import Processes
 from worker.node.runtime_state import RuntimeState
-from worker.service import Service
 from worker.settings.cluster import ClusterSettings
 
 SETTINGS = NodeSettings(name="n1", kubelet_version="v1", max_pods=110, port=10250)

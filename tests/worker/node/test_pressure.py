@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.cgroup_hierarchies import Hierarchies
-from proto.kubernetes.quantity import parse_quantity
+from activities.machine.cgroup_hierarchies import Hierarchies
+from proto.kubernetes.resources.quantity import parse_quantity
 from worker.node.pressure.judge import Observation, Pressure, judge
 from worker.node.pressure.signals import Places, disk, memory, observe, process_ids
 from worker.settings.eviction import SIGNALS, Amount, Eviction, Threshold

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from worker.node.addresses import AddressesUnknown, Lookups, by_route, is_own, node_addresses, told_addresses
-from worker.node.machine import read_machine
+from worker.machine.addresses import AddressesUnknown, Lookups, by_route, is_own, node_addresses, told_addresses
+from worker.machine.machine import read_machine
 from worker.node.object.registration import initial_node, reconciled
 from worker.poller.cluster.node_object import host_ips
 from worker.settings.cluster import ClusterSettings

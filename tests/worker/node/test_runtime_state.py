@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from proto.cri.v1 import api_pb2 as cri
+from worker.daemon.node_lock import hold_node_lock
 from worker.node.object.features import declared_features, node_features, runtime_handlers
 from worker.node.object.images import listed_images
 from worker.node.processes import OVERLOOKED, Processes
 from worker.node.runtime_state import RuntimeState, heard
-from worker.node_lock import hold_node_lock
 from worker.settings.feature_gates import FeatureGates
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

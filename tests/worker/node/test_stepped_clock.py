@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proto.cri.v1 import api_pb2 as cri
-from proto.kubernetes.quantity import parse_quantity
+from proto.kubernetes.resources.quantity import parse_quantity
 from tests.worker.node.test_node_status import FACTS, SETTINGS
 from worker.node import runtime_watch
 from worker.node.object import own_node

@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from tests.worker.poller.fake_runtime import FakeRuntime
 from tests.worker.poller.stand_in import Node, hosted
-from worker.temporal_client import TemporalSettings, connect, prepare
+from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged
 from tests.worker.poller.fake_runtime import FakeRuntime
-from worker.config import NodeConfig
-from worker.poller.run import run_poller
-from worker.service import Service
+from worker.daemon.config import NodeConfig
+from worker.daemon.service import Service
+from worker.processes.poller import run_poller
 
 MANIFEST = """
 apiVersion: v1

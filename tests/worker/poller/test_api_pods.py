@@ -17,7 +17,7 @@ from worker.poller.cluster.api_pod import ApiPod, read_api_pod
 from worker.poller.cluster.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus
 from worker.poller.cluster.api_pods import ApiPods, AroundApiPods
 from worker.poller.pod_workflows import CallRefused, OpenPod, TemporalAway
-from worker.signal_numbers import SignalNumbers
+from worker.temporal.signal_numbers import SignalNumbers
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 UID = "d5352474-1d96-490e-9afd-0b2272da77c1"

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from proto.temporal.signals import RuntimeChanged
 from worker.poller.hints import BURST, GAP, MOST_IDS, Coalescer, HintSender, merge, says_all
 from worker.poller.pod_workflows import TemporalAway
-from worker.signal_numbers import SignalNumbers
+from worker.temporal.signal_numbers import SignalNumbers
 
 PODS = ("pod/n/default/a/1", "pod/n/default/b/2")
 POD = PODS[0]

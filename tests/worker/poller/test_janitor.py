@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from activities import mounts
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
+from activities.files import mounts
 from proto.cri.labels import POD_GRACE
 from proto.temporal.pod import PodKey
 from tests.worker.poller.fake_runtime import FakeRuntime, container, sandbox
 from tests.worker.poller.snapshots import snapshot
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
 from worker.poller.pod_workflows import TemporalAway
 from worker.poller.runtime.janitor import Janitor, remover
 from worker.poller.runtime.relist import only_remembered, our_pods

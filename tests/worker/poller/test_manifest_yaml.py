@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.poller.manifests.manifest_refusal import ManifestUnreadable
-from worker.poller.manifests.manifest_yaml import plain_scalar, read_yaml
+from worker.documents.manifest_refusal import ManifestUnreadable
+from worker.documents.manifest_yaml import plain_scalar, read_yaml
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from activities.clients.api_server.api_server import ApiServer, Json
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
 from worker.poller.cluster.node_object import NodeObject
 
 

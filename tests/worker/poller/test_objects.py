@@ -8,14 +8,14 @@ from typing import cast
 
 import pytest
 
-from activities.objects import ObjectKind
+from activities.objects.objects import ObjectKind
 from proto.pod_snapshot import PodSnapshot
 from tests.worker.poller.snapshots import snapshot, write
 from tests.worker.poller.stand_in import Node, heard
+from worker.machine.inotify import WatchedFolders
 from worker.objects.folder import ObjectFolder
 from worker.objects.news import Told, news
 from worker.poller import objects
-from worker.poller.inotify import WatchedFolders
 from worker.poller.objects import ObjectWatch, folders_of, versions_of
 from worker.poller.pod_workflows import PodWorkflows
 from worker.poller.runtime.known_pods import KnownPods

@@ -15,7 +15,7 @@ from worker.poller.manifests.manifest_listings import ManifestListings
 from worker.poller.manifests.static_pod import StaticPod
 from worker.poller.pod_workflows import CallRefused, OpenPod, TemporalAway
 from worker.poller.pods import Delete, PodLister, PodName, Start
-from worker.signal_numbers import SignalNumbers
+from worker.temporal.signal_numbers import SignalNumbers
 
 A, B = Path("/m/a.yaml"), Path("/m/b.yaml")
 OLD, NEW = "0" * 32, "1" * 32

@@ -13,9 +13,9 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
 from tests.worker.poller.snapshots import snapshot, write
 from tests.worker.poller.stand_in import Node, eventually, heard
-from worker.node_lock import NodeLockHeld
-from worker.poller.run import run_poller
-from worker.service import Service
+from worker.daemon.node_lock import NodeLockHeld
+from worker.daemon.service import Service
+from worker.processes.poller import run_poller
 
 
 async def test_a_manifest_becomes_a_workflow_that_an_operator_finds(node: Node) -> None:

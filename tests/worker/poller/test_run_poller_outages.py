@@ -15,7 +15,7 @@ from proto.temporal.names import PodWorkflowId
 from tests.worker.poller.fake_runtime import STOPPED, container, event, sandbox
 from tests.worker.poller.snapshots import snapshot, write
 from tests.worker.poller.stand_in import Line, Node, eventually, heard
-from worker.temporal_client import TemporalSettings, connect
+from worker.temporal.temporal_client import TemporalSettings, connect
 
 
 async def test_an_end_in_the_runtime_is_a_hint_and_our_own_doing_is_none(node: Node) -> None:

@@ -12,8 +12,8 @@ from tests.worker.poller.fake_runtime import FakeRuntime
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods
 from worker.poller.runtime.watch import RuntimeWatch, Surroundings
-from worker.signal_numbers import SignalNumbers
 from worker.telemetry.metrics import Metrics
+from worker.temporal.signal_numbers import SignalNumbers
 
 
 class Nobody:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from worker.config import load_node_config
+from worker.daemon.config import load_node_config
 from worker.standalone.containerd_config import (
     ContainerdPlaces,
     PodNetwork,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.config import load_node_config
+from worker.daemon.config import load_node_config
 from worker.settings.flags import Flags, node_parser, parse_node_flags
 from worker.settings.kubelet_configuration import ConfigurationRefused
 from worker.standalone.given_configuration import (

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from activities.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroup_hierarchies import Hierarchies
 from tests.worker.stats.cgroup_files import V1, V2, write_v1, write_v2
 from worker.stats.cgroups.owners import Owner
 from worker.stats.cgroups.usage import CgroupReader

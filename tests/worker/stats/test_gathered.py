@@ -6,10 +6,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from worker.node.certificates.facts import CertificateFacts
+from worker.node.node_metrics import NodeMetrics
 from worker.stats.prometheus.exposition import Family, escaped, labelled, read, written
 from worker.stats.prometheus.gathered import gathered, owner_of
 from worker.telemetry.metrics import Metrics
-from worker.telemetry.node_metrics import NodeMetrics
 
 
 def text(name: str, kind: str, *lines: str) -> str:

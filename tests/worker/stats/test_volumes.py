@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activities.pod_paths import CLAIMS
+from activities.files.pod_paths import CLAIMS
 from worker.stats.disks.volumes import Volumes, total_volumes, volumes_of
 from worker.stats.pod_files import PodFiles
 from worker.stats.prometheus.exposition import written

@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 
 from multidict import MultiMapping
 
-from activities.container_logs.lines import Stream
-from activities.container_logs.reader import LogOptions
+from activities.logs.lines import Stream
+from activities.logs.reader import LogOptions
 from worker.api.answers import Refused
 
 _INT64: Final = 1 << 63

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
-from activities.container_logs.log_files import ContainerLog
-from activities.container_logs.reader import LogOptions, log_pieces
+from activities.logs.log_files import ContainerLog
+from activities.logs.reader import LogOptions, log_pieces
 
 BATCH: Final = 128 * 1024
 FIRST_WAIT: Final = 0.02

@@ -1,12 +1,12 @@
 """Why a container has no log to show, in the kubelet's words. Pure.
 
-The rules are validateContainerLogStatus's (pkg/kubelet/kubelet_pods.go); which run is meant says `activities/container_logs/runs.py`.
+The rules are validateContainerLogStatus's (pkg/kubelet/kubelet_pods.go); which run is meant says `activities/logs/runs.py`.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from activities.container_logs.runs import run_of, statuses_of
+from activities.logs.runs import run_of, statuses_of
 from worker.api.streams.pods import quoted
 
 _WAITS: Final = {

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from activities.container_logs.runs import statuses_of
+from activities.logs.runs import statuses_of
 from proto.pod_snapshot import FILE_NAME, PodSnapshot, pod_path
 from proto.temporal.pod import ContainerState
 from worker.api.answers import Refused

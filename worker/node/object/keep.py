@@ -9,12 +9,13 @@ from typing import Final
 import structlog
 
 from activities.csi.in_use import volumes_in_use
-from activities.node_capacity import storage_capacity
-from proto.kubernetes.quantity import Quantity
-from worker.config import NodeConfig
-from worker.node.addresses import AddressesUnknown, node_addresses
+from activities.machine.node_capacity import storage_capacity
+from proto.kubernetes.resources.quantity import Quantity
+from worker.daemon.config import NodeConfig
+from worker.daemon.version import own_version
+from worker.machine.addresses import AddressesUnknown, node_addresses
+from worker.machine.machine import Machine, read_machine
 from worker.node.around import Around
-from worker.node.machine import Machine, read_machine
 from worker.node.object.events import tell
 from worker.node.object.features import declared_features
 from worker.node.object.own_node import Others, OwnNode
@@ -25,7 +26,6 @@ from worker.node.steady import steady_now
 from worker.node.threads import in_own_thread
 from worker.settings.kubelet_schema import load_schema
 from worker.settings.reserved import with_thresholds
-from worker.version import own_version
 
 ADDRESSES_EVERY: Final = timedelta(minutes=1)
 """A name that leads to another address is no news for a status of ten seconds, and each look may cost a question to DNS."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from activities.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroup_hierarchies import Hierarchies
 from worker.node.pressure.judge import Pressure, judge
 from worker.node.pressure.signals import Places, observe
 from worker.node.steady import steady_now

@@ -6,7 +6,7 @@ from typing import Final
 
 from worker.poller.cluster.api_pod import ApiPod
 from worker.poller.pod_workflows import OpenPod
-from workflows.decide.listing import lasting
+from workflows.decide.record.listing import lasting
 
 LONG_AGO: Final = float("-inf")
 

@@ -32,7 +32,7 @@ from worker.poller.cluster.api_pod_needs import (
 )
 from worker.poller.convergence import Convergence
 from worker.poller.pod_workflows import VISIBILITY_LAGS, OpenPod, PodWorkflows, marked
-from workflows.decide.listing import lasting
+from workflows.decide.record.listing import lasting
 from workflows.versions import CURRENT
 
 DELETED: Final = ("PodDeleted", "its object was deleted in the API")

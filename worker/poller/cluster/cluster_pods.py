@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from activities.clients.api_server.api_server import ApiServer
 from proto.refusals import Refusal
 from proto.temporal.pod import NodeSettings, PodJson
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
 from worker.poller.cluster.api_pod import ApiPod
 from worker.poller.cluster.api_pods import ApiPods, AroundApiPods
 from worker.poller.cluster.api_source import ApiSource

@@ -36,7 +36,7 @@ OPENING: Final = timedelta(milliseconds=200)
 """A stream says nothing when it is open; one that has not failed so long is."""
 OWN_STOP_WAITS: Final = timedelta(seconds=2)
 OWN_START_WAITS: Final = timedelta(milliseconds=250)
-"""Longer than a start looks for an end (workflows/decide/containers.py)."""
+"""Longer than a start looks for an end (workflows/decide/steps/containers.py)."""
 
 _log: Final = structlog.get_logger(__name__)
 

@@ -18,19 +18,19 @@ from typing import Final
 import structlog
 from temporalio.exceptions import ApplicationError
 
-from activities.cgroups import Cgroups
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
 from activities.csi.left_behind import VolumesLeft, leave_to_the_worker
-from activities.file_trees import StillMounted, remove_tree
-from activities.pod_paths import PodPaths
+from activities.files.file_trees import StillMounted, remove_tree
+from activities.files.pod_paths import PodPaths
+from activities.machine.cgroups import Cgroups
 from activities.volumes.forsaken_mounts import leave_mounts_to_the_worker
 from activities.volumes.leftovers import unmount_leftovers
 from proto.cri.labels import POD_GRACE
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodKey
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
 from worker.poller.pod_workflows import PodWorkflows, TemporalAway
 from worker.poller.runtime.relist import RuntimePod
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from activities.clients.runtime import RuntimeClient
-from activities.mounts import mounts_below
-from activities.node_capacity import memory_capacity, swap_capacity, task_capacity
-from worker.config import NodeConfig
+from activities.files.mounts import mounts_below
+from activities.machine.node_capacity import memory_capacity, swap_capacity, task_capacity
+from worker.daemon.config import NodeConfig
 from worker.stats.disks.filesystems import FileSystem, file_system_of
 from worker.stats.disks.volumes import Volume, Volumes, VolumeUse, total_volumes, volumes_of
 from worker.stats.network import devices_of

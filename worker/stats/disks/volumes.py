@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from activities.disk_use import NotCounted, count_files
-from activities.pod_paths import CLAIMS, plugin_folder
-from activities.timings import plugin_of, volume_kind
+from activities.execution.timings import plugin_of, volume_kind
+from activities.files.disk_use import NotCounted, count_files
+from activities.files.pod_paths import CLAIMS, plugin_folder
 from proto.kubernetes.claims import claim_of
 from worker.stats.cgroups.usage import folders
 from worker.stats.disks.filesystems import file_system_of

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from activities.node_capacity import memory_capacity
+from activities.machine.node_capacity import memory_capacity
 from worker.stats.cgroups.owners import Owner
 from worker.stats.cgroups.pod_cgroups import PodCgroup
 from worker.stats.cgroups.usage import CgroupReader, CgroupUsage, Transfers, read_text

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from worker.node.machine import Machine, read_machine
+from worker.machine.machine import Machine, read_machine
 from worker.stats.cgroups.usage import read_text
 from worker.stats.prometheus.exposition import Family, labels, single
 
