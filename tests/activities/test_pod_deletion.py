@@ -1,6 +1,6 @@
 """Is the removal of a pod's object one that Temporal sees alive?
 
-What it does to the object is asked of a real API server (tests/cluster/test_pod_deletion.py).
+What it does to the object is asked of a real API server (tests/cluster/pods/test_pod_deletion.py).
 """
 
 import asyncio
