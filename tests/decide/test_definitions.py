@@ -30,10 +30,10 @@ from tests.decide.situations import (
 )
 from workflows.decide.actions import image_key
 from workflows.decide.containers.restart import RestartPolicy, comes_back
+from workflows.decide.containers.standing import is_due
 from workflows.decide.record.fold import fold
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import pod_status
-from workflows.decide.steps.containers import is_due
 from workflows.decide.steps.pod_actions import answers
 
 

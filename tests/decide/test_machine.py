@@ -21,12 +21,13 @@ from tests.decide.hook_watch import is_before_start
 from tests.decide.refreshed_pod import RefreshedPod
 from tests.decide.shown_objects import VOLUMES
 from tests.decide.situations import IMAGE, pod
+from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.hooks.hooks import is_starting
 from workflows.decide.hooks.own_hooks import any_pending
 from workflows.decide.record.fold import fold_failure
 from workflows.decide.resources.allocation import figures
 from workflows.decide.resources.resources import resources_by_name
-from workflows.decide.steps.containers import Standing, next_in_line, standing
+from workflows.decide.steps.containers import next_in_line
 from workflows.versions import BEHAVIOURS
 
 RESTART_ON_1 = {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}

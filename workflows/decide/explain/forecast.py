@@ -44,13 +44,13 @@ from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from workflows.decide.actions import Action, key
 from workflows.decide.containers.backoff import starts_at
 from workflows.decide.containers.instances import instance_seen, reason_of
+from workflows.decide.containers.standing import Standing, next_attempt, standing
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.lifecycle import lifecycle
 from workflows.decide.lifecycle.lifecycle import Event
 from workflows.decide.record.fold import Answer, fold
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import pod_status
-from workflows.decide.steps.containers import Standing, next_attempt, standing
 from workflows.decide.steps.pod_actions import pod_actions
 
 LOOKS: Final = 40

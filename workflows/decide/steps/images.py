@@ -11,8 +11,8 @@ from datetime import datetime
 from proto.temporal.pod import ImageFacts
 from proto.temporal.requests import PullImage, ReadImages
 from workflows.decide.actions import Action, Wake, image_key, key
+from workflows.decide.containers.standing import is_due, is_through, stops_outdated
 from workflows.decide.situation import AskedImage, Situation, pull_secrets, unless_failed
-from workflows.decide.steps.containers import is_due, is_through, stops_outdated
 from workflows.versions import STARTS_LEAN
 
 
