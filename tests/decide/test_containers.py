@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import StartContainer, StopContainer
 from proto.temporal.pod import ContainerFacts, ContainerState, Failure, ImageFacts
-from proto.temporal.requests import StartContainer, StopContainer
 from tests.decide.situations import HERE, Around, at, done, down, pod, sandbox, situation, told, up
 from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.slices import container_slice, sandbox_slice

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from proto.temporal.activities.requests import ProbeContainer, RunHook
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
-from proto.temporal.requests import ProbeContainer, RunHook
 from proto.temporal.signals import ProbeVerdict, RuntimeChanged
 from tests.decide.driven_pod import GATE
 from tests.decide.hook_watch import is_before_start
@@ -28,7 +28,7 @@ from workflows.decide.record.fold import fold_failure
 from workflows.decide.resources.allocation import figures
 from workflows.decide.resources.resources import resources_by_name
 from workflows.decide.steps.containers import next_in_line
-from workflows.versions import BEHAVIOURS
+from workflows.decide.versions import BEHAVIOURS
 
 RESTART_ON_1 = {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}
 NOT_TAKEN = {"sysctls": [{"name": "kernel.sem", "value": "1"}]}

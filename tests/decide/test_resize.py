@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import StartContainer, StopContainer
+from proto.temporal.activities.resize import UpdateContainerResources
 from proto.temporal.pod import ContainerState, PodJson
-from proto.temporal.requests import StartContainer, StopContainer
-from proto.temporal.resize import UpdateContainerResources
 from proto.temporal.resources import RuntimeResources
 from tests.decide.resizes import LARGE, NODE, SMALL, after, amounts, carried_out, of, policy, resized, resources, web
 from tests.decide.situations import KEY, Around, at, container, deletion, down, seen, told, up

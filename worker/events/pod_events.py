@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from activities.network.resolver import wants_cluster_dns
 from proto.pod_snapshot import PodSnapshot, is_over, pod_path
-from proto.temporal.pod import PodKey, ProbeKind
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     PullImage,
     RemovePodDirectories,
     RunHook,
@@ -21,6 +20,7 @@ from proto.temporal.requests import (
     StartContainer,
     StopContainer,
 )
+from proto.temporal.pod import PodKey, ProbeKind
 from worker.events.activity_table import HELD_UP, TABLE, Fault, Row, Subject, missing_cluster_dns
 from worker.events.event import NORMAL, WARNING, About, Happened
 from worker.events.recorder import EventRecorder

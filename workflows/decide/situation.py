@@ -9,6 +9,7 @@ from kubernetes.client.models.v1_container import V1Container
 from kubernetes.client.models.v1_ephemeral_container import V1EphemeralContainer
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
+from proto.temporal.activities.requests import StartContainer
 from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT
 from proto.temporal.images import PullSecrets
 from proto.temporal.pod import (
@@ -21,9 +22,8 @@ from proto.temporal.pod import (
     PodJson,
     PodKey,
 )
-from proto.temporal.requests import StartContainer
 from workflows.decide.actions import Action, Wake, image_key, key
-from workflows.versions import CURRENT
+from workflows.decide.versions import CURRENT
 
 LIVE: Final = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)
 """The states of an instance that has not ended."""

@@ -11,9 +11,9 @@ from typing import Final
 from kubernetes.client.models.v1_container import V1Container
 from kubernetes.client.models.v1_pod_status import V1PodStatus
 
+from proto.temporal.activities.requests import PullImage, ReadPodRuntime, RunPodSandbox, StartContainer, StopContainer
 from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import ContainerState, Exit, Lifecycle
-from proto.temporal.requests import PullImage, ReadPodRuntime, RunPodSandbox, StartContainer, StopContainer
 from workflows.decide.actions import Action, Wake, container_key, holds_reread, is_endless
 from workflows.decide.containers.backoff import starts_at, will_earn
 from workflows.decide.containers.init_containers import init_failed

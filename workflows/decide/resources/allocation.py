@@ -11,9 +11,9 @@ from typing import Final
 
 from proto.kubernetes.resources.node_resources import NodeResources
 from proto.kubernetes.resources.resources import pod_resources
+from proto.temporal.activities.requests import RunPodSandbox, StartContainer
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.pod import Observed, PodJson
-from proto.temporal.requests import RunPodSandbox, StartContainer
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import CgroupFigures, PendingResize, Resize
 from workflows.decide.actions import RESOURCES_KEY, container_key
 from workflows.decide.resources.resources import INFEASIBLE, compute, granted, resources_by_name

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from kubernetes.client.models.v1_container import V1Container
 
-from proto.temporal.requests import RemoveContainer, RemovePodSandbox, RunHook, StartContainer, StopContainer
+from proto.temporal.activities.requests import RemoveContainer, RemovePodSandbox, RunHook, StartContainer, StopContainer
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.containers.backoff import starts_at
 from workflows.decide.containers.init_containers import (

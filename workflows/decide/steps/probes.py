@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from kubernetes.client.models.v1_container import V1Container
 
 from proto.kubernetes.grace_seconds import grace_of_seconds
+from proto.temporal.activities.requests import ProbeContainer, StopContainer
 from proto.temporal.pod import ProbeFact, ProbeKind
-from proto.temporal.requests import ProbeContainer, StopContainer
 from proto.temporal.signals import ProbeVerdict
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.containers.init_containers import policy_of

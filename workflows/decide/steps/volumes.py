@@ -7,8 +7,8 @@ runs any more, also of a pod that its source still lists.
 
 from collections.abc import Iterator
 
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.mounted import VolumesFacts
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from workflows.decide.actions import Action, Wake
 from workflows.decide.containers.standing import is_through
 from workflows.decide.contents import told

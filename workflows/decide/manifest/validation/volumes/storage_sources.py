@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from workflows.decide.manifest.validation.field_errors import invalid, not_supported, required
+from workflows.decide.manifest.fields.field_errors import invalid, not_supported, required
 
 Source = Mapping[str, Any]
 
