@@ -9,7 +9,7 @@ from tests.decide.runtime_model import RuntimeModel
 from workflows.decide.actions import Action, key
 from workflows.decide.containers.restart_all import RESTARTING
 from workflows.decide.hooks import hooks, own_hooks
-from workflows.decide.manifest.defaults import hook_terms
+from workflows.decide.manifest import hook_terms
 from workflows.decide.situation import Situation
 
 

@@ -25,7 +25,7 @@ from workflows.decide.containers.backoff import Backoff, after_restart, due
 from workflows.decide.containers.definitions import containers_of, loops_anew
 from workflows.decide.containers.restart import RuleAction, matching_rule
 from workflows.decide.hooks.hooks import FAILED
-from workflows.decide.manifest.defaults.hook_terms import OWN_HOOKS
+from workflows.decide.manifest.hook_terms import OWN_HOOKS
 
 SIGKILLED: Final = 137
 IDENTITY: Final = 12

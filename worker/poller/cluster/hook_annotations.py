@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import structlog
 
-from workflows.decide.manifest.defaults.hook_terms import DOMAIN
+from workflows.decide.manifest.hook_terms import DOMAIN
 
 _MOST: Final = 500
 """Characters in the log: a fault repeats the annotation."""

@@ -17,7 +17,7 @@ from proto.temporal.hooks import Hook, HookOutcome
 from proto.temporal.pod import ContainerState, Lifecycle
 from workflows.decide.actions import Action, Wake, hook_key, key
 from workflows.decide.ending.grace import Grace, pod_grace, stop_request
-from workflows.decide.manifest.defaults import hook_terms
+from workflows.decide.manifest import hook_terms
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import hook_slice
 

@@ -18,7 +18,7 @@ from proto.temporal.pod import Lifecycle
 from workflows.decide.actions import Action, Wake, key
 from workflows.decide.ending.grace import grace_of
 from workflows.decide.hooks.hooks import LEFT_AFTER_HOOK, run_hook
-from workflows.decide.manifest.defaults import hook_terms
+from workflows.decide.manifest import hook_terms
 from workflows.decide.situation import Situation, pull_secrets, unless_failed
 from workflows.decide.slices import hook_container_slice, own_part
 from workflows.decide.volumes.downward import start_slice, told_host_ips

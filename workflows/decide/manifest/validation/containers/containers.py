@@ -14,7 +14,8 @@ from workflows.decide.manifest.validation.containers.lifecycle import refuse_lif
 from workflows.decide.manifest.validation.containers.probes import refuse_probes, validate_probes
 from workflows.decide.manifest.validation.containers.requirements import validate_resources
 from workflows.decide.manifest.validation.containers.restart_policy import validate_restart_policy
-from workflows.decide.manifest.validation.volumes.storage_sources import PULL_POLICIES
+
+PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 
 Container = Mapping[str, Any]
 
