@@ -30,8 +30,8 @@ from activities.runtime.image_users import ImageUsers
 from activities.sandbox.user_namespaces import UserNamespaces
 from proto.kubernetes.resources.node_resources import NodeResources
 from proto.kubernetes.resources.quantity import Quantity
+from proto.temporal.activities.requests import PullImage
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import PullImage
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer

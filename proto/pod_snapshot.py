@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from proto.kubernetes.resources.storage_limits import StorageLimits
+from proto.temporal.pod import Lifecycle
 
 FILE_NAME: Final = "observed.json"
 POD_FILE_NAME: Final = "pod.json"
@@ -108,3 +109,8 @@ def _read_pod(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def is_over(snapshot: PodSnapshot) -> bool:
+    """Say whether these are a pod's last words."""
+    return snapshot.deleting and snapshot.lifecycle == Lifecycle.TERMINATED

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from temporalio.common import RetryPolicy
 
-from proto.temporal import hooks, names, node, requests, resize, volumes
+from proto.temporal import hooks, names, node
+from proto.temporal.activities import requests, resize, volumes
 from proto.temporal.pod import PodJson, ProbeKind
 from proto.temporal.resources import RuntimeResources
 from workflows.decide.actions import Action

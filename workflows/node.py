@@ -29,10 +29,10 @@ from workflows.decide.node.node import (
     node_key,
     outdated,
 )
+from workflows.decide.versions import NODE_BEHAVIOURS, require_known
 from workflows.loop import ArrivalLoop, has_grown
 from workflows.node_card import node_card
 from workflows.steps import Failed, carry_out_node
-from workflows.versions import NODE_BEHAVIOURS, require_known
 
 CANCEL_IGNORED: Final = (
     "a cancel of the node's workflow is ignored: terminate it, and the poller's next start begins it anew"

@@ -15,9 +15,9 @@ from kubernetes.client.models.v1_pod_spec import V1PodSpec
 from temporalio import workflow
 
 from proto.temporal import names
+from proto.temporal.activities.requests import AwaitPredecessor, PullImage
 from proto.temporal.operator import Explanation
 from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
-from proto.temporal.requests import AwaitPredecessor, PullImage
 from proto.temporal.signals import (
     DeletionRequested,
     ObjectsChanged,
@@ -41,10 +41,10 @@ from workflows.decide.situation import Situation
 from workflows.decide.status import conditions, status
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.steps.termination import is_stopping
+from workflows.decide.versions import require_known
 from workflows.loop import has_grown
 from workflows.operator_updates import Arrival, OperatorUpdates
 from workflows.steps import Failed, carry_out
-from workflows.versions import require_known
 
 
 def spec_of(pod: PodJson) -> V1PodSpec:

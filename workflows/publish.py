@@ -14,9 +14,9 @@ from temporalio import workflow
 from temporalio.common import SearchAttributeKey
 
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot
+from proto.temporal.activities.requests import StartContainer
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
-from proto.temporal.requests import StartContainer
 from workflows.card import card
 from workflows.decide.operator.local_storage import watched_limits
 from workflows.decide.situation import Situation

@@ -14,7 +14,7 @@ from activities.node_services import NodeServices
 from activities.runtime.termination_messages import message_mount
 from activities.volumes.subpaths import mount_sub_paths
 from proto.cri.v1 import api_pb2 as cri
-from proto.temporal.requests import StartContainer
+from proto.temporal.activities.requests import StartContainer
 
 HOSTS_PATH: Final = "/etc/hosts"
 _HOSTS_MODE: Final = 0o644

@@ -22,7 +22,7 @@ from activities.sandbox.sandbox import describe_sandbox
 from activities.volumes.image import check_image_paths
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources.resources import container_resources
-from proto.temporal.requests import StartContainer
+from proto.temporal.activities.requests import StartContainer
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,15 @@ from proto.cri.labels import CONTAINER_HASH
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.container_hash import container_hash
 from proto.temporal import names
+from proto.temporal.activities.requests import (
+    RemoveContainer,
+    RuntimeContainer,
+    ShortenStop,
+    StartContainer,
+    StopContainer,
+)
 from proto.temporal.failure_types import CONFIG_ERROR
 from proto.temporal.pod import ContainerState
-from proto.temporal.requests import RemoveContainer, RuntimeContainer, ShortenStop, StartContainer, StopContainer
 
 _CREATED: Final = cri.ContainerState.CONTAINER_CREATED
 _RUNNING: Final = cri.ContainerState.CONTAINER_RUNNING

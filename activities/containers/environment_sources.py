@@ -28,7 +28,7 @@ from activities.network.network import on_host_network
 from activities.node_services import NodeServices
 from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
 from proto.kubernetes.source_annotations import SOURCE_ANNOTATION
-from proto.temporal.requests import StartContainer
+from proto.temporal.activities.requests import StartContainer
 
 
 async def container_environment(services: NodeServices, request: StartContainer) -> Environment:

@@ -26,8 +26,8 @@ from proto.kubernetes.resources.resources import (
     pod_resources,
 )
 from proto.temporal import names
-from proto.temporal.requests import StartContainer
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.requests import StartContainer
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
 
 _NOT_RESIZED: Final = "ResizePodInPlaceError"

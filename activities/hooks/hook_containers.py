@@ -28,8 +28,8 @@ from activities.runtime.confidential import Hidden
 from activities.runtime.termination_messages import log_tail
 from proto.cri.ownership import HOOK_CONTAINER, HOOK_LABEL, HOOK_POD_UID
 from proto.cri.v1 import api_pb2 as cri
+from proto.temporal.activities.requests import PullImage, RunHook, StartContainer
 from proto.temporal.failure_types import RUNTIME_UNAVAILABLE
-from proto.temporal.requests import PullImage, RunHook, StartContainer
 
 _FIRST_LOOK: Final = 0.02
 _LONGEST_PAUSE: Final = 0.25

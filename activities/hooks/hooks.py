@@ -23,10 +23,10 @@ from activities.hooks.hook_request import answered, asked_as_probe
 from activities.node_services import NodeServices
 from activities.probes.outcome import Target
 from proto.temporal import names
-from proto.temporal.heartbeats import HookProgress
+from proto.temporal.activities.heartbeats import HookProgress
+from proto.temporal.activities.requests import RunHook
 from proto.temporal.hooks import Hook, HookEnded, HookRetry
 from proto.temporal.messages import shorten
-from proto.temporal.requests import RunHook
 
 SHORTEST: Final = timedelta(seconds=1)
 """A hook that comes late (its worker was away) still runs: a grace is never shorter than this."""

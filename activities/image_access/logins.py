@@ -15,7 +15,7 @@ from activities.image_access.record_format import SecretRight
 from activities.image_access.rights import secret_right
 from activities.images.image_names import repository
 from activities.objects.objects import ObjectSource
-from proto.temporal.requests import PullImage
+from proto.temporal.activities.requests import PullImage
 
 
 @dataclass(frozen=True, slots=True)

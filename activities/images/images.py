@@ -26,9 +26,9 @@ from activities.images.image_names import InvalidImageName, quoted_name, with_de
 from activities.node_services import NodeServices
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal import names
+from proto.temporal.activities.requests import ImagesPresent, PulledImage, PullImage, ReadImages
 from proto.temporal.node import PrepullImage
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import ImagesPresent, PulledImage, PullImage, ReadImages
 
 _REGISTRY_REASONS: Final = {  # cri-api pkg/errors: the runtime opens its message with the word
     "RegistryUnavailable": "because the registry is unavailable",

@@ -17,8 +17,8 @@ from activities.logs.links import unlink_logs
 from activities.machine.cgroups import pids_below
 from activities.node_services import NodeServices
 from proto.temporal import names
+from proto.temporal.activities.requests import MakePodDirectories, RemovePodDirectories
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import MakePodDirectories, RemovePodDirectories
 
 _POD_MODE: Final = 0o750  # kubelet_pods.go makePodDataDirs
 _LOG_MODE: Final = 0o755

@@ -14,8 +14,8 @@ from activities.execution.heartbeat import heartbeating
 from activities.node_services import NodeServices
 from activities.objects.pod_objects import ObjectState
 from proto.temporal import names
+from proto.temporal.activities.requests import DeletePodObject
 from proto.temporal.failure_types import API_SERVER_AWAY
-from proto.temporal.requests import DeletePodObject
 
 
 class PodDeletionActivities:

@@ -21,8 +21,8 @@ from proto.cri.labels import POD_NAME, POD_NAMESPACE, POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.temporal import names
+from proto.temporal.activities.requests import AwaitPredecessor
 from proto.temporal.pod import Lifecycle, PodKey
-from proto.temporal.requests import AwaitPredecessor
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 0.5

@@ -20,9 +20,9 @@ from activities.execution.errors import WORKER_STOPPING, tried_again
 from activities.node_services import NodeServices
 from activities.probes.loop import ProbeLoop
 from proto.temporal import names
-from proto.temporal.heartbeats import ProbeProgress
+from proto.temporal.activities.heartbeats import ProbeProgress
+from proto.temporal.activities.requests import ProbeContainer
 from proto.temporal.pod import ProbeKind
-from proto.temporal.requests import ProbeContainer
 from proto.temporal.signals import ProbeVerdict
 
 _SHARE: Final = 3

@@ -22,8 +22,8 @@ from activities.runtime.termination_messages import termination_message
 from proto.cri.labels import CONTAINER_HASH, POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal import names
+from proto.temporal.activities.requests import PodRuntime, ReadPodRuntime, RuntimeContainer, RuntimeSandbox
 from proto.temporal.pod import ContainerState, LinuxUser
-from proto.temporal.requests import PodRuntime, ReadPodRuntime, RuntimeContainer, RuntimeSandbox
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 READ_FAILED: Final = "RuntimeReadFailed"

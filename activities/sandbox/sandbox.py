@@ -33,9 +33,9 @@ from proto.kubernetes.resources.pod_totals import pod_requests
 from proto.kubernetes.resources.qos import qos_class
 from proto.kubernetes.resources.resources import overhead_resources, pod_resources, sandbox_resources
 from proto.temporal import names
+from proto.temporal.activities.requests import PodSandbox, RemovePodSandbox, RunPodSandbox, StopPodSandbox
 from proto.temporal.failure_types import PREDECESSOR_PRESENT
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import PodSandbox, RemovePodSandbox, RunPodSandbox, StopPodSandbox
 
 _NOT_MADE: Final = "FailedCreatePodSandBox"
 _NOT_STOPPED: Final = "KillPodSandboxError"

@@ -29,9 +29,9 @@ from activities.volumes.subpaths import unmount_sub_paths
 from activities.volumes.table import VOLUME_TYPES
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal import names
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT
 from proto.temporal.pod import PodJson, PodKey
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 
 _GIVEN: Final = "tempolet.dev/fs-group"
 _EXPECTED: Final = (VolumeFailed, StillMounted, OSError, CriError, ApplicationError)

@@ -1,7 +1,7 @@
 """Every type of volume that this version mounts: the name of its field in the spec, and what does it.
 
-One more type is one file beside this one and one line here; its fields are taken in `workflows/decide/manifest/supported_volumes.py`
-and judged in `workflows/decide/manifest/validation/volumes.py`.
+One more type is one file beside this one and one line here; its fields are taken in `workflows/decide/manifest/fields/supported_volumes.py`
+and judged in `workflows/decide/manifest/validation/volumes/volumes.py`.
 """
 
 from collections.abc import Mapping

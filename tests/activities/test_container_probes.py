@@ -16,8 +16,8 @@ from activities.probes import loop as loop_module
 from activities.probes.container_probes import ProbeActivities
 from activities.probes.loops import ProbeLoops
 from activities.probes.outcome import Outcome
+from proto.temporal.activities.requests import ProbeContainer
 from proto.temporal.pod import PodKey, ProbeKind
-from proto.temporal.requests import ProbeContainer
 from proto.temporal.signals import ProbeVerdict
 
 pytestmark = pytest.mark.jumping_clock

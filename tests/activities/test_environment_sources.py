@@ -18,9 +18,9 @@ from activities.cri_config.service_links import NoServices, ServicesUnknown
 from activities.node_services import ActivitySettings, NodeServices
 from activities.objects.objects import ObjectKind
 from proto.kubernetes.resources.quantity import parse_quantity
+from proto.temporal.activities.requests import StartContainer
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import StartContainer
 from tests.activities.kept_objects import ObjectsInMemory
 
 ALLOCATABLE = {name: parse_quantity(text) for name, text in (("cpu", "4"), ("memory", "8Gi"))}

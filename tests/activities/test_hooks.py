@@ -17,10 +17,10 @@ from activities.hooks.hooks import HookActivities
 from activities.image_access.logins import ImageLogins
 from activities.images.image_pulls import ImagePulls
 from proto.cri.v1 import api_pb2 as cri
-from proto.temporal.heartbeats import HookProgress
+from proto.temporal.activities.heartbeats import HookProgress
+from proto.temporal.activities.requests import RunHook, StartContainer
 from proto.temporal.hooks import Hook, HookEnded, HookRetry
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import RunHook, StartContainer
 from tests.activities.kept_objects import ObjectsInMemory
 
 POD = PodKey("default", "web", "uid-1")

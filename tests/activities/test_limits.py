@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from activities.clients.runtime import PULL_SECONDS, READ_SECONDS, REQUEST_SECONDS, SANDBOX_SHARE, STOP_MARGIN_SECONDS
-from proto.temporal import requests
+from proto.temporal.activities import requests
 from workflows.calls import CALLS
 
 READ = READ_SECONDS

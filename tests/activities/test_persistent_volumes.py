@@ -22,9 +22,9 @@ from activities.volumes import persistent_volumes
 from activities.volumes.persistent_type import PersistentVolume
 from activities.volumes.pod_volumes import VolumeActivities
 from activities.volumes.volume_type import Mounted, PodVolume
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson, PodKey
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from tests.activities.kept_objects import ObjectsInMemory
 
 POD = PodKey("default", "web", "uid-1")

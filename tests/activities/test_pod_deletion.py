@@ -13,8 +13,8 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.objects.pod_objects import ObjectState
 from activities.pods.pod_deletion import PodDeletionActivities
+from proto.temporal.activities.requests import DeletePodObject
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import DeletePodObject
 
 POD = PodKey("default", "web", "uid-1")
 

@@ -7,8 +7,8 @@ import pytest
 
 from activities.containers.container_files import container_mounts
 from activities.pods.directories import make_directories
+from proto.temporal.activities.requests import StartContainer
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import StartContainer
 from tests.activities.volume_node import volume_services
 
 POD = PodKey("prod", "web", "uid-1")

@@ -4,7 +4,7 @@ import pytest
 
 from activities.probes.counting import MAX_MESSAGE, Thresholds, count, has_settled
 from activities.probes.outcome import Outcome
-from proto.temporal.heartbeats import ProbeProgress
+from proto.temporal.activities.heartbeats import ProbeProgress
 from proto.temporal.pod import ProbeKind
 
 GOOD, BAD = Outcome(success=True), Outcome(success=False, output="500")

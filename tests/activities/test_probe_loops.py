@@ -14,9 +14,9 @@ from activities.probes.container_probes import begin_with
 from activities.probes.loop import ProbeLoop
 from activities.probes.loops import ProbeLoops
 from activities.probes.outcome import NoOutcome, Outcome
-from proto.temporal.heartbeats import ProbeProgress
+from proto.temporal.activities.heartbeats import ProbeProgress
+from proto.temporal.activities.requests import ProbeContainer
 from proto.temporal.pod import PodKey, ProbeFact, ProbeKind
-from proto.temporal.requests import ProbeContainer
 
 pytestmark = pytest.mark.jumping_clock
 

@@ -22,8 +22,8 @@ from activities.node_services import ActivitySettings, NodeServices
 from activities.objects.going_pods import GoingPods
 from activities.sandbox.sandbox import SandboxActivities, free_attempt
 from proto.cri.v1 import api_pb2 as cri
+from proto.temporal.activities.requests import RunPodSandbox, StartContainer
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import RunPodSandbox, StartContainer
 
 POD = PodKey("prod", "web", "uid")
 

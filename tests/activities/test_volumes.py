@@ -22,14 +22,14 @@ from activities.volumes.pod_volumes import VolumeActivities
 from activities.volumes.table import VOLUME_TYPES
 from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.cri.v1 import api_pb2 as cri
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson, PodKey
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from tests.activities.kept_objects import ObjectsInMemory
 from tests.activities.volume_node import volume_services
-from workflows.decide.manifest.field_kinds import Support
-from workflows.decide.manifest.supported_cluster import VOLUME_OF_API
-from workflows.decide.manifest.supported_volumes import VOLUME
+from workflows.decide.manifest.fields.field_kinds import Support
+from workflows.decide.manifest.fields.supported_cluster import VOLUME_OF_API
+from workflows.decide.manifest.fields.supported_volumes import VOLUME
 
 POD = PodKey("default", "web", "uid-1")
 SPEC: PodJson = {"metadata": {"name": "web", "namespace": "default", "uid": "uid-1"}, "spec": {}}

@@ -8,9 +8,7 @@ from datetime import datetime, timedelta
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
-from proto.temporal.operator import AddEphemeralContainer
-from proto.temporal.pod import ContainerState, Lifecycle, Observed, PodJson
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     AwaitPredecessor,
     ProbeContainer,
     PullImage,
@@ -22,7 +20,9 @@ from proto.temporal.requests import (
     StartContainer,
     StopContainer,
 )
-from proto.temporal.resize import UpdateContainerResources
+from proto.temporal.activities.resize import UpdateContainerResources
+from proto.temporal.operator import AddEphemeralContainer
+from proto.temporal.pod import ContainerState, Lifecycle, Observed, PodJson
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, ProbeVerdict, RuntimeChanged
 from tests.decide.hook_watch import is_before_start, look_at_hooks, starts_under_way
 from tests.decide.runtime_model import Lasting, Refused, RuntimeModel

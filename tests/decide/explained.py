@@ -3,9 +3,9 @@
 from datetime import timedelta
 from typing import Any
 
+from proto.temporal.activities.requests import PullImage, RunPodSandbox
 from proto.temporal.operator import SentenceKind
 from proto.temporal.pod import Failure, ImageFacts
-from proto.temporal.requests import PullImage, RunPodSandbox
 from tests.decide.situations import (
     IMAGE,
     KEY,

@@ -2,9 +2,9 @@
 
 from functools import partial
 
+from proto.temporal.activities.requests import RunHook, StartContainer, StopContainer
 from proto.temporal.hooks import Hook
 from proto.temporal.pod import ContainerState
-from proto.temporal.requests import RunHook, StartContainer, StopContainer
 from tests.decide.runtime_model import RuntimeModel
 from workflows.decide.actions import Action, key
 from workflows.decide.containers.restart_all import RESTARTING

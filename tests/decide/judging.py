@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from workflows.decide.manifest.defaults import default_pod
-from workflows.decide.manifest.supported import POD
+from workflows.decide.manifest.defaults.defaults import default_pod
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import POD
 from workflows.decide.manifest.validation.pod import validate_pod
-from workflows.decide.manifest.validation.structure import read_structure
 
 
 def judged(manifest: dict[str, Any]) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ from hypothesis.stateful import precondition, rule
 from proto.temporal.pod import Lifecycle
 from tests.decide.operated_pod import OperatedPod
 from tests.decide.shown_objects import NAME
+from workflows.decide.containers.standing import is_through
 from workflows.decide.contents import told
-from workflows.decide.steps.containers import is_through
 
 POLLS = 5
 """More often than that nothing differs any more when the poller compares."""

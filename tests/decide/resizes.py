@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.pod import NodeSettings, PodJson
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import Allocatable, RuntimeResources
 from tests.decide.situations import Around, container, pod, situation, told, up
 from workflows.decide.record.fold import fold

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from proto.kubernetes.container_hash import container_hash
-from proto.temporal.hooks import Hook, HookEnded
-from proto.temporal.pod import ContainerState, PodJson
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     DeletePodObject,
     ImagesPresent,
     MakePodDirectories,
@@ -35,9 +33,11 @@ from proto.temporal.requests import (
     StopContainer,
     StopPodSandbox,
 )
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.volumes import MountVolumes, UnmountVolumes
+from proto.temporal.hooks import Hook, HookEnded
+from proto.temporal.pod import ContainerState, PodJson
 from proto.temporal.resources import CgroupFigures, RuntimeResources
-from proto.temporal.volumes import MountVolumes, UnmountVolumes
 from tests.decide.shown_objects import ShownObjects
 from workflows.decide.actions import Action
 from workflows.decide.containers.restart import NEEDS_RESTART

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson
 from proto.temporal.signals import ObjectsChanged
-from proto.temporal.volumes import MountedVolumes, MountVolumes
 from workflows.decide.contents import shown_objects, tells_of_its_pod
 
 NAME: Final = "configmaps/app"

@@ -11,6 +11,15 @@ from typing import Any, Final
 
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
+from proto.temporal.activities.requests import (
+    PodRuntime,
+    ReadPodRuntime,
+    RunHook,
+    RuntimeContainer,
+    RuntimeSandbox,
+    StartContainer,
+    StopContainer,
+)
 from proto.temporal.pod import (
     ContainerFacts,
     ContainerState,
@@ -22,21 +31,12 @@ from proto.temporal.pod import (
     PodKey,
     SandboxFacts,
 )
-from proto.temporal.requests import (
-    PodRuntime,
-    ReadPodRuntime,
-    RunHook,
-    RuntimeContainer,
-    RuntimeSandbox,
-    StartContainer,
-    StopContainer,
-)
 from proto.temporal.wishes import Deletion
 from workflows.decide.actions import Action, Wake, image_key, key
 from workflows.decide.ending.grace import DEFAULT
 from workflows.decide.record.fold import fold
 from workflows.decide.situation import Situation
-from workflows.versions import CURRENT
+from workflows.decide.versions import CURRENT
 
 NOW: Final = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 KEY: Final = PodKey("default", "web", "uid-1")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED
+from proto.temporal.activities.requests import RunPodSandbox
 from proto.temporal.pod import Lifecycle, NodeSettings
-from proto.temporal.requests import RunPodSandbox
 from tests.decide.situations import KEY, NOW, Around, pod, situation, up
 from workflows.decide.lifecycle import admission, lifecycle
 from workflows.decide.lifecycle.admission import APPARMOR, OTHER_OS, OTHER_OS_LABEL, SYSCTL_FORBIDDEN, why_rejected

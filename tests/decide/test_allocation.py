@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from proto.temporal.activities.requests import StartContainer
+from proto.temporal.activities.resize import UpdatePodSandboxResources
 from proto.temporal.pod import PodJson
-from proto.temporal.requests import StartContainer
-from proto.temporal.resize import UpdatePodSandboxResources
 from proto.temporal.resources import CgroupFigures
 from tests.decide.resizes import LARGE, NODE, SMALL, amounts, carried_out, of, resized, resources, web
 from tests.decide.situations import KEY, Around, read, seen

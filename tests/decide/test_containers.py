@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import StartContainer, StopContainer
 from proto.temporal.pod import ContainerFacts, ContainerState, Failure, ImageFacts
-from proto.temporal.requests import StartContainer, StopContainer
 from tests.decide.situations import HERE, Around, at, done, down, pod, sandbox, situation, told, up
+from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.slices import container_slice, sandbox_slice
-from workflows.decide.steps.containers import Standing, standing, start, start_containers, tidy
+from workflows.decide.steps.containers import start, start_containers, tidy
 
 UNKNOWN, CREATED = ContainerState.UNKNOWN, ContainerState.CREATED
 LOOPING: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}

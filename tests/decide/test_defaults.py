@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workflows.decide.manifest.defaults import default_pod, pull_policy_of
+from workflows.decide.manifest.defaults.defaults import default_pod, pull_policy_of
 
 DIGEST = f"sha256:{'0' * 64}"
 

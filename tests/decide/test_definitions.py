@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from proto.kubernetes.container_hash import container_hash
+from proto.temporal.activities.requests import PulledImage, PullImage, StopContainer
 from proto.temporal.hooks import HookOutcome
 from proto.temporal.pod import ContainerFacts, ContainerState, Failure, ImageFacts, PodJson, ProbeFact, ProbeKind
-from proto.temporal.requests import PulledImage, PullImage, StopContainer
 from tests.decide.edits import NEW, NEW_HASH, OLD_HASH, SIDE, after_edit, one, relisted, with_image
 from tests.decide.situations import (
     IMAGE,
@@ -30,10 +30,10 @@ from tests.decide.situations import (
 )
 from workflows.decide.actions import image_key
 from workflows.decide.containers.restart import RestartPolicy, comes_back
+from workflows.decide.containers.standing import is_due
 from workflows.decide.record.fold import fold
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import pod_status
-from workflows.decide.steps.containers import is_due
 from workflows.decide.steps.pod_actions import answers
 
 

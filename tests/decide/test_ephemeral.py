@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 
+from proto.temporal.activities.requests import StartContainer
 from proto.temporal.hooks import Hook, HookOutcome
 from proto.temporal.pod import ContainerState, Failure, ImageFacts, Lifecycle, PodJson
-from proto.temporal.requests import StartContainer
 from tests.decide.situations import (
     Around,
     at,

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import StopContainer
 from proto.temporal.pod import (
     Failure,
     Lifecycle,
 )
-from proto.temporal.requests import StopContainer
 from tests.decide.situations import (
     HERE,
     Around,

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import RunHook
 from proto.temporal.hooks import Hook
 from proto.temporal.operator import SentenceKind
 from proto.temporal.pod import Lifecycle, ProbeFact, ProbeKind
-from proto.temporal.requests import RunHook
 from proto.temporal.wishes import GivenCondition
 from tests.decide.explained import ABSENT, FORTY, KEY_OF_IMAGE, LOOPS, NEW, NOT_FOUND, NOT_READY, PULL, RUN, UP, said
 from tests.decide.situations import (

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import StartContainer
 from proto.temporal.operator import SentenceKind
 from proto.temporal.pod import Lifecycle
-from proto.temporal.requests import StartContainer
 from tests.decide.explained import ABSENT, FORTY, GONE, LOOPS, NEW, PULL, RUN, UP, said
 from tests.decide.situations import (
     HERE,

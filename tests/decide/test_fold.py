@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Failure, Lifecycle, Observed
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     AwaitPredecessor,
     DeletePodObject,
     MakePodDirectories,
@@ -22,6 +21,7 @@ from proto.temporal.requests import (
     StartContainer,
     StopPodSandbox,
 )
+from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Failure, Lifecycle, Observed
 from proto.temporal.signals import RuntimeChanged
 from tests.decide.situations import (
     IMAGE,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import ReadPodRuntime, RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.pod import Exit, Failure
-from proto.temporal.requests import ReadPodRuntime, RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from proto.temporal.wishes import Deletion
 from tests.decide.situations import HERE, KEY, Around, at, deletion, down, sandbox, situation, up

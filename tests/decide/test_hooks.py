@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import RunHook, StopContainer
 from proto.temporal.hooks import Hook, HookEnded, HookOutcome
 from proto.temporal.pod import ContainerFacts, ContainerState, Lifecycle, PodJson
-from proto.temporal.requests import RunHook, StopContainer
 from tests.decide.situations import (
     HERE,
     KEY,

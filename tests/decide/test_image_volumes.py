@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import ImagesPresent, ReadImages, StartContainer
 from proto.temporal.mounted import MountedVolume, VolumesFacts
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import ImageFacts, NodeSettings, PodJson
-from proto.temporal.requests import ImagesPresent, ReadImages, StartContainer
 from tests.decide.situations import IMAGE, KEY, Around, at, container, down, pod, seen, situation, told, up, words
 from workflows.decide.actions import image_key
 from workflows.decide.containers.definitions import redefine

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import ImagesPresent, PullImage, ReadImages
 from proto.temporal.images import PullSecrets
 from proto.temporal.pod import ImageFacts
-from proto.temporal.requests import ImagesPresent, PullImage, ReadImages
 from tests.decide.situations import IMAGE, KEY, Around, at, container, done, down, pod, situation, told, up
 from workflows.decide.actions import image_key
 from workflows.decide.record.fold import fold, fold_failure

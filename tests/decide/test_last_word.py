@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import DeletePodObject
 from proto.temporal.pod import Failure, Lifecycle
-from proto.temporal.requests import DeletePodObject
 from tests.decide.situations import Around, at, deletion, down, situation, told
 from workflows.decide.steps.last_word import delete_object
 from workflows.decide.steps.pod_actions import is_over

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import RunPodSandbox, StopContainer
 from proto.temporal.pod import Failure, Lifecycle
-from proto.temporal.requests import RunPodSandbox, StopContainer
 from proto.temporal.wishes import Ended, Eviction
 from tests.decide.situations import (
     HERE,

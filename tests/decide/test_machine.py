@@ -13,21 +13,22 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from proto.temporal.activities.requests import ProbeContainer, RunHook
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
-from proto.temporal.requests import ProbeContainer, RunHook
 from proto.temporal.signals import ProbeVerdict, RuntimeChanged
 from tests.decide.driven_pod import GATE
 from tests.decide.hook_watch import is_before_start
 from tests.decide.refreshed_pod import RefreshedPod
 from tests.decide.shown_objects import VOLUMES
 from tests.decide.situations import IMAGE, pod
+from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.hooks.hooks import is_starting
 from workflows.decide.hooks.own_hooks import any_pending
 from workflows.decide.record.fold import fold_failure
 from workflows.decide.resources.allocation import figures
 from workflows.decide.resources.resources import resources_by_name
-from workflows.decide.steps.containers import Standing, next_in_line, standing
-from workflows.versions import BEHAVIOURS
+from workflows.decide.steps.containers import next_in_line
+from workflows.decide.versions import BEHAVIOURS
 
 RESTART_ON_1 = {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}
 NOT_TAKEN = {"sysctls": [{"name": "kernel.sem", "value": "1"}]}

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from proto.temporal.activities.requests import PulledImage
 from proto.temporal.node import (
     DiskUse,
     ImageAge,
@@ -16,7 +17,6 @@ from proto.temporal.node import (
     RemoveImage,
     WatchImages,
 )
-from proto.temporal.requests import PulledImage
 from workflows.decide.actions import Wake
 from workflows.decide.node.node import (
     NEWS_KEPT,

@@ -10,7 +10,7 @@ import pytest
 from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.wishes import Rejected
 from tests.decide.situations import container, pod
-from workflows.decide.manifest.supported_cluster import unsupported_fields
+from workflows.decide.manifest.fields.supported_cluster import unsupported_fields
 from workflows.decide.node.node_admission import HostPort, NodeFacts, footprint, why_not_taken
 from workflows.decide.node.tolerations import tolerates
 

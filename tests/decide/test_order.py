@@ -4,8 +4,14 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import (
+    MakePodDirectories,
+    RemoveContainer,
+    StartContainer,
+    StopContainer,
+    StopPodSandbox,
+)
 from proto.temporal.pod import ImageFacts, Lifecycle, Observed
-from proto.temporal.requests import MakePodDirectories, RemoveContainer, StartContainer, StopContainer, StopPodSandbox
 from tests.decide.situations import HERE, KEY, Around, at, deletion, down, pod, sandbox, situation, told, up
 from workflows.decide.actions import key
 from workflows.decide.ending.grace import DEFAULT

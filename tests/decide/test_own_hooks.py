@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import RunHook
 from proto.temporal.hooks import Hook, HookEnded, HookOutcome, HookRetry
 from proto.temporal.pod import ContainerFacts, Lifecycle, NodeSettings, PodJson
-from proto.temporal.requests import RunHook
 from tests.decide.situations import (
     HERE,
     KEY,

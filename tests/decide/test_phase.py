@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import StartContainer
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit
-from proto.temporal.requests import StartContainer
 from tests.decide.situations import (
     HERE,
     KEY,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import ReadImages, ReadPodRuntime, StartContainer
 from proto.temporal.pod import ContainerState, Failure, Lifecycle
-from proto.temporal.requests import ReadImages, ReadPodRuntime, StartContainer
 from tests.decide.situations import (
     HERE,
     KEY,

@@ -10,7 +10,7 @@ from proto.kubernetes.resources.qos import QosClass, qos_class
 from proto.kubernetes.resources.resources import PodResources, container_resources, pod_resources
 from tests.decide.pods import pod as minimal
 from tests.decide.test_resources import MI, NODE, pod_of, want
-from workflows.decide.manifest.defaults import default_pod
+from workflows.decide.manifest.defaults.defaults import default_pod
 from workflows.decide.manifest.validation.pod import validate_pod
 from workflows.decide.slices import sandbox_slice
 from workflows.decide.status.pod_level_status import allocated_resources, pod_resources_shown

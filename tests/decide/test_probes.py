@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import ProbeContainer, StopContainer
 from proto.temporal.pod import ContainerFacts, ProbeFact, ProbeKind
-from proto.temporal.requests import ProbeContainer, StopContainer
 from tests.decide.situations import (
     HERE,
     KEY,

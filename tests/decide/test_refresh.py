@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes
 from proto.temporal.mounted import MountedVolume, VolumesFacts
 from proto.temporal.pod import ContainerFacts, Failure, PodJson
 from proto.temporal.signals import ObjectsChanged
-from proto.temporal.volumes import MountedVolumes, MountVolumes
 from tests.decide.situations import NOW, Around, at, container, down, pod, situation, told, up
 from workflows.decide import contents
 from workflows.decide.record import hints

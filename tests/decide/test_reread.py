@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import RuntimeContainer, RuntimeSandbox
 from proto.temporal.pod import ContainerState
-from proto.temporal.requests import (
-    RuntimeContainer,
-    RuntimeSandbox,
-)
 from tests.decide.situations import (
     UNKNOWN,
     done,

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import StartContainer, StopContainer
+from proto.temporal.activities.resize import UpdateContainerResources
 from proto.temporal.pod import ContainerState, PodJson
-from proto.temporal.requests import StartContainer, StopContainer
-from proto.temporal.resize import UpdateContainerResources
 from proto.temporal.resources import RuntimeResources
 from tests.decide.resizes import LARGE, NODE, SMALL, after, amounts, carried_out, of, policy, resized, resources, web
 from tests.decide.situations import KEY, Around, at, container, deletion, down, seen, told, up
 from workflows.decide.actions import key
+from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.explain.explain import explanation
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.resources.allocation import allocate
 from workflows.decide.situation import Situation
-from workflows.decide.steps.containers import Standing, standing
 from workflows.decide.steps.pod_actions import pod_actions
 
 CPU_ONLY, MEMORY_ONLY = amounts("200m", "100Mi"), amounts("100m", "200Mi")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import RemoveContainer, StopContainer
 from proto.temporal.pod import ContainerFacts, Exit
-from proto.temporal.requests import RemoveContainer, StopContainer
 from tests.decide.situations import (
     Around,
     at,

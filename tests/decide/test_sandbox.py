@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.pod import ContainerState, Failure
-from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from tests.decide.situations import KEY, Around, at, down, pod, sandbox, situation, told, up
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.steps.sandbox import make_directories, run_sandbox

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import ShortenStop, StopContainer
 from proto.temporal.pod import Lifecycle
-from proto.temporal.requests import ShortenStop, StopContainer
 from proto.temporal.wishes import Eviction
 from tests.decide.situations import KEY, Around, at, deletion, down, pod, seen, situation, told, up
 from workflows.decide.actions import Action, key

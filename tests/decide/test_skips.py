@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import PullImage
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import ImageFacts, Lifecycle
-from proto.temporal.requests import PullImage
 from tests.decide.situations import IMAGE, KEY, Around, at, container, deletion, down, pod, seen, situation, told, up
 from workflows.decide.actions import image_key
 from workflows.decide.operator.skips import waiting_backoffs, why_not

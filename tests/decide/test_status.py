@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import RunPodSandbox
 from proto.temporal.pod import ContainerFacts, Exit, Failure, ImageFacts, Lifecycle
-from proto.temporal.requests import RunPodSandbox
 from proto.temporal.wishes import Eviction
 from tests.decide.situations import (
     IMAGE,

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.decide.pods import Pod, container, pod
-from workflows.decide.manifest.defaults import default_pod
-from workflows.decide.manifest.supported import CONTAINER, METADATA, POD, SPEC
-from workflows.decide.manifest.validation.field_errors import Key, key_path, quoted
+from workflows.decide.manifest.defaults.defaults import default_pod
+from workflows.decide.manifest.fields.field_errors import Key, key_path, quoted
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import CONTAINER, METADATA, POD, SPEC
 from workflows.decide.manifest.validation.pod import validate_pod
-from workflows.decide.manifest.validation.structure import read_structure
 
 C0 = "spec.containers[0]"
 

@@ -9,16 +9,16 @@ import pytest
 from kubernetes.client import models
 from pydantic import BaseModel
 
-from workflows.decide.manifest import (
+from workflows.decide.manifest.fields import (
     supported,
     supported_contents,
     supported_environment,
     supported_security,
     supported_volumes,
 )
-from workflows.decide.manifest.field_kinds import Field, Fields, Kind, Support
-from workflows.decide.manifest.supported import POD
-from workflows.decide.manifest.validation.structure import read_structure
+from workflows.decide.manifest.fields.field_kinds import Field, Fields, Kind, Support
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import POD
 
 TABLES = [
     pytest.param(supported.POD, models.V1Pod, id="Pod"),

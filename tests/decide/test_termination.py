@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import StopContainer
 from proto.temporal.pod import ContainerState, Failure, Lifecycle
-from proto.temporal.requests import StopContainer
 from tests.decide.situations import HERE, KEY, Around, at, deletion, down, pod, sandbox, situation, told, up
 from workflows.decide.ending.grace import DEFAULT
 from workflows.decide.steps.termination import remove_directories, remove_sandboxes, stop_containers, stop_sandbox

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import StartContainer
 from proto.temporal.pod import Lifecycle, PodJson
-from proto.temporal.requests import StartContainer
 from proto.temporal.signals import DeletionRequested, PodListed
 from proto.temporal.wishes import Eviction
 from tests.decide.situations import at, container, deletion, pod, situation, told, up

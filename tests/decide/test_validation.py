@@ -7,7 +7,7 @@ answers, as were those of twenty thousand random pods. Wording that is ours is m
 import pytest
 
 from tests.decide.pods import LABEL_RULE, NAME_PART_RULE, SUBDOMAIN_RULE, VALUE_RULE, Pod, pod
-from workflows.decide.manifest.defaults import default_pod
+from workflows.decide.manifest.defaults.defaults import default_pod
 from workflows.decide.manifest.validation.pod import validate_pod
 
 METADATA_ROWS = [

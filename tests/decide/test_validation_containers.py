@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.decide.pods import LABEL_RULE, Pod, container, pod
-from workflows.decide.manifest.defaults import default_pod
+from workflows.decide.manifest.defaults.defaults import default_pod
 from workflows.decide.manifest.validation.pod import validate_pod
 
 ENV_RULE = "a valid environment variable name must consist only of printable ASCII characters other than '='"

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from workflows.decide.manifest.content_defaults import default_contents
-from workflows.decide.manifest.supported import POD
-from workflows.decide.manifest.validation.structure import read_structure
-from workflows.decide.manifest.validation.volumes import validate_volumes
+from workflows.decide.manifest.defaults.content_defaults import default_contents
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import POD
+from workflows.decide.manifest.validation.volumes.volumes import validate_volumes
 
 PATH = "spec.volumes[0]"
 MODE = "must be a number between 0 and 0777 (octal), both inclusive"

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.decide.pods import pod
-from workflows.decide.manifest.defaults import default_pod
-from workflows.decide.manifest.supported import POD
+from workflows.decide.manifest.defaults.defaults import default_pod
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import POD
 from workflows.decide.manifest.validation.pod import validate_pod
-from workflows.decide.manifest.validation.structure import read_structure
 
 IQN = "iqn.2015-02.example.com:test"
 ISCSI = {"targetPortal": "127.0.0.1", "iqn": IQN, "lun": 1, "fsType": "ext4"}

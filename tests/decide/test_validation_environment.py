@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.decide.pods import LABEL_RULE, NAME_PART_RULE, SUBDOMAIN_RULE, container
-from workflows.decide.manifest.defaults import default_pod
-from workflows.decide.manifest.supported import POD
-from workflows.decide.manifest.validation.environment import file_key_refs
+from workflows.decide.manifest.defaults.defaults import default_pod
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import POD
+from workflows.decide.manifest.validation.containers.environment import file_key_refs
 from workflows.decide.manifest.validation.pod import validate_pod
-from workflows.decide.manifest.validation.structure import read_structure
 
 E0 = "spec.containers[0].env[0]"
 FROM = f"{E0}.valueFrom"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.decide.pods import LABEL_RULE, Pod, pod
-from workflows.decide.manifest.defaults import default_pod
-from workflows.decide.manifest.supported_security import WINDOWS
+from workflows.decide.manifest.defaults.defaults import default_pod
+from workflows.decide.manifest.fields.supported_security import WINDOWS
 from workflows.decide.manifest.validation.ephemeral import judge_ephemeral_container
 from workflows.decide.manifest.validation.pod import validate_pod
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.decide.pods import LABEL_RULE, SUBDOMAIN_RULE, pod
-from workflows.decide.manifest.defaults import default_pod
+from workflows.decide.manifest.defaults.defaults import default_pod
 from workflows.decide.manifest.validation.hosts import hostname_overrides
 from workflows.decide.manifest.validation.pod import validate_pod
 

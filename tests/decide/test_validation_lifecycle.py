@@ -11,10 +11,10 @@ import pytest
 from activities.cri_config.stop_signals import cri_signal, signal_name
 from proto.cri.v1 import api_pb2 as cri
 from tests.decide.pods import Pod, container, pod
-from workflows.decide.manifest.defaults import default_pod
-from workflows.decide.manifest.supported import POD
+from workflows.decide.manifest.defaults.defaults import default_pod
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import POD
 from workflows.decide.manifest.validation.pod import validate_pod
-from workflows.decide.manifest.validation.structure import read_structure
 
 C0 = "spec.containers[0].lifecycle"
 EXEC = {"exec": {"command": ["true"]}}

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.decide.pods import container, pod
-from workflows.decide.manifest.defaults import default_pod
-from workflows.decide.manifest.supported import POD
+from workflows.decide.manifest.defaults.defaults import default_pod
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import POD
 from workflows.decide.manifest.validation.pod import validate_pod
-from workflows.decide.manifest.validation.structure import read_structure
 
 HERE = "spec.containers[0]"
 TCP = {"tcpSocket": {"port": 80}}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.decide.pods import Pod, container, pod
-from workflows.decide.manifest.defaults import default_pod
+from workflows.decide.manifest.defaults.defaults import default_pod
 from workflows.decide.manifest.validation.pod import validate_pod
 
 C0, I0 = "spec.containers[0]", "spec.initContainers[0]"

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import StartContainer
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.mounted import MountedVolume, VolumesFacts
 from proto.temporal.operator import Sentence
 from proto.temporal.pod import Lifecycle, PodJson
-from proto.temporal.requests import StartContainer
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from tests.decide.situations import (
     HERE,
     IMAGE,

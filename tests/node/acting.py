@@ -21,8 +21,7 @@ from activities.pods.directories import DirectoryActivities
 from activities.pods.predecessor import PredecessorActivities
 from activities.runtime.runtime_facts import RuntimeFactsActivities
 from activities.sandbox.sandbox import SandboxActivities
-from proto.temporal.pod import PodJson, PodKey
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     MakePodDirectories,
     PodRuntime,
     PodSandbox,
@@ -33,6 +32,7 @@ from proto.temporal.requests import (
     StartContainer,
     StopContainer,
 )
+from proto.temporal.pod import PodJson, PodKey
 from worker.standalone.containerd import Containerd
 
 BUSYBOX: Final = "docker.io/library/busybox:1.37"

@@ -10,7 +10,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import ApplicationFailureInfo, Failure
 from temporalio.api.history.v1 import HistoryEvent
 
-from proto.temporal import requests
+from proto.temporal.activities import requests
 from proto.temporal.pod import ContainerState, PodJson, PodKey, PodStart
 from worker.commands.story import tell
 

@@ -29,8 +29,8 @@ from tests.workflows.conftest import client
 from worker.commands.exits import Exit
 from worker.commands.images import lines
 from worker.processes.worker import sandbox_runner
+from workflows.decide.versions import CURRENT_NODE
 from workflows.node import NodeWorkflow
-from workflows.versions import CURRENT_NODE
 
 __all__ = ["client", "tempolet"]  # fixtures of other files
 

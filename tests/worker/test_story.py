@@ -8,7 +8,8 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.enums.v1 import TimeoutType
 from temporalio.api.failure.v1 import Failure, TimeoutFailureInfo
 
-from proto.temporal import names, requests
+from proto.temporal import names
+from proto.temporal.activities import requests
 from proto.temporal.pod import Observed, PodOutcome, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.story_recorder import (

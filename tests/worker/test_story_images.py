@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from proto.temporal import names, requests
+from proto.temporal import names
+from proto.temporal.activities import requests
 from tests.worker.story_recorder import POD, Recorder
 
 IMAGE = "r.io/app:1"

@@ -1,6 +1,7 @@
 """Does a pod's story say what of its name resolution was left out?"""
 
-from proto.temporal import names, requests
+from proto.temporal import names
+from proto.temporal.activities import requests
 from tests.worker.story_recorder import RUN_SANDBOX, Recorder
 
 LEFT_OUT = "DNSConfigForming: Nameserver limits were exceeded, some nameservers have been omitted"

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from proto.temporal import names, requests
+from proto.temporal import names
+from proto.temporal.activities import requests
 from proto.temporal.pod import ContainerFacts, NodeSettings, Observed, PodStart
 from proto.temporal.signals import DeletionRequested
 from tests.worker.story_recorder import POD, START, Recorder, payloads, seen

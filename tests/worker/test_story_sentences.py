@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from proto.temporal import names, requests, volumes
+from proto.temporal import names
+from proto.temporal.activities import requests, volumes
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.hooks import Hook, HookEnded
 from proto.temporal.pod import PodJson
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
 from proto.temporal.signals import (
     DeletionRequested,

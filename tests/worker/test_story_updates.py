@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from proto.temporal import names, requests
+from proto.temporal import names
+from proto.temporal.activities import requests
 from proto.temporal.operator import ConditionSet, PodEvicted, PodStops
 from tests.worker.story_recorder import POD, Recorder, seen
 from worker.commands.update_sentences import UPDATES

@@ -19,10 +19,7 @@ from proto.kubernetes.container_hash import container_hash
 from proto.kubernetes.resources.node_resources import NodeResources
 from proto.kubernetes.resources.resources import container_resources
 from proto.temporal import names
-from proto.temporal.hooks import HookEnded
-from proto.temporal.mounted import MountedVolume
-from proto.temporal.pod import ContainerState
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     AwaitPredecessor,
     DeletePodObject,
     ImagesPresent,
@@ -46,9 +43,12 @@ from proto.temporal.requests import (
     StopContainer,
     StopPodSandbox,
 )
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
+from proto.temporal.hooks import HookEnded
+from proto.temporal.mounted import MountedVolume
+from proto.temporal.pod import ContainerState
 from proto.temporal.resources import RuntimeResources
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from workflows.decide.contents import shown_objects
 
 

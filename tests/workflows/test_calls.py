@@ -10,8 +10,8 @@ import pytest
 from temporalio import activity
 
 from activities.hosted import activities
+from proto.temporal.activities.requests import ShortenStop, StopContainer
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import ShortenStop, StopContainer
 from workflows.calls import CALLS, NODE_CALLS, time_limit
 from workflows.decide.actions import Action
 from workflows.decide.node.node import NodeAction

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from kubernetes.client.models.v1_pod_status import V1PodStatus
 
+from proto.temporal.activities.requests import PullImage, RunPodSandbox
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import PullImage, RunPodSandbox
 from workflows.card import MESSAGE_LIMIT, card, container_words, quoted, restarts
 from workflows.decide.actions import Action
 from workflows.decide.status.status import Headline

@@ -8,9 +8,9 @@ from temporalio.client import WorkflowContinuedAsNewError, WorkflowHandle, Workf
 from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
+from proto.temporal.activities.requests import StartContainer
 from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdded
 from proto.temporal.pod import PodJson, PodOutcome
-from proto.temporal.requests import StartContainer
 from proto.temporal.signals import PodListed, RuntimeChanged
 from tests.workflows.conftest import Node, container, pod_json
 from worker.commands.asking import ask

@@ -3,8 +3,8 @@
 from temporalio.exceptions import ApplicationError
 
 from proto.temporal import names
+from proto.temporal.activities.volumes import MountVolumes
 from proto.temporal.signals import ObjectsChanged, PodListed
-from proto.temporal.volumes import MountVolumes
 from tests.workflows.conftest import Node, pod_json
 
 VOLUMES = [

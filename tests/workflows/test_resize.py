@@ -9,8 +9,8 @@ from proto.temporal.pod import NodeSettings, Observed, PodJson, PodStart
 from proto.temporal.resources import Allocatable
 from proto.temporal.signals import PodListed
 from tests.workflows.conftest import Node, pod_json
+from workflows.decide.versions import CURRENT
 from workflows.pod import PodWorkflow
-from workflows.versions import CURRENT
 
 SMALL = {"requests": {"memory": "32Mi"}, "limits": {"memory": "64Mi"}}
 LARGE = {"requests": {"memory": "32Mi"}, "limits": {"memory": "128Mi"}}

@@ -12,8 +12,8 @@ from proto.temporal import names
 from proto.temporal.pod import Observed, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from tests.workflows.conftest import Node, container, pod_json
+from workflows.decide.versions import CURRENT
 from workflows.pod import PodWorkflow
-from workflows.versions import CURRENT
 
 SECOND = timedelta(seconds=1)
 READY_WITHIN: Final = 5

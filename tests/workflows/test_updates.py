@@ -5,12 +5,12 @@ from datetime import timedelta
 from typing import Any
 
 from proto.temporal import names
+from proto.temporal.activities.requests import StartContainer, StopContainer
 from proto.temporal.pod import Observed, PodJson, PodStart
-from proto.temporal.requests import StartContainer, StopContainer
 from proto.temporal.signals import PodListed
 from tests.workflows.conftest import QUICK, Node, container, pod_json
+from workflows.decide.versions import CURRENT
 from workflows.pod import PodWorkflow
-from workflows.versions import CURRENT
 
 NEW = "busybox:2"
 

@@ -11,9 +11,15 @@ from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
 
+from proto.temporal.activities.requests import (
+    RemoveContainer,
+    RuntimeContainer,
+    ShortenStop,
+    StartContainer,
+    StopContainer,
+)
 from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded
 from proto.temporal.pod import ContainerState, Observed, PodJson
-from proto.temporal.requests import RemoveContainer, RuntimeContainer, ShortenStop, StartContainer, StopContainer
 from worker.commands.told import Done, Instances, Told, seconds
 from workflows.decide.containers.backoff import Backoff, after_restart, due
 from workflows.decide.containers.definitions import containers_of, loops_anew

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from worker.commands.told import Done, Told, seconds
 from workflows.decide.resources.resources import said_resources
 

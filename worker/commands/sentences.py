@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from proto.temporal import hooks, names, requests, resize, signals, volumes
+from proto.temporal import hooks, names, signals
+from proto.temporal.activities import requests, resize, volumes
 from proto.temporal.pod import PodOutcome, PodStart
 from proto.temporal.resources import RuntimeResources
 from worker.commands import container_sentences, edit_sentences, resize_sentences, volume_sentences

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from proto.temporal.activities.requests import RuntimeContainer, ShortenStop
 from proto.temporal.pod import NodeSettings, PodJson
-from proto.temporal.requests import RuntimeContainer, ShortenStop
 from workflows.decide.containers.backoff import Backoff
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.pod import PodJson
 from proto.temporal.signals import ObjectsChanged, StorageExceeded
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from worker.commands.told import Done, Told, seconds
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NoReturn
 
 from worker.documents.manifest_refusal import MOST_VALUES, ManifestUnreadable
-from workflows.decide.manifest.validation.field_errors import key_path
+from workflows.decide.manifest.fields.field_errors import key_path
 
 _LONGEST_NUMBER: Final = 400  # characters; nothing finite is longer
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from worker.documents.manifest_refusal import DEEPEST, MOST_CHARACTERS, MOST_VALUES, ManifestUnreadable
-from workflows.decide.manifest.validation.field_errors import key_path
+from workflows.decide.manifest.fields.field_errors import key_path
 
 _Parser: Final[Any] = yaml.CSafeLoader  # libyaml; its marks and events are those of PyYAML
 _WORDS: Final[dict[str, bool | float | None]] = (

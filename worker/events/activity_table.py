@@ -12,9 +12,7 @@ from typing import Any, Final
 
 from proto.kubernetes.go_duration import say_duration
 from proto.kubernetes.pod_containers import every_container
-from proto.temporal.hooks import Hook
-from proto.temporal.pod import ContainerState
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     PodSandbox,
     PulledImage,
     PullImage,
@@ -25,7 +23,9 @@ from proto.temporal.requests import (
     StopContainer,
     StopPodSandbox,
 )
-from proto.temporal.volumes import MountVolumes
+from proto.temporal.activities.volumes import MountVolumes
+from proto.temporal.hooks import Hook
+from proto.temporal.pod import ContainerState
 from worker.events.event import NORMAL, WARNING, About, Happened, container_reference
 from workflows.decide.hooks.hooks import FAILED_POST_START, FAILED_PRE_STOP
 

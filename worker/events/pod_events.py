@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.network.resolver import wants_cluster_dns
-from proto.pod_snapshot import PodSnapshot, pod_path
-from proto.temporal.pod import PodKey, ProbeKind
-from proto.temporal.requests import (
+from proto.pod_snapshot import PodSnapshot, is_over, pod_path
+from proto.temporal.activities.requests import (
     PullImage,
     RemovePodDirectories,
     RunHook,
@@ -21,11 +20,11 @@ from proto.temporal.requests import (
     StartContainer,
     StopContainer,
 )
+from proto.temporal.pod import PodKey, ProbeKind
 from worker.events.activity_table import HELD_UP, TABLE, Fault, Row, Subject, missing_cluster_dns
 from worker.events.event import NORMAL, WARNING, About, Happened
 from worker.events.recorder import EventRecorder
 from worker.events.snapshot_table import told_by, told_by_end
-from worker.host.pod_cache import is_over
 
 REMEMBERED: Final = 2000
 """Pulls and stops that were told; each is asked about once more, soon afterwards."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from activities.objects.objects import ObjectKind
-from workflows.decide.manifest.validation.field_errors import forbidden, invalid, required
-from workflows.decide.manifest.validation.names import config_map_key
+from workflows.decide.manifest.fields.field_errors import forbidden, invalid, required
+from workflows.decide.manifest.fields.names import config_map_key
 
 LARGEST_VALUES: Final = 1 << 20
 """Bytes of all values of a ConfigMap or a Secret (MaxSecretSize)."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from worker.settings.feature_gates import ENV_FILES_GATE, HOSTNAME_OVERRIDE_GATE, STOP_SIGNALS_GATE, FeatureGates
-from workflows.decide.manifest.validation.environment import file_key_refs
+from workflows.decide.manifest.validation.containers.environment import file_key_refs
+from workflows.decide.manifest.validation.containers.lifecycle import stop_signals
 from workflows.decide.manifest.validation.hosts import hostname_overrides
-from workflows.decide.manifest.validation.lifecycle import stop_signals
 
 _GATED: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]]] = {
     STOP_SIGNALS_GATE: stop_signals,

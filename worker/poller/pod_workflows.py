@@ -30,7 +30,7 @@ from proto.temporal.node import NodeConfigured, NodeStart
 from proto.temporal.pod import PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven
 from worker.temporal.signal_numbers import SignalNumbers
-from workflows.versions import CURRENT_NODE
+from workflows.decide.versions import CURRENT_NODE
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)
 """What a workflow task in flight costs after a kill -9 of the worker (design §4.7)."""

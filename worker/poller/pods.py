@@ -26,7 +26,7 @@ from worker.poller.manifests.manifest_listings import ManifestListings
 from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, StaticPod
 from worker.poller.pod_workflows import VISIBILITY_LAGS, CallRefused, OpenPod, PodWorkflows, marked
 from workflows.decide.record.listing import lasting
-from workflows.versions import CURRENT
+from workflows.decide.versions import CURRENT
 
 _log: Final = structlog.get_logger(__name__)
 

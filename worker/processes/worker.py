@@ -39,9 +39,9 @@ from worker.host.takeover import take_over
 from worker.host.thread_room import make_room_for_hung_files
 from worker.processes.services import node_services
 from worker.telemetry.process import Telemetry, open_telemetry
+from workflows.decide.versions import CURRENT
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
-from workflows.versions import CURRENT
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer

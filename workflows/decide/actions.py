@@ -9,7 +9,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Final
 
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     AwaitPredecessor,
     DeletePodObject,
     MakePodDirectories,
@@ -27,8 +27,8 @@ from proto.temporal.requests import (
     StopContainer,
     StopPodSandbox,
 )
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
-from proto.temporal.volumes import MountVolumes, UnmountVolumes
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.volumes import MountVolumes, UnmountVolumes
 
 Action = (
     MakePodDirectories

@@ -11,9 +11,9 @@ from activities.image_access.docker_config import NotADockerConfig
 from activities.image_access.logins import ImageLogins
 from activities.image_access.node_logins import NodeLogins, search_paths
 from activities.objects.objects import ObjectKind
+from proto.temporal.activities.requests import PullImage
 from proto.temporal.images import PullSecrets
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import PullImage
 from tests.activities.kept_objects import ObjectsInMemory
 
 POD = PodKey("default", "web", "u1")

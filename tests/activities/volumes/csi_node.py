@@ -18,8 +18,8 @@ from activities.objects.objects import ObjectKind
 from activities.volumes.pod_volumes import VolumeActivities
 from activities.volumes.table import VOLUME_TYPES
 from activities.volumes.volume_type import Mounted, PodVolume
+from proto.temporal.activities.volumes import UnmountVolumes
 from proto.temporal.pod import PodJson, PodKey
-from proto.temporal.volumes import UnmountVolumes
 from tests.activities.kept_objects import ObjectsInMemory
 from tests.csi.orders import Setup
 from tests.csi.serving import Served, serving

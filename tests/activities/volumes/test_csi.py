@@ -23,8 +23,8 @@ from activities.objects.objects import ObjectKind
 from activities.volumes.pod_volumes import VolumeActivities
 from activities.volumes.table import VOLUME_TYPES
 from activities.volumes.volume_type import PodVolume
+from proto.temporal.activities.volumes import MountVolumes
 from proto.temporal.mounted import MountedVolume
-from proto.temporal.volumes import MountVolumes
 from tests.activities.volumes.csi_node import (
     CANARY,
     CLAIM,

@@ -13,7 +13,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.volumes.pod_volumes import VolumeActivities
 from activities.volumes.volume_type import VolumeFailed
-from proto.temporal.volumes import MountVolumes
+from proto.temporal.activities.volumes import MountVolumes
 from tests.activities.volumes.csi_node import CANARY, CLAIM, NAME, PUBLISH, STAGE, UNPUBLISH, UNSTAGE, Node
 from tests.csi.orders import Order
 

@@ -21,8 +21,8 @@ from activities.node_services import ActivitySettings, NodeServices
 from activities.objects.objects import ObjectKind
 from activities.volumes.pod_volumes import VolumeActivities
 from proto.kubernetes.resources.quantity import parse_quantity
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.pod import PodJson, PodKey
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from tests.activities.kept_objects import ObjectsInMemory
 
 POD = PodKey("default", "web", "uid-1")

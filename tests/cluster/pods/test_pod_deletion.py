@@ -11,8 +11,8 @@ from temporalio.testing import ActivityEnvironment
 from activities.clients.api_server.kubeconfig import load_kubeconfig
 from activities.node_services import NodeServices
 from activities.pods.pod_deletion import PodDeletionActivities
+from proto.temporal.activities.requests import DeletePodObject
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import DeletePodObject
 from tests.cluster.cluster_node import pods_path
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.pods.kept_statuses import NODE, Watched, create, keeping

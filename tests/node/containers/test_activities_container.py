@@ -12,8 +12,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from proto.kubernetes.container_hash import container_hash
-from proto.temporal.pod import ContainerState, PodKey
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     MakePodDirectories,
     PodSandbox,
     RemoveContainer,
@@ -21,6 +20,7 @@ from proto.temporal.requests import (
     RuntimeContainer,
     ShortenStop,
 )
+from proto.temporal.pod import ContainerState, PodKey
 from tests.node.acting import Acting, sandbox_spec, start_request, stop_request
 from tests.node.tempolet_node import PATIENCE
 

@@ -7,9 +7,9 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from activities.containers.resize import ResizeActivities
+from proto.temporal.activities.requests import PodSandbox, RunPodSandbox, RuntimeContainer
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.pod import ContainerState, PodJson, PodKey
-from proto.temporal.requests import PodSandbox, RunPodSandbox, RuntimeContainer
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from tests.node.acting import Acting, sandbox_spec, start_request
 from tests.node.cgroup_view import Limits, limits
 

@@ -13,9 +13,9 @@ from activities.hooks.hook_containers import HookContainers, hook_labels
 from activities.hooks.hooks import HookActivities
 from proto.cri.ownership import HOOK_LABEL
 from proto.cri.v1 import api_pb2 as cri
+from proto.temporal.activities.requests import PodSandbox, RunHook
 from proto.temporal.hooks import Hook, HookEnded
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import PodSandbox, RunHook
 from tests.node.acting import Acting, start_request
 from tests.node.tempolet_node import PATIENCE
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from proto.pod_snapshot import PodSnapshot
+from proto.temporal.activities.requests import RuntimeContainer
 from proto.temporal.names import DELETION_REQUESTED, NAMESPACE, SHORTEN_STOP, STOP_CONTAINER
-from proto.temporal.requests import RuntimeContainer
 from proto.temporal.signals import DeletionRequested
 from tests.node.containerd_view import containers_of, no_addresses, sandboxes_of
 from tests.node.operating import history

@@ -29,7 +29,7 @@ from worker.standalone.temporal_server import TemporalServer
 from worker.temporal.codec import Seal
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
-from workflows.versions import CURRENT_NODE
+from workflows.decide.versions import CURRENT_NODE
 
 NODE_HISTORIES = HISTORIES.with_name("node_histories")
 

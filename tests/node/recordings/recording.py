@@ -18,7 +18,7 @@ from worker.payloads.refused import PayloadRefused
 from worker.temporal.codec import KeyMissing, Seal
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
-from workflows.versions import CURRENT
+from workflows.decide.versions import CURRENT
 
 NODE: Final = "recorded"
 HISTORIES: Final = Path(__file__).parents[2] / "replay" / "histories"

@@ -14,12 +14,8 @@ from temporalio.exceptions import ApplicationError
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.sandbox.sandbox import prepare_sandbox
+from proto.temporal.activities.requests import MakePodDirectories, PullImage, RemovePodDirectories
 from proto.temporal.pod import ContainerState, PodKey
-from proto.temporal.requests import (
-    MakePodDirectories,
-    PullImage,
-    RemovePodDirectories,
-)
 from tests.node.acting import BUSYBOX, Acting, sandbox_spec, start_request, stop_request
 from worker.standalone.containerd import Containerd
 

@@ -33,7 +33,7 @@ from worker.poller.cluster.api_pod_needs import (
 from worker.poller.convergence import Convergence
 from worker.poller.pod_workflows import VISIBILITY_LAGS, OpenPod, PodWorkflows, marked
 from workflows.decide.record.listing import lasting
-from workflows.versions import CURRENT
+from workflows.decide.versions import CURRENT
 
 DELETED: Final = ("PodDeleted", "its object was deleted in the API")
 GONE: Final = ("PodRemoved", "the API has no object of it any more")

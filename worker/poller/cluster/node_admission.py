@@ -16,7 +16,7 @@ from proto.temporal.wishes import Rejected
 from worker.poller.gated_fields import fields_of_gates_off
 from worker.poller.runtime.known_pods import KnownPods
 from worker.settings.feature_gates import FeatureGates
-from workflows.decide.manifest.supported_cluster import unsupported_fields
+from workflows.decide.manifest.fields.supported_cluster import unsupported_fields
 from workflows.decide.node.node_admission import Footprint, NodeFacts, footprint, why_not_taken
 
 UNSUPPORTED: Final = "PodFeatureUnsupported"

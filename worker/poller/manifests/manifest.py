@@ -26,11 +26,11 @@ from worker.poller.manifests.static_pod import (
     static_pod_name,
 )
 from worker.settings.feature_gates import FeatureGates
-from workflows.decide.manifest.defaults import default_pod
-from workflows.decide.manifest.supported import POD
-from workflows.decide.manifest.validation.field_errors import invalid, required
+from workflows.decide.manifest.defaults.defaults import default_pod
+from workflows.decide.manifest.fields.field_errors import invalid, required
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import POD
 from workflows.decide.manifest.validation.pod import validate_pod
-from workflows.decide.manifest.validation.structure import read_structure
 
 DEFAULT_GATES: Final = FeatureGates()
 _MOST_MESSAGES: Final = 20

@@ -6,9 +6,9 @@ overwritten by a guess (design §4.1): an exit that is known stays, whatever is 
 
 from typing import Final
 
+from proto.temporal.activities.requests import RunHook, RuntimeContainer, StartContainer
 from proto.temporal.hooks import Hook, HookEnded, HookOutcome
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Failure, Observed
-from proto.temporal.requests import RunHook, RuntimeContainer, StartContainer
 from workflows.decide.actions import container_key, image_key
 from workflows.decide.containers.backoff import will_earn
 from workflows.decide.containers.definitions import definition_seen

@@ -5,6 +5,7 @@ UpdatePodStatus); a probe that has not come to a verdict counts as one that fail
 """
 
 from kubernetes.client.models.v1_container import V1Container
+from kubernetes.client.models.v1_probe import V1Probe
 
 from proto.temporal.pod import ContainerFacts, ContainerState, ProbeKind
 from workflows.decide.hooks import hooks
@@ -35,3 +36,14 @@ def succeeded(facts: ContainerFacts, kind: ProbeKind) -> bool:
     """Say whether a probe of the newest instance stands at success."""
     found = facts.probes.get(kind)
     return found is not None and found.success
+
+
+def probe_of(container: V1Container, kind: ProbeKind) -> V1Probe | None:
+    """Look up a container's probe."""
+    match kind:
+        case ProbeKind.STARTUP:
+            return container.startup_probe
+        case ProbeKind.LIVENESS:
+            return container.liveness_probe
+        case ProbeKind.READINESS:
+            return container.readiness_probe

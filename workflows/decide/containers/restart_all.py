@@ -17,8 +17,8 @@ from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
 
+from proto.temporal.activities.requests import RemoveContainer, StopContainer
 from proto.temporal.pod import ContainerFacts
-from proto.temporal.requests import RemoveContainer, StopContainer
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.containers import backoff
 from workflows.decide.containers.restart import RuleAction, matching_rule

@@ -8,7 +8,7 @@ whichever comes first is written down. Nothing here ever lengthens a grace.
 from collections.abc import Iterator
 from datetime import datetime
 
-from proto.temporal.requests import ShortenStop, StopContainer
+from proto.temporal.activities.requests import ShortenStop, StopContainer
 from workflows.decide.actions import Action, Wake
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.ending.grace import SHORTEST, Grace, grace_of

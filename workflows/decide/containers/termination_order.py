@@ -10,20 +10,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from proto.temporal.pod import ContainerFacts, ContainerState
 from workflows.decide.actions import Action, Wake
 from workflows.decide.ending.grace import SHORTEST, grace_of, stop_request
 from workflows.decide.hooks import hooks
-from workflows.decide.situation import Situation
+from workflows.decide.situation import Situation, is_live
 
 SHUTDOWN_WINDOW: Final = timedelta(seconds=2)
 """What is left for whoever comes late, of a grace that is longer (kuberuntime_container.go minimumGracePeriodInSeconds)."""
-LIVE: Final = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)
-
-
-def is_live(facts: ContainerFacts) -> bool:
-    """Say whether the runtime holds an instance that has not ended."""
-    return facts.exit is None and facts.state in LIVE
 
 
 def live_containers(situation: Situation) -> list[str]:

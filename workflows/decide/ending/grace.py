@@ -7,7 +7,7 @@ from typing import Final
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.kubernetes.grace_seconds import LONGEST_GRACE, grace_of_seconds
-from proto.temporal.requests import StopContainer
+from proto.temporal.activities.requests import StopContainer
 from proto.temporal.wishes import Deletion, Eviction
 from workflows.decide.situation import Situation
 

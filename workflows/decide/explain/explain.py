@@ -11,12 +11,13 @@ from typing import Final
 from kubernetes.client.models.v1_container import V1Container
 from kubernetes.client.models.v1_pod_status import V1PodStatus
 
+from proto.temporal.activities.requests import PullImage, ReadPodRuntime, RunPodSandbox, StartContainer, StopContainer
 from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import ContainerState, Exit, Lifecycle
-from proto.temporal.requests import PullImage, ReadPodRuntime, RunPodSandbox, StartContainer, StopContainer
 from workflows.decide.actions import Action, Wake, container_key, holds_reread, is_endless
 from workflows.decide.containers.backoff import starts_at, will_earn
 from workflows.decide.containers.init_containers import init_failed
+from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.containers.targets import lacks_target
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.ending.grace import SHORTEST, grace_of
@@ -26,7 +27,7 @@ from workflows.decide.resources.allocation import must_grow
 from workflows.decide.situation import AskedImage, Situation
 from workflows.decide.status.status import headline, pod_status
 from workflows.decide.status.unready import unready_words, waits_for_gates
-from workflows.decide.steps.containers import Standing, next_in_line, standing
+from workflows.decide.steps.containers import next_in_line
 from workflows.decide.steps.images import image_action_key, is_unread, pulls_at
 from workflows.decide.steps.pod_actions import answers
 from workflows.decide.volumes.mounts import unmounted

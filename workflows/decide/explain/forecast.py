@@ -13,10 +13,7 @@ from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
 
-from proto.temporal.hooks import HookEnded
-from proto.temporal.mounted import MountedVolume
-from proto.temporal.pod import ContainerState
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     AwaitPredecessor,
     DeletePodObject,
     ImagesPresent,
@@ -38,19 +35,22 @@ from proto.temporal.requests import (
     StopContainer,
     StopPodSandbox,
 )
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
+from proto.temporal.hooks import HookEnded
+from proto.temporal.mounted import MountedVolume
+from proto.temporal.pod import ContainerState
 from proto.temporal.resources import RuntimeResources
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from workflows.decide.actions import Action, key
 from workflows.decide.containers.backoff import starts_at
 from workflows.decide.containers.instances import instance_seen, reason_of
+from workflows.decide.containers.standing import Standing, next_attempt, standing
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.lifecycle import lifecycle
 from workflows.decide.lifecycle.lifecycle import Event
 from workflows.decide.record.fold import Answer, fold
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import pod_status
-from workflows.decide.steps.containers import Standing, next_attempt, standing
 from workflows.decide.steps.pod_actions import pod_actions
 
 LOOKS: Final = 40

@@ -12,9 +12,9 @@ from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
 
+from proto.temporal.activities.requests import RunHook, StopContainer
 from proto.temporal.hooks import Hook, HookOutcome
 from proto.temporal.pod import ContainerState, Lifecycle
-from proto.temporal.requests import RunHook, StopContainer
 from workflows.decide.actions import Action, Wake, hook_key, key
 from workflows.decide.ending.grace import Grace, pod_grace, stop_request
 from workflows.decide.manifest import hook_terms

@@ -12,9 +12,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from proto.temporal.activities.requests import RunHook, StartContainer
 from proto.temporal.hooks import Hook, HookOutcome
 from proto.temporal.pod import Lifecycle
-from proto.temporal.requests import RunHook, StartContainer
 from workflows.decide.actions import Action, Wake, key
 from workflows.decide.ending.grace import grace_of
 from workflows.decide.hooks.hooks import LEFT_AFTER_HOOK, run_hook

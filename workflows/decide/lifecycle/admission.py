@@ -13,8 +13,8 @@ from typing import Any, Final
 from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED, REJECTED_PREFIX
 from proto.kubernetes.pod_containers import every_container
 from proto.kubernetes.sysctls import safe_sysctls, why_forbidden
+from proto.temporal.activities.requests import RunPodSandbox
 from proto.temporal.pod import NodeSettings, Observed
-from proto.temporal.requests import RunPodSandbox
 from proto.temporal.wishes import Eviction, Rejected
 from workflows.decide.situation import Situation
 from workflows.decide.steps.termination import doubt_what_failed

@@ -13,7 +13,7 @@ from typing import Final
 
 from proto.temporal.hooks import Hook, HookRetry
 from proto.temporal.pod import PodJson
-from workflows.decide.manifest.defaults import default_handler
+from workflows.decide.manifest.defaults.defaults import default_handler
 
 DOMAIN: Final = "tempolet.dev"
 OWN_HOOKS: Final = (Hook.PRE_START, Hook.POST_STOP)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from proto.temporal.activities.requests import PulledImage
 from proto.temporal.node import (
     ImageNews,
     ImageUse,
@@ -21,7 +22,6 @@ from proto.temporal.node import (
     RemoveImage,
     WatchImages,
 )
-from proto.temporal.requests import PulledImage
 from workflows.decide.actions import Wake
 from workflows.decide.containers.backoff import next_image_delay
 from workflows.decide.node.image_collection import cannot_make_room, choose, size_in_words

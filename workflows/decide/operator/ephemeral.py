@@ -7,10 +7,10 @@ API server would refuse it in a static pod, whose mirror nobody runs; here the p
 
 from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdded
 from proto.temporal.pod import Lifecycle, PodJson
+from workflows.decide.containers.standing import is_through
 from workflows.decide.containers.targets import no_target
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
-from workflows.decide.steps.containers import is_through
 
 
 def why_not(situation: Situation, asked: AddEphemeralContainer) -> Refusal | None:

@@ -15,7 +15,7 @@ from proto.temporal.operator import EvictPod, PodEvicted
 from proto.temporal.pod import Lifecycle
 from proto.temporal.wishes import Eviction
 from workflows.decide.ending.grace import left_by, pod_grace
-from workflows.decide.manifest.validation.field_errors import invalid, too_long
+from workflows.decide.manifest.fields.field_errors import invalid, too_long
 from workflows.decide.operator.operator_stops import kills_at
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation

@@ -13,9 +13,9 @@ from proto.temporal.pod import Lifecycle
 from workflows.decide.actions import container_key, image_key
 from workflows.decide.containers.backoff import starts_at
 from workflows.decide.containers.init_containers import init_failed
+from workflows.decide.containers.standing import Standing, next_attempt, standing
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
-from workflows.decide.steps.containers import Standing, next_attempt, standing
 from workflows.decide.steps.images import image_action_key, pulls_at
 
 

@@ -6,17 +6,7 @@ What an answer says of a container is written down in `instances`, what a re-rea
 from collections.abc import Mapping
 from datetime import timedelta
 
-from proto.temporal.failure_types import PREDECESSOR_PRESENT
-from proto.temporal.hooks import HookEnded
-from proto.temporal.pod import (
-    ContainerFacts,
-    Failure,
-    ImageFacts,
-    Lifecycle,
-    Observed,
-    SandboxFacts,
-)
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     AwaitPredecessor,
     DeletePodObject,
     ImagesPresent,
@@ -38,9 +28,19 @@ from proto.temporal.requests import (
     StopContainer,
     StopPodSandbox,
 )
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
+from proto.temporal.failure_types import PREDECESSOR_PRESENT
+from proto.temporal.hooks import HookEnded
+from proto.temporal.pod import (
+    ContainerFacts,
+    Failure,
+    ImageFacts,
+    Lifecycle,
+    Observed,
+    SandboxFacts,
+)
 from proto.temporal.resources import RuntimeResources
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.wishes import Rejected
 from workflows.decide.actions import Action, image_key, is_endless, key
 from workflows.decide.containers import backoff

@@ -1,9 +1,9 @@
 """What a signal changes: signals are hints and wishes, so none of them decides anything here (design §4.3)."""
 
+from proto.temporal.activities.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.names import API_SOURCE
 from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
 from proto.temporal.pod import Lifecycle, Observed, PodJson
-from proto.temporal.requests import RunPodSandbox, StopContainer, StopPodSandbox
 from proto.temporal.signals import (
     DeletionRequested,
     ObjectsChanged,

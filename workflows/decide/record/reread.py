@@ -5,8 +5,8 @@ about what it no longer holds, what was known before stays, and a container that
 kubelet's words for that.
 """
 
+from proto.temporal.activities.requests import PodRuntime, RuntimeContainer, RuntimeSandbox
 from proto.temporal.pod import ContainerFacts, SandboxFacts
-from proto.temporal.requests import PodRuntime, RuntimeContainer, RuntimeSandbox
 from workflows.decide.containers.init_containers import is_sidecar
 from workflows.decide.containers.instances import instance_seen, new_instance, vanished
 from workflows.decide.situation import Situation

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from proto.kubernetes.source_annotations import SEEN_ANNOTATION
 from proto.temporal.pod import Lifecycle, Observed, PodJson
-from workflows.decide.manifest.defaults import pull_policy_of
+from workflows.decide.manifest.defaults.defaults import pull_policy_of
 from workflows.decide.manifest.validation.resize import validate_resize
 from workflows.decide.record.listing import lasting
 from workflows.decide.resources.resources import resources_by_name, said_resources

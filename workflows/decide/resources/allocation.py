@@ -11,14 +11,13 @@ from typing import Final
 
 from proto.kubernetes.resources.node_resources import NodeResources
 from proto.kubernetes.resources.resources import pod_resources
+from proto.temporal.activities.requests import RunPodSandbox, StartContainer
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.pod import Observed, PodJson
-from proto.temporal.requests import RunPodSandbox, StartContainer
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import CgroupFigures, PendingResize, Resize
 from workflows.decide.actions import RESOURCES_KEY, container_key
-from workflows.decide.containers.termination_order import is_live
 from workflows.decide.resources.resources import INFEASIBLE, compute, granted, resources_by_name
-from workflows.decide.situation import Situation
+from workflows.decide.situation import Situation, is_live
 
 GIVING: Final = (StartContainer, RunPodSandbox, UpdateContainerResources, UpdatePodSandboxResources)
 """Under way, these may give something that the spec says no more."""

@@ -20,12 +20,12 @@ from workflows.decide.containers.init_containers import init_failed, is_init, is
 from workflows.decide.containers.instances import UNKNOWN_EXIT, UNKNOWN_MESSAGE, UNKNOWN_REASON
 from workflows.decide.containers.readiness import is_ready, is_started
 from workflows.decide.containers.restart_all import RESTARTING, sources
+from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.containers.targets import lacks_target
 from workflows.decide.hooks.hooks import is_starting
 from workflows.decide.situation import Situation
 from workflows.decide.status.messages import shown
 from workflows.decide.status.shown_resources import shown_resources
-from workflows.decide.steps.containers import Standing, standing
 from workflows.decide.volumes.mounts import mount_statuses
 
 CONTAINER_CREATING: Final = "ContainerCreating"

@@ -12,8 +12,8 @@ from kubernetes.client.models.v1_pod_condition import V1PodCondition
 from proto.temporal.operator import SetCondition
 from proto.temporal.pod import Observed
 from proto.temporal.wishes import GivenCondition
-from workflows.decide.manifest.validation import names
-from workflows.decide.manifest.validation.field_errors import invalid, not_supported, quoted, too_long
+from workflows.decide.manifest.fields import names
+from workflows.decide.manifest.fields.field_errors import invalid, not_supported, quoted, too_long
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
 

@@ -6,10 +6,10 @@ each container already.
 
 from kubernetes.client.models.v1_resource_requirements import V1ResourceRequirements
 
+from proto.kubernetes.resources.amounts import said_amount
 from proto.kubernetes.resources.overhead import limits_and_overhead, requests_and_overhead
 from proto.kubernetes.resources.pod_totals import ResourceList, pod_limits, pod_requests
 from proto.temporal.pod import PodJson
-from workflows.decide.amounts import said_amount
 
 
 def allocated_resources(pod: PodJson) -> dict[str, str] | None:

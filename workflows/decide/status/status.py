@@ -13,9 +13,9 @@ from kubernetes.client.models.v1_pod_status import V1PodStatus
 
 from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.kubernetes.resources.qos import qos_class
+from proto.temporal.activities.requests import RunPodSandbox, StartContainer
 from proto.temporal.failure_types import PREDECESSOR_PRESENT
 from proto.temporal.pod import Lifecycle
-from proto.temporal.requests import RunPodSandbox, StartContainer
 from workflows.decide.actions import VOLUMES_KEY
 from workflows.decide.situation import Situation
 from workflows.decide.status.conditions import GATES_NOT_READY, READY, conditions

@@ -7,12 +7,11 @@ from kubernetes.client.models.v1_pod_status import V1PodStatus
 
 from proto.temporal.operator import Sentence, SentenceKind
 from proto.temporal.pod import Lifecycle, ProbeKind
-from workflows.decide.containers.readiness import is_ready, succeeded
+from workflows.decide.containers.readiness import is_ready, probe_of, succeeded
+from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.situation import Situation
 from workflows.decide.status import gates
 from workflows.decide.status.conditions import GATES_NOT_READY, READY
-from workflows.decide.steps.containers import Standing, standing
-from workflows.decide.steps.probes import probe_of
 
 
 def unready_words(situation: Situation, container: V1Container) -> str:

@@ -8,12 +8,12 @@ that is not. A container in backoff asks when it is due, not before; with policy
 from collections.abc import Iterator
 from datetime import datetime
 
+from proto.temporal.activities.requests import PullImage, ReadImages
 from proto.temporal.pod import ImageFacts
-from proto.temporal.requests import PullImage, ReadImages
 from workflows.decide.actions import Action, Wake, image_key, key
+from workflows.decide.containers.standing import is_due, is_through, stops_outdated
 from workflows.decide.situation import AskedImage, Situation, pull_secrets, unless_failed
-from workflows.decide.steps.containers import is_due, is_through, stops_outdated
-from workflows.versions import STARTS_LEAN
+from workflows.decide.versions import STARTS_LEAN
 
 
 def pull_images(situation: Situation) -> Iterator[Action | Wake]:

@@ -6,7 +6,7 @@ Its object lives until then, so that nobody takes its name, its volumes or its a
 
 from collections.abc import Iterator
 
-from proto.temporal.requests import DeletePodObject
+from proto.temporal.activities.requests import DeletePodObject
 from workflows.decide.actions import Action, Wake
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.status.status import pod_status

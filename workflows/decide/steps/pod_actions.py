@@ -7,8 +7,8 @@ depends on nothing but the `Situation`, so a replay decides the same.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from proto.temporal.activities.requests import ReadPodRuntime
 from proto.temporal.pod import Lifecycle
-from proto.temporal.requests import ReadPodRuntime
 from workflows.decide.actions import Action, Wake, holds_reread, key
 from workflows.decide.ending.deadline import await_deadline
 from workflows.decide.situation import Situation, unless_failed

@@ -8,31 +8,20 @@ container stopped, and what follows is an ordinary restart (kuberuntime_manager.
 from collections.abc import Iterator
 
 from kubernetes.client.models.v1_container import V1Container
-from kubernetes.client.models.v1_probe import V1Probe
 
 from proto.kubernetes.grace_seconds import grace_of_seconds
+from proto.temporal.activities.requests import ProbeContainer, StopContainer
 from proto.temporal.pod import ProbeFact, ProbeKind
-from proto.temporal.requests import ProbeContainer, StopContainer
 from proto.temporal.signals import ProbeVerdict
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.containers.init_containers import policy_of
+from workflows.decide.containers.readiness import probe_of
 from workflows.decide.containers.restart import RestartPolicy, failed_probe, policy_for
+from workflows.decide.containers.standing import Standing, standing, stops_outdated
 from workflows.decide.ending.grace import Grace, bounded, pod_grace, stop_request
 from workflows.decide.hooks import hooks
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import probe_slice
-from workflows.decide.steps.containers import Standing, standing, stops_outdated
-
-
-def probe_of(container: V1Container, kind: ProbeKind) -> V1Probe | None:
-    """Look up a container's probe."""
-    match kind:
-        case ProbeKind.STARTUP:
-            return container.startup_probe
-        case ProbeKind.LIVENESS:
-            return container.liveness_probe
-        case ProbeKind.READINESS:
-            return container.readiness_probe
 
 
 def probe_containers(situation: Situation) -> Iterator[Action | Wake]:

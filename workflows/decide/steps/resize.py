@@ -11,8 +11,8 @@ from typing import Final
 
 from kubernetes.client.models.v1_container import V1Container
 
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.pod import ContainerState, PodJson
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.resources import RuntimeResources
 from workflows.decide.actions import Action, Wake, container_key
 from workflows.decide.containers.restart import NEEDS_RESTART

@@ -6,14 +6,14 @@ back, and everything starts again under the next attempt.
 
 from collections.abc import Iterator
 
-from proto.temporal.requests import AwaitPredecessor, MakePodDirectories, RunPodSandbox, StopPodSandbox
+from proto.temporal.activities.requests import AwaitPredecessor, MakePodDirectories, RunPodSandbox, StopPodSandbox
 from workflows.decide.actions import Action, Wake
 from workflows.decide.containers.init_containers import init_failed, policy_of
 from workflows.decide.containers.restart import RestartPolicy, comes_back
 from workflows.decide.containers.termination_order import live_containers, stop_in_order
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import sandbox_slice
-from workflows.versions import STARTS_LEAN
+from workflows.decide.versions import STARTS_LEAN
 
 
 def make_directories(situation: Situation) -> Iterator[Action | Wake]:

@@ -6,8 +6,8 @@ A pod that has finished by itself keeps its dead containers and logs until its s
 from collections.abc import Iterator
 
 from proto.kubernetes.resources.qos import qos_class
+from proto.temporal.activities.requests import RemovePodDirectories, RemovePodSandbox, StopPodSandbox
 from proto.temporal.pod import Lifecycle, Observed
-from proto.temporal.requests import RemovePodDirectories, RemovePodSandbox, StopPodSandbox
 from workflows.decide.actions import Action, Wake
 from workflows.decide.containers.shortening import shorten_stops
 from workflows.decide.containers.termination_order import live_containers, stop_in_order

@@ -7,13 +7,13 @@ runs any more, also of a pod that its source still lists.
 
 from collections.abc import Iterator
 
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.mounted import VolumesFacts
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from workflows.decide.actions import Action, Wake
+from workflows.decide.containers.standing import is_through
 from workflows.decide.contents import told
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import volumes_slice
-from workflows.decide.steps.containers import is_through
 from workflows.decide.steps.sandbox import may_have_sandbox
 from workflows.decide.volumes.mounts import are_mounted, asks_recursive_read_only, sandbox_served
 from workflows.decide.volumes.refresh import heard_of, refresh_volumes, refreshed

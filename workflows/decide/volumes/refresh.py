@@ -13,11 +13,11 @@ from typing import Final
 
 from proto.kubernetes.claims import claim_of
 from proto.kubernetes.contents.variable_sources import variable_objects
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes
 from proto.temporal.failure_types import CONFIG_ERROR, FAILED_MOUNT
 from proto.temporal.mounted import IMMUTABLE, UNKNOWN, VolumesFacts
 from proto.temporal.pod import Observed
 from proto.temporal.signals import ObjectsChanged
-from proto.temporal.volumes import MountedVolumes, MountVolumes
 from workflows.decide.actions import VOLUMES_KEY, Action, Wake, container_key
 from workflows.decide.contents import shown_objects, tells_of_its_pod, told
 from workflows.decide.situation import RETRY_AFTER, Situation

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from proto.temporal.pod import PodJson
-from workflows.decide.manifest.defaults import default_container
-from workflows.decide.manifest.supported import POD
-from workflows.decide.manifest.validation.containers import validate_container, validate_unique_name
-from workflows.decide.manifest.validation.devices import validate_volume_devices
-from workflows.decide.manifest.validation.environment import validate_file_volumes
-from workflows.decide.manifest.validation.field_errors import forbidden, not_found
-from workflows.decide.manifest.validation.security import uses_nodes_users, validate_security
-from workflows.decide.manifest.validation.structure import read_structure
-from workflows.decide.manifest.validation.volumes import validate_volume_mounts
+from workflows.decide.manifest.defaults.defaults import default_container
+from workflows.decide.manifest.fields.field_errors import forbidden, not_found
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import POD
+from workflows.decide.manifest.validation.containers.containers import validate_container, validate_unique_name
+from workflows.decide.manifest.validation.containers.environment import validate_file_volumes
+from workflows.decide.manifest.validation.containers.security import uses_nodes_users, validate_security
+from workflows.decide.manifest.validation.volumes.devices import validate_volume_devices
+from workflows.decide.manifest.validation.volumes.volumes import validate_volume_mounts
 
 PATH: Final = "spec.ephemeralContainers"
 _OF_RESTARTS: Final = ("restartPolicy", "restartPolicyRules")

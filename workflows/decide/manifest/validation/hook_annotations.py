@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from proto.temporal.hooks import Hook
-from workflows.decide.manifest.defaults import default_handler
+from workflows.decide.manifest.defaults.defaults import default_handler
+from workflows.decide.manifest.fields.field_errors import Key, forbidden, invalid, key_path, not_supported, required
+from workflows.decide.manifest.fields.structure import read_part
+from workflows.decide.manifest.fields.supported import HOOK_ANNOTATION
 from workflows.decide.manifest.hook_terms import DOMAIN, HANDLERS, OWN_HOOKS
-from workflows.decide.manifest.supported import HOOK_ANNOTATION
-from workflows.decide.manifest.validation.field_errors import Key, forbidden, invalid, key_path, not_supported, required
-from workflows.decide.manifest.validation.probes import validate_handler
-from workflows.decide.manifest.validation.structure import read_part
+from workflows.decide.manifest.validation.containers.probes import validate_handler
 
 Fields = Mapping[str, Any]
 

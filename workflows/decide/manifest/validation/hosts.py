@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from workflows.decide.manifest.validation import names
-from workflows.decide.manifest.validation.field_errors import forbidden, invalid, required, too_long
+from workflows.decide.manifest.fields import names
+from workflows.decide.manifest.fields.field_errors import forbidden, invalid, required, too_long
 
 _MAX_NAMESERVERS: Final = 3
 _MAX_SEARCHES: Final = 32

@@ -9,17 +9,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from workflows.decide.manifest.validation import names
-from workflows.decide.manifest.validation.containers import validate_containers, validate_init_containers
-from workflows.decide.manifest.validation.environment import validate_file_volumes
+from workflows.decide.manifest.fields import names
+from workflows.decide.manifest.fields.field_errors import invalid, not_supported, required, too_long
+from workflows.decide.manifest.validation.containers.containers import validate_containers, validate_init_containers
+from workflows.decide.manifest.validation.containers.environment import validate_file_volumes
+from workflows.decide.manifest.validation.containers.requirements import validate_pod_resources
+from workflows.decide.manifest.validation.containers.resize_policy import validate_resize_policies
+from workflows.decide.manifest.validation.containers.security import validate_pod_security
 from workflows.decide.manifest.validation.ephemeral import refuse_ephemeral_containers
-from workflows.decide.manifest.validation.field_errors import invalid, not_supported, required, too_long
 from workflows.decide.manifest.validation.hook_annotations import validate_hook_annotations
 from workflows.decide.manifest.validation.hosts import validate_hosts
-from workflows.decide.manifest.validation.requirements import validate_pod_resources
-from workflows.decide.manifest.validation.resize_policy import validate_resize_policies
-from workflows.decide.manifest.validation.security import validate_pod_security
-from workflows.decide.manifest.validation.volumes import validate_volumes
+from workflows.decide.manifest.validation.volumes.volumes import validate_volumes
 
 _MOST_ANNOTATION_BYTES: Final = 256 * 1024
 _LONGEST_GRACE: Final = 2**31 - 1  # seconds; more does not fit the runtime's timers

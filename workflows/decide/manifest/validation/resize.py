@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from proto.kubernetes.resources.qos import qos_class, resource_list
-from workflows.decide.manifest.validation.field_errors import forbidden, invalid
+from workflows.decide.manifest.fields.field_errors import forbidden, invalid
 
 _MUTABLE: Final = ("cpu", "memory")
 _ONLY: Final = "only cpu and memory resources are mutable"

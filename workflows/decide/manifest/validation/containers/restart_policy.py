@@ -8,7 +8,7 @@ validateInitContainerRestartPolicy, with the gates ContainerRestartRules and Res
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from workflows.decide.manifest.validation.field_errors import not_supported, required, too_many
+from workflows.decide.manifest.fields.field_errors import not_supported, required, too_many
 
 _POLICIES: Final = ("Always", "Never", "OnFailure")
 _ACTIONS: Final = ("Restart", "RestartAllContainers")

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from workflows.decide.manifest.field_kinds import Fields, Kind, not_yet, refused, runs
-from workflows.decide.manifest.supported_environment import FIELD_SELECTOR, RESOURCE_SELECTOR
+from workflows.decide.manifest.fields.field_kinds import Fields, Kind, not_yet, refused, runs
+from workflows.decide.manifest.fields.supported_environment import FIELD_SELECTOR, RESOURCE_SELECTOR
 
 _NEEDS_API: Final = "a node on its own has nobody to ask for it; in cluster mode the API server gives it"
 

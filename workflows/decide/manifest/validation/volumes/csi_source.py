@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from workflows.decide.manifest.validation import names
-from workflows.decide.manifest.validation.field_errors import invalid, required, too_long
+from workflows.decide.manifest.fields import names
+from workflows.decide.manifest.fields.field_errors import invalid, required, too_long
 
 _LONGEST_DRIVER: Final = 63
 

@@ -7,9 +7,12 @@ validateDownwardAPIVolumeSource, validateProjectedVolumeSource. Like there, the 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from workflows.decide.manifest.validation.descending_paths import descending
-from workflows.decide.manifest.validation.environment import validate_field_selector, validate_resource_selector
-from workflows.decide.manifest.validation.field_errors import forbidden, invalid, required
+from workflows.decide.manifest.fields.descending_paths import descending
+from workflows.decide.manifest.fields.field_errors import forbidden, invalid, required
+from workflows.decide.manifest.validation.containers.environment import (
+    validate_field_selector,
+    validate_resource_selector,
+)
 
 Source = Mapping[str, Any]
 

@@ -7,14 +7,15 @@ they call. Each function yields the faults that it finds.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from workflows.decide.manifest.validation import names
-from workflows.decide.manifest.validation.environment import validate_environment
-from workflows.decide.manifest.validation.field_errors import duplicate, invalid, not_supported, required
-from workflows.decide.manifest.validation.lifecycle import refuse_lifecycle, validate_lifecycle
-from workflows.decide.manifest.validation.probes import refuse_probes, validate_probes
-from workflows.decide.manifest.validation.requirements import validate_resources
-from workflows.decide.manifest.validation.restart_policy import validate_restart_policy
-from workflows.decide.manifest.validation.storage_sources import PULL_POLICIES
+from workflows.decide.manifest.fields import names
+from workflows.decide.manifest.fields.field_errors import duplicate, invalid, not_supported, required
+from workflows.decide.manifest.validation.containers.environment import validate_environment
+from workflows.decide.manifest.validation.containers.lifecycle import refuse_lifecycle, validate_lifecycle
+from workflows.decide.manifest.validation.containers.probes import refuse_probes, validate_probes
+from workflows.decide.manifest.validation.containers.requirements import validate_resources
+from workflows.decide.manifest.validation.containers.restart_policy import validate_restart_policy
+
+PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 
 Container = Mapping[str, Any]
 

@@ -8,10 +8,10 @@ holds the names and kinds against kubernetes.client's models, whose schema is on
 
 from typing import Final
 
-from workflows.decide.manifest.field_kinds import OFF, Fields, Kind, not_yet, only, only_empty, runs
-from workflows.decide.manifest.supported_environment import ENV_FROM, ENV_VAR
-from workflows.decide.manifest.supported_security import POD_SECURITY_CONTEXT, SECURITY_CONTEXT
-from workflows.decide.manifest.supported_volumes import VOLUME, VOLUME_DEVICE, VOLUME_MOUNT
+from workflows.decide.manifest.fields.field_kinds import OFF, Fields, Kind, not_yet, only, only_empty, runs
+from workflows.decide.manifest.fields.supported_environment import ENV_FROM, ENV_VAR
+from workflows.decide.manifest.fields.supported_security import POD_SECURITY_CONTEXT, SECURITY_CONTEXT
+from workflows.decide.manifest.fields.supported_volumes import VOLUME, VOLUME_DEVICE, VOLUME_MOUNT
 
 METADATA: Final[Fields] = {
     "name": runs(Kind.STRING),

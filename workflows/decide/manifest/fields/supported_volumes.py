@@ -5,8 +5,8 @@ One line a type of volume: a type is run when `activities/volumes/table.py` has 
 
 from typing import Final
 
-from workflows.decide.manifest.field_kinds import OFF, Fields, Kind, not_yet, only, refused, runs
-from workflows.decide.manifest.supported_contents import CONFIG_MAP, DOWNWARD_API, PROJECTED, SECRET
+from workflows.decide.manifest.fields.field_kinds import OFF, Fields, Kind, not_yet, only, refused, runs
+from workflows.decide.manifest.fields.supported_contents import CONFIG_MAP, DOWNWARD_API, PROJECTED, SECRET
 
 EMPTY_DIR: Final[Fields] = {
     "medium": runs(Kind.STRING),

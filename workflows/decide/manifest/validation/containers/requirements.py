@@ -8,13 +8,13 @@ too: extended resources, which a kubelet learns of from device plugins.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from proto.kubernetes.resources.amounts import said_amount
 from proto.kubernetes.resources.huge_pages import page_size
 from proto.kubernetes.resources.pod_totals import HUGE_PAGES, container_limits, container_requests, of_pods
 from proto.kubernetes.resources.qos import resource_list
 from proto.kubernetes.resources.quantity import ZERO, Quantity, QuantityError, canonical_quantity, parse_quantity
-from workflows.decide.amounts import said_amount
-from workflows.decide.manifest.validation import names
-from workflows.decide.manifest.validation.field_errors import Key, forbidden, invalid, key_path, not_supported, required
+from workflows.decide.manifest.fields import names
+from workflows.decide.manifest.fields.field_errors import Key, forbidden, invalid, key_path, not_supported, required
 
 _OF_CONTAINERS: Final = ("cpu", "memory", "ephemeral-storage")
 _OF_PODS: Final = ("cpu", HUGE_PAGES, "memory")

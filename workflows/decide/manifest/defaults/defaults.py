@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from proto.kubernetes.resources.quantity import canonical_quantity, parse_quantity
 from proto.temporal.pod import PodJson
-from workflows.decide.manifest.content_defaults import default_contents
-from workflows.decide.manifest.pod_level_defaults import pod_level_resources
+from workflows.decide.manifest.defaults.content_defaults import default_contents
+from workflows.decide.manifest.defaults.pod_level_defaults import pod_level_resources
 
 TERMINATION_MESSAGE_PATH: Final = "/dev/termination-log"
 HOOKS: Final = ("postStart", "preStop")

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from workflows.decide.manifest.validation import names
-from workflows.decide.manifest.validation.field_errors import forbidden, invalid, not_supported, required
+from workflows.decide.manifest.fields import names
+from workflows.decide.manifest.fields.field_errors import forbidden, invalid, not_supported, required
 
 Fields = Mapping[str, Any]
 

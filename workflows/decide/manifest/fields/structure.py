@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from proto.kubernetes.resources.quantity import QuantityError, canonical_quantity
 from proto.temporal.pod import PodJson
-from workflows.decide.manifest.field_kinds import Field, Fields, Kind, Support
-from workflows.decide.manifest.validation.field_errors import Key, invalid, key_path, quoted
+from workflows.decide.manifest.fields.field_errors import Key, invalid, key_path, quoted
+from workflows.decide.manifest.fields.field_kinds import Field, Fields, Kind, Support
 
 _BITS: Final = {Kind.INT32: 31, Kind.INT64: 63, Kind.INT_OR_STRING: 31}
 _YAML_BOOLEANS: Final = "YAML reads an unquoted yes, no, on, off, y, n, true or false as a boolean; quote it"

@@ -7,8 +7,8 @@ validateSleepAction and validateStopSignal. What a hook shares with a probe is j
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from workflows.decide.manifest.validation.field_errors import forbidden, invalid, not_supported, required
-from workflows.decide.manifest.validation.probes import validate_handler
+from workflows.decide.manifest.fields.field_errors import forbidden, invalid, not_supported, required
+from workflows.decide.manifest.validation.containers.probes import validate_handler
 
 Fields = Mapping[str, Any]
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from proto.kubernetes.contents.field_paths import split_subscript
 from proto.kubernetes.resources.quantity import QuantityError, canonical_quantity, parse_quantity
-from workflows.decide.manifest.validation import names
-from workflows.decide.manifest.validation.descending_paths import without_backsteps
-from workflows.decide.manifest.validation.field_errors import invalid, not_found, not_supported, required
+from workflows.decide.manifest.fields import names
+from workflows.decide.manifest.fields.descending_paths import without_backsteps
+from workflows.decide.manifest.fields.field_errors import invalid, not_found, not_supported, required
 
 Object = Mapping[str, Any]
 

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from workflows.decide.manifest.validation.field_errors import invalid, not_supported, required
+from workflows.decide.manifest.fields.field_errors import invalid, not_supported, required
+from workflows.decide.manifest.validation.containers.containers import PULL_POLICIES
 
 Source = Mapping[str, Any]
 
@@ -17,7 +18,6 @@ _EUI: Final = re.compile(r"eui.[A-Za-z0-9]{16}", re.ASCII)
 _NAA: Final = re.compile(r"naa.[A-Za-z0-9]{32}", re.ASCII)
 _NAMES: Final = (("iqn", _IQN), ("eui", _EUI), ("naa", _NAA))
 _LUNS: Final = range(256)
-PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 
 
 def image(source: Source, path: str) -> Iterator[str]:

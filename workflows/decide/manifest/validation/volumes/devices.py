@@ -7,7 +7,7 @@ ValidateVolumeDevices.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from workflows.decide.manifest.validation.field_errors import invalid, not_found, required
+from workflows.decide.manifest.fields.field_errors import invalid, not_found, required
 
 Source = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ Called by `pod`; source: pkg/apis/core/validation/validation.go, validateResizeP
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from workflows.decide.manifest.validation.field_errors import duplicate, invalid, not_supported, required
+from workflows.decide.manifest.fields.field_errors import duplicate, invalid, not_supported, required
 
 RESTART_CONTAINER: Final = "RestartContainer"
 _RESOURCES: Final = ("cpu", "memory")

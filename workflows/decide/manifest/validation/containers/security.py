@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from proto.kubernetes.sysctls import LONGEST, NAME_PATTERN, Namespace, is_name, namespace_of
-from workflows.decide.manifest.validation.descending_paths import descending
-from workflows.decide.manifest.validation.field_errors import (
+from workflows.decide.manifest.fields.descending_paths import descending
+from workflows.decide.manifest.fields.field_errors import (
     duplicate,
     forbidden,
     invalid,

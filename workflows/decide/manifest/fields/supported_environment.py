@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from workflows.decide.manifest.field_kinds import Fields, Kind, runs
+from workflows.decide.manifest.fields.field_kinds import Fields, Kind, runs
 
 KEY_SELECTOR: Final[Fields] = {
     "name": runs(Kind.STRING),

@@ -5,8 +5,8 @@ Asked by `defaults` once the containers have their own defaults.
 
 from typing import Any
 
+from proto.kubernetes.resources.amounts import said_amount
 from proto.kubernetes.resources.pod_totals import HUGE_PAGES, container_limits, container_requests, of_pods
-from workflows.decide.amounts import said_amount
 
 
 def pod_level_resources(spec: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ validateLocalDescendingPath, validatePathNoBacksteps.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from workflows.decide.manifest.validation.field_errors import invalid
+from workflows.decide.manifest.fields.field_errors import invalid
 
 
 def sub_path(mount: Mapping[str, Any], mounts_path: str, path: str) -> Iterator[str]:

@@ -8,11 +8,11 @@ and the pod is rejected, so that none is half-run.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from workflows.decide.manifest.field_kinds import Fields, Kind, refused, runs
-from workflows.decide.manifest.supported import CONTAINER, EPHEMERAL_CONTAINER, POD, SPEC
-from workflows.decide.manifest.supported_contents import PROJECTED, PROJECTION
-from workflows.decide.manifest.supported_volumes import VOLUME
-from workflows.decide.manifest.validation.structure import read_structure
+from workflows.decide.manifest.fields.field_kinds import Fields, Kind, refused, runs
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import CONTAINER, EPHEMERAL_CONTAINER, POD, SPEC
+from workflows.decide.manifest.fields.supported_contents import PROJECTED, PROJECTION
+from workflows.decide.manifest.fields.supported_volumes import VOLUME
 
 _NO_DRA: Final = "this node allocates no devices (dynamic resource allocation)"
 _NO_CERTIFICATES: Final = "this node asks for no certificates of pods; use a serviceAccountToken or a secret"

@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from proto.kubernetes.resources.quantity import parse_quantity
-from workflows.decide.manifest.validation import content_volumes, names, storage_sources
-from workflows.decide.manifest.validation.csi_source import validate_csi
-from workflows.decide.manifest.validation.descending_paths import sub_path, without_backsteps
-from workflows.decide.manifest.validation.devices import validate_volume_devices
-from workflows.decide.manifest.validation.field_errors import (
+from workflows.decide.manifest.fields import names
+from workflows.decide.manifest.fields.descending_paths import sub_path, without_backsteps
+from workflows.decide.manifest.fields.field_errors import (
     duplicate,
     forbidden,
     invalid,
@@ -20,6 +18,9 @@ from workflows.decide.manifest.validation.field_errors import (
     not_supported,
     required,
 )
+from workflows.decide.manifest.validation.volumes import content_volumes, storage_sources
+from workflows.decide.manifest.validation.volumes.csi_source import validate_csi
+from workflows.decide.manifest.validation.volumes.devices import validate_volume_devices
 
 Source = Mapping[str, Any]
 

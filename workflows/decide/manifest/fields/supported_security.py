@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from workflows.decide.manifest.field_kinds import Fields, Kind, only, refused, runs
+from workflows.decide.manifest.fields.field_kinds import Fields, Kind, only, refused, runs
 
 WINDOWS: Final = "this node runs Linux; runAsUser and the fields beside it say here what they say there"
 SECCOMP_PROFILE: Final[Fields] = {"type": runs(Kind.STRING), "localhostProfile": runs(Kind.STRING)}
