@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from proto.kubernetes.resources.storage_limits import StorageLimits
+from proto.temporal.pod import Lifecycle
 
 FILE_NAME: Final = "observed.json"
 POD_FILE_NAME: Final = "pod.json"
@@ -75,6 +76,11 @@ class PodSnapshot:
         if limits := raw.get("storage_limits"):
             raw["storage_limits"] = StorageLimits(**limits)
         return cls(**raw)
+
+
+def is_over(snapshot: PodSnapshot) -> bool:
+    """Say whether this is a pod's last snapshot: it is being deleted and all its containers have terminated."""
+    return snapshot.deleting and snapshot.lifecycle == Lifecycle.TERMINATED
 
 
 def snapshot_path(root_dir: Path, pod_uid: str) -> Path:

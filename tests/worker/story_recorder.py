@@ -12,7 +12,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from proto.temporal import requests
 from proto.temporal.pod import ContainerState, PodJson, PodKey, PodStart
-from worker.commands.story import tell
+from worker.history.story import tell
 
 START = datetime(2026, 11, 21, 12, 4, 1, 120_000, tzinfo=UTC)
 POD = PodKey("default", "web", "u-1")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from worker.cli import run
-from worker.commands.exits import CommandFailed, Exit, tell
+from worker.commands.access.exits import CommandFailed, Exit, tell
 from worker.daemon.node_lock import hold_node_lock
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 
 pytestmark = pytest.mark.usefixtures("logs_restored")  # a service that starts sets up its own
 
@@ -117,7 +117,7 @@ def test_a_question_without_temporal_says_how_to_have_it(
     word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, key_file: Path
 ) -> None:
     """A person does not wait for ever."""
-    monkeypatch.setattr("worker.commands.temporal_access.ANSWER_WITHIN", timedelta(seconds=1))
+    monkeypatch.setattr("worker.commands.access.temporal_access.ANSWER_WITHIN", timedelta(seconds=1))
     own = tmp_path / "own.yaml"
     own.write_text(
         "apiVersion: tempolet.dev/v1alpha1\nkind: TempoletConfiguration\n"

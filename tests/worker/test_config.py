@@ -11,7 +11,7 @@ import pytest
 from worker.daemon.config import ManifestUrlSettings, NodeConfig, load_node_config, node_ips, node_name
 from worker.settings.flags import Flags
 from worker.settings.images import DEFAULT_PARALLEL_PULLS
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.worker.test_config import load
-from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
+from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
 from worker.settings.log_rotation import ContainerLogs
 from worker.settings.memory import MemorySettings, refuse_what_this_node_has_not
 

@@ -6,7 +6,7 @@ import pytest
 
 from worker.daemon.config import NodeConfig, load_node_config
 from worker.settings.flags import Flags
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 

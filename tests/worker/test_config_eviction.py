@@ -8,7 +8,7 @@ import pytest
 from proto.kubernetes.resources.quantity import parse_quantity
 from tests.worker.test_config import load
 from worker.settings.eviction import Amount, Eviction, Threshold
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.settings.reserved import Reserved, with_thresholds
 
 GI = 1024**3

@@ -7,9 +7,9 @@ import pytest
 
 from worker.daemon.config import NodeConfig, load_node_config
 from worker.settings.flags import Flags
-from worker.settings.kubelet_configuration import ACTED_ON, CLUSTER_KEYS
-from worker.settings.kubelet_defaults import ZERO_MEANS_DEFAULT
-from worker.settings.kubelet_schema import default_values, is_duration, leaves
+from worker.settings.kubelet.configuration import ACTED_ON, CLUSTER_KEYS
+from worker.settings.kubelet.defaults import ZERO_MEANS_DEFAULT
+from worker.settings.kubelet.schema import default_values, is_duration, leaves
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 SAID = """\

@@ -11,11 +11,11 @@ import pytest
 import worker
 from worker.daemon.config import Dns, Logging, NodeConfig, Tracing
 from worker.settings import tempolet_configuration as own
-from worker.settings.feature_gates import ACTED_ON as GATES_ACTED_ON
 from worker.settings.flags import KEY_FLAGS
 from worker.settings.images import ImagePulls
-from worker.settings.kubelet_configuration import ACTED_ON, CLUSTER_KEYS
-from worker.settings.kubelet_schema import default_values, leaves, load_schema
+from worker.settings.kubelet.configuration import ACTED_ON, CLUSTER_KEYS
+from worker.settings.kubelet.feature_gates import ACTED_ON as GATES_ACTED_ON
+from worker.settings.kubelet.schema import default_values, leaves, load_schema
 
 ROOM = Path(worker.__file__).parent
 
@@ -23,7 +23,7 @@ ROOM = Path(worker.__file__).parent
 def attributes_read() -> Iterator[str]:
     """Give each attribute name that the worker's code reads, outside of the configuration itself."""
     for path in ROOM.rglob("*.py"):
-        if path.parent.name == "settings" or path.name == "config.py":
+        if "settings" in path.relative_to(ROOM).parts or path.name == "config.py":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute):

@@ -8,7 +8,7 @@ from activities.machine.node_capacity import cpu_capacity, memory_capacity
 from proto.temporal.resources import Allocatable
 from tests.worker.test_config import load
 from worker.settings.eviction import Eviction
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.settings.reserved import NOTHING_RESERVED, Reserved, allocatable, allocatable_resources
 
 GI = 1024**3

@@ -7,7 +7,7 @@ import pytest
 
 from worker.daemon.config import NodeConfig, load_node_config
 from worker.settings.flags import Flags
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 
 HEAD = "apiVersion: tempolet.dev/v1alpha1\nkind: TempoletConfiguration\n"
 

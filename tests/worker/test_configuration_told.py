@@ -8,10 +8,10 @@ from typing import get_type_hints
 
 import pytest
 
-from worker.settings.feature_gates import ACTED_ON as GATES
 from worker.settings.flags import node_parser
-from worker.settings.kubelet_configuration import ACTED_ON, CLUSTER_KEYS
-from worker.settings.kubelet_schema import load_schema
+from worker.settings.kubelet.configuration import ACTED_ON, CLUSTER_KEYS
+from worker.settings.kubelet.feature_gates import ACTED_ON as GATES
+from worker.settings.kubelet.schema import load_schema
 from worker.settings.tempolet_configuration import TempoletConfiguration
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -9,9 +9,9 @@ from proto.temporal import names
 from proto.temporal.pod import PodKey
 from tests.worker.test_reading_commands import Commands, listed, tempolet
 from tests.workflows.conftest import Node, client, node, pod_json
-from worker.commands.asking import operator
-from worker.commands.debug import Look, ephemeral_container, log_of
-from worker.commands.exits import Exit
+from worker.commands.access.exits import Exit
+from worker.commands.change.debug import Look, ephemeral_container, log_of
+from worker.commands.change.updates import operator
 from worker.daemon.config import NodeConfig
 
 __all__ = ["client", "node", "tempolet"]  # fixtures of other files

@@ -8,8 +8,8 @@ import pytest
 from activities.objects.going_pods import GoingPods
 from proto.pod_snapshot import PodSnapshot, snapshot_path
 from proto.temporal.pod import Lifecycle
-from worker.host.departures import Departures
 from worker.host.pod_cache import PodCache
+from worker.host.terminating_pods import Departures
 
 SNAPSHOT = PodSnapshot("pod/n/default/web/u", "n", "default", "web", "u", "file", "web.yaml", Lifecycle.SYNC.value)
 

@@ -10,7 +10,7 @@ import pytest
 from worker.daemon import freed_memory
 
 BURST = """
-from worker.freed_memory import give_back_freed_memory
+from worker.daemon.freed_memory import give_back_freed_memory
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
 burst = [bytes(1000) for _ in range(60_000)]

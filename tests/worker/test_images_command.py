@@ -26,8 +26,8 @@ from proto.temporal.node import (
 )
 from tests.worker.test_reading_commands import Commands, tempolet
 from tests.workflows.conftest import client
-from worker.commands.exits import Exit
-from worker.commands.images import lines
+from worker.commands.access.exits import Exit
+from worker.commands.show.images import lines
 from worker.processes.worker import sandbox_runner
 from workflows.node import NodeWorkflow
 from workflows.versions import CURRENT_NODE

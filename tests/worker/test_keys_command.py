@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from worker.cli import run
-from worker.commands.exits import Exit
+from worker.commands.access.exits import Exit
 from worker.temporal.keys import create_key_file, create_token_file, read_key_file
 
 CONFIGURATION = """

@@ -6,7 +6,7 @@ import sys
 CODE = """
 import ssl
 whole = ssl.create_default_context
-from worker.lean_imports import bare_aiohttp
+from worker.daemon.lean_imports import bare_aiohttp
 bare_aiohttp()
 assert ssl.create_default_context is whole
 from aiohttp import connector

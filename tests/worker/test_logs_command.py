@@ -10,7 +10,7 @@ from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, snapshot_path
 from proto.refusals import Refusal, write_refusals
 from tests.worker.test_pods_command import WEB, keep
 from worker.cli import run
-from worker.commands.exits import Exit
+from worker.commands.access.exits import Exit
 
 RUNNING: dict[str, Any] = {"running": {"startedAt": "2026-11-21T12:00:00Z"}}
 ENDED: dict[str, Any] = {"terminated": {"exitCode": 1, "containerID": "containerd://c0"}}
@@ -264,5 +264,5 @@ def test_following_ends_with_the_container(machine: Machine, monkeypatch: pytest
         ended = replace(pod, containers={"web": ContainerSnapshot("c1", "CONTAINER_EXITED", 1)})
         snapshot_path(machine.root, pod.uid).write_bytes(ended.to_json())
 
-    monkeypatch.setattr("worker.commands.logs.time.sleep", ends)
+    monkeypatch.setattr("worker.commands.show.logs.time.sleep", ends)
     assert machine.tempolet("default/web", "-f", "--tail", "0") == (Exit.DONE, "last\n", "")

@@ -14,7 +14,7 @@ from worker.daemon.node_lock import NodeLockHeld, hold_lock_file, hold_node_lock
 HOLDER = """
 import sys, time
 from pathlib import Path
-from worker.node_lock import hold_node_lock
+from worker.daemon.node_lock import hold_node_lock
 with hold_node_lock(Path(sys.argv[1]), sys.argv[2]):
     print("held", flush=True)
     sys.stdin.read()

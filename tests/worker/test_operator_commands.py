@@ -16,9 +16,9 @@ from proto.temporal import names
 from proto.temporal.pod import NodeSettings
 from tests.worker.test_reading_commands import Commands, listed, tempolet
 from tests.workflows.conftest import Node, client, node, pod_json
-from worker.commands.asking import operator
-from worker.commands.exits import Exit
-from worker.commands.explain import no_worker
+from worker.commands.access.exits import Exit
+from worker.commands.access.temporal_access import no_worker
+from worker.commands.change.updates import operator
 
 __all__ = ["client", "node", "tempolet"]  # fixtures of other files
 
@@ -170,7 +170,7 @@ async def test_no_worker_answers(
     pod = pod_json(name=alone.name)
     handle = await alone.start(pod)
     await listed(client, alone, 1)
-    monkeypatch.setattr("worker.commands.temporal_access.ANSWER_WITHIN", timedelta(seconds=2))
+    monkeypatch.setattr("worker.commands.access.temporal_access.ANSWER_WITHIN", timedelta(seconds=2))
     code, out, err = await tempolet(word, f"default/{alone.name}")
     assert (code, out) == (Exit.FAILED, "")
     assert f"no worker of node {alone.name} answers" in err

@@ -13,8 +13,9 @@ from proto.node_runtime import NodeRuntime, write_node_runtime
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, snapshot_path
 from proto.refusals import Refusal, write_refusals
 from worker.cli import run
-from worker.commands.exits import Exit
-from worker.commands.pods import NodeView, notes, row, short_age
+from worker.commands.access.exits import Exit
+from worker.commands.access.node_view import NodeView, notes, short_age
+from worker.commands.show.pods import row
 from worker.daemon.node_lock import hold_node_lock
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

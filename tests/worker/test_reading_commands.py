@@ -13,7 +13,7 @@ from proto.refusals import Refusal, write_refusals
 from proto.temporal import names
 from tests.workflows.conftest import Node, client, container, node, pod_json
 from worker.cli import run
-from worker.commands.exits import Exit
+from worker.commands.access.exits import Exit
 from worker.daemon.config import NodeConfig, load_node_config
 from worker.settings.flags import Flags
 from worker.temporal.temporal_client import TemporalSettings

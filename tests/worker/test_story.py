@@ -23,8 +23,8 @@ from tests.worker.story_recorder import (
     payloads,
     seen,
 )
-from worker.commands.story import tell
-from worker.commands.told import Story, seconds
+from worker.history.story import tell
+from worker.history.story_state import Story, seconds
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from proto.temporal.signals import (
 )
 from proto.temporal.wishes import Ended, GivenCondition
 from tests.worker.story_recorder import LISTED, POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
-from worker.commands.sentences import ACTIVITIES, SIGNALS
+from worker.history.sentences import ACTIVITIES, SIGNALS
 from workflows.calls import CALLS
 
 USR1 = requests.StartContainer(POD, "s1", 0, "sha256:1", {"name": "web", "lifecycle": {"stopSignal": "SIGUSR1"}}, {})

@@ -8,7 +8,7 @@ import pytest
 from proto.temporal import names, requests
 from proto.temporal.operator import ConditionSet, PodEvicted, PodStops
 from tests.worker.story_recorder import POD, Recorder, seen
-from worker.commands.update_sentences import UPDATES
+from worker.history.update_sentences import UPDATES
 
 FIVE = timedelta(seconds=5)
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from worker.host import thread_room
-from worker.host.thread_room import USUAL, make_room_for_hung_files
+from worker.host import bounded_threads as thread_room
+from worker.host.bounded_threads import USUAL, make_room_for_hung_files
 
 
 def ours() -> int:

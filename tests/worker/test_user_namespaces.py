@@ -3,7 +3,7 @@
 import pytest
 
 from proto.kubernetes.user_ids import UNIT, IdRanges
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.settings.user_namespaces import id_ranges
 
 

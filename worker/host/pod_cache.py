@@ -13,8 +13,7 @@ from typing import Any
 
 from temporalio.worker import Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
 
-from proto.pod_snapshot import PodSnapshot, pod_path, read_snapshots, snapshot_path
-from proto.temporal.pod import Lifecycle
+from proto.pod_snapshot import PodSnapshot, is_over, pod_path, read_snapshots, snapshot_path
 from workflows.publish import EXTERN
 
 
@@ -97,11 +96,6 @@ class PodCache:
         except OSError:
             with contextlib.suppress(OSError):
                 new.unlink()
-
-
-def is_over(snapshot: PodSnapshot) -> bool:
-    """Say whether these are a pod's last words."""
-    return snapshot.deleting and snapshot.lifecycle == Lifecycle.TERMINATED
 
 
 def publishing(write: Callable[[PodSnapshot], None]) -> Interceptor:

@@ -20,11 +20,10 @@ import structlog
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import PODS
 from activities.objects.pod_objects import ObjectState
-from proto.pod_snapshot import PodSnapshot
+from proto.pod_snapshot import PodSnapshot, is_over
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import Lifecycle, PodKey
 from worker.documents.defects import in_spite_of_defects
-from worker.host.pod_cache import is_over
 from worker.status.api_pods import ApiPod, ApiPods, Name
 from worker.status.gate import Gate
 from worker.status.haste import is_awaited

@@ -23,7 +23,7 @@ from tests.worker.poller.snapshots import write
 from tests.worker.test_pods_command import WEB
 from worker.api import container_logs
 from worker.settings.cluster import Serving
-from worker.settings.feature_gates import SPLIT_LOGS_GATE, FeatureGates
+from worker.settings.kubelet.feature_gates import SPLIT_LOGS_GATE, FeatureGates
 
 RUNNING: dict[str, Any] = {"running": {"startedAt": "2026-11-21T12:00:00Z"}}
 PATH = "/containerLogs/{podNamespace}/{podID}/{containerName}"

@@ -13,10 +13,10 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from proto.temporal.wishes import Ended, GivenCondition, Rejected
 from tests.worker.poller.noted_calls import NotedCalls
+from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalAway
 from worker.poller.cluster.api_pod import ApiPod, read_api_pod
 from worker.poller.cluster.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus
 from worker.poller.cluster.api_pods import ApiPods, AroundApiPods
-from worker.poller.pod_workflows import CallRefused, OpenPod, TemporalAway
 from worker.temporal.signal_numbers import SignalNumbers
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

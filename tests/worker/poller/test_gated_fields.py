@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from worker.poller.gated_fields import fields_of_gates_off
-from worker.settings.feature_gates import FeatureGates, gate_warnings, set_gates
+from worker.poller.manifests.gated_fields import fields_of_gates_off
+from worker.settings.kubelet.feature_gates import FeatureGates, gate_warnings, set_gates
 
 FILE = {"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "A"}}}
 SPEC: dict[str, Any] = {

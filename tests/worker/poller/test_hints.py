@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from proto.temporal.signals import RuntimeChanged
-from worker.poller.hints import BURST, GAP, MOST_IDS, Coalescer, HintSender, merge, says_all
-from worker.poller.pod_workflows import TemporalAway
+from worker.poller.calls.pod_workflows import TemporalAway
+from worker.poller.calls.runtime_signals import BURST, GAP, MOST_IDS, Coalescer, HintSender, merge, says_all
 from worker.temporal.signal_numbers import SignalNumbers
 
 PODS = ("pod/n/default/a/1", "pod/n/default/b/2")

@@ -15,8 +15,8 @@ from proto.temporal.pod import PodKey
 from tests.worker.poller.fake_runtime import FakeRuntime, container, sandbox
 from tests.worker.poller.snapshots import snapshot
 from worker.daemon.config import NodeConfig
-from worker.poller.pod_workflows import TemporalAway
-from worker.poller.runtime.janitor import Janitor, remover
+from worker.poller.calls.pod_workflows import TemporalAway
+from worker.poller.runtime.orphaned_pods import Janitor, remover
 from worker.poller.runtime.relist import only_remembered, our_pods
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from worker.poller.manifests.manifest import read_manifest
 from worker.poller.manifests.static_pod import Refused, StaticPod
-from worker.settings.feature_gates import set_gates
+from worker.settings.kubelet.feature_gates import set_gates
 
 PATH = Path("/etc/kubernetes/manifests/web.yaml")
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -10,7 +10,7 @@ from proto.temporal.pod import Lifecycle, PodJson
 from tests.worker.poller.snapshots import snapshot, write
 from worker.poller.cluster.node_admission import NodeAdmission
 from worker.poller.runtime.known_pods import KnownPods
-from worker.settings.feature_gates import FeatureGates
+from worker.settings.kubelet.feature_gates import FeatureGates
 from workflows.decide.node.node_admission import NodeFacts
 
 CPU = "1500m"

@@ -15,9 +15,9 @@ from tests.worker.poller.stand_in import Node, heard
 from worker.machine.inotify import WatchedFolders
 from worker.objects.folder import ObjectFolder
 from worker.objects.news import Told, news
-from worker.poller import objects
-from worker.poller.objects import ObjectWatch, folders_of, versions_of
-from worker.poller.pod_workflows import PodWorkflows
+from worker.poller import object_watch as objects
+from worker.poller.calls.pod_workflows import PodWorkflows
+from worker.poller.object_watch import ObjectWatch, folders_of, versions_of
 from worker.poller.runtime.known_pods import KnownPods
 
 APP = "configmaps/app"

@@ -10,11 +10,11 @@ from proto.temporal.pod import NodeSettings, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.poller.manifests import static_pod
 from tests.worker.poller.noted_calls import NotedCalls
+from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalAway
 from worker.poller.manifests.manifest_folder import Listing
-from worker.poller.manifests.manifest_listings import ManifestListings
+from worker.poller.manifests.manifest_pods import Delete, PodLister, PodName, Start
+from worker.poller.manifests.merged_listings import ManifestListings
 from worker.poller.manifests.static_pod import StaticPod
-from worker.poller.pod_workflows import CallRefused, OpenPod, TemporalAway
-from worker.poller.pods import Delete, PodLister, PodName, Start
 from worker.temporal.signal_numbers import SignalNumbers
 
 A, B = Path("/m/a.yaml"), Path("/m/b.yaml")

@@ -24,7 +24,7 @@ from tests.worker.poller.fake_runtime import (
     sandbox,
 )
 from tests.worker.poller.snapshots import snapshot
-from worker.poller.runtime.events import EventStream, hint_in, is_told_by_its_start, pod_of
+from worker.poller.runtime.event_stream import EventStream, hint_in, is_told_by_its_start, pod_of
 
 POD = sandbox("u1", "s1")
 C1, C2 = container("c1", "s1"), container("c2", "s1", attempt=1)
@@ -202,7 +202,7 @@ async def test_a_runtime_that_shares_one_stream_is_not_read(tmp_path: Path) -> N
 
 async def test_a_silent_stream_is_opened_again(runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dead stream and an idle node look the same."""
-    monkeypatch.setattr("worker.poller.runtime.events.SILENCE", timedelta(milliseconds=300))
+    monkeypatch.setattr("worker.poller.runtime.event_stream.SILENCE", timedelta(milliseconds=300))
 
     async def act(_: EventStream, taker: Taker) -> None:
         await taker.until(lambda: taker.openings >= 2)

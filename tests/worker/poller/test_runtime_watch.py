@@ -11,7 +11,7 @@ from activities.clients.start_limit import StartLimit
 from tests.worker.poller.fake_runtime import FakeRuntime
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods
-from worker.poller.runtime.watch import RuntimeWatch, Surroundings
+from worker.poller.runtime.watch import RuntimeWatch, WatchDependencies
 from worker.telemetry.metrics import Metrics
 from worker.temporal.signal_numbers import SignalNumbers
 
@@ -43,11 +43,11 @@ async def test_a_listing_that_fails_after_the_stream_has_opened_is_made_again() 
         client = RuntimeClient(runtime.endpoint, StartLimit(1))
         nobody: Any = Nobody()
         health = RuntimeHealth(client, root, lambda _: None)
-        around = Surroundings(
+        around = WatchDependencies(
             node="n",
             client=client,
             known=KnownPods(root, "n"),
-            lister=nobody,
+            listers=nobody,
             workflows=nobody,
             health=health,
             metrics=Metrics("n"),

@@ -11,11 +11,11 @@ from aiohttp import web
 
 from activities.clients.manifest_url import ManifestUrl, NoManifests
 from tests.worker.poller.manifests import static_pod
+from worker.poller.calls.pod_workflows import OpenPod
 from worker.poller.manifests.manifest import NodeOfManifests
 from worker.poller.manifests.manifest_folder import Listing
-from worker.poller.manifests.manifest_listings import ManifestListings
+from worker.poller.manifests.merged_listings import ManifestListings
 from worker.poller.manifests.url_source import UrlSource, place_of
-from worker.poller.pod_workflows import OpenPod
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
