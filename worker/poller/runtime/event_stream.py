@@ -15,7 +15,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, Protocol
 
-import grpc
 import structlog
 
 from activities.clients.cri_error import CriError
@@ -79,7 +78,7 @@ class EventStream:
                     await self._read()
                     pause, wait = RETRY_FIRST, RETRY_FIRST
             except CriError as error:
-                if error.code is grpc.StatusCode.UNIMPLEMENTED:
+                if error.code.name == "UNIMPLEMENTED":
                     _log.info("the runtime has no event stream; ends are found by listing every second")
                     pause = NO_STREAM_RETRY
                 else:
