@@ -78,6 +78,11 @@ class PodSnapshot:
         return cls(**raw)
 
 
+def is_over(snapshot: PodSnapshot) -> bool:
+    """Say whether this is a pod's last snapshot: it is being deleted and all its containers have terminated."""
+    return snapshot.deleting and snapshot.lifecycle == Lifecycle.TERMINATED
+
+
 def snapshot_path(root_dir: Path, pod_uid: str) -> Path:
     """Say where a pod's snapshot lies."""
     return root_dir / "pods" / pod_uid / FILE_NAME
@@ -109,8 +114,3 @@ def _read_pod(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def is_over(snapshot: PodSnapshot) -> bool:
-    """Say whether these are a pod's last words."""
-    return snapshot.deleting and snapshot.lifecycle == Lifecycle.TERMINATED

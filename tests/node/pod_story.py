@@ -10,7 +10,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import NAMESPACE
 from tests.node.tempolet_node import TempoletNode
-from worker.commands.story import tell
+from worker.history.story import tell
 from worker.temporal.codec import Seal
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile

@@ -15,7 +15,7 @@ from proto.temporal.pod import PodStart
 from proto.temporal.signals import StatusGiven
 from proto.temporal.wishes import FirstSight
 from worker.commands.replay import read_history
-from worker.commands.sentences import reading
+from worker.history.sentences import reading
 from workflows.calls import CALLS, NODE_CALLS
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow

@@ -17,7 +17,7 @@ from temporalio.client import WorkflowHistory
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
 from tests.worker import traced_life
-from tests.worker.systemd_machine import hierarchies, remove_tree
+from tests.worker.daemon.systemd_machine import hierarchies, remove_tree
 from worker.telemetry.tracing import open_tracing
 from worker.telemetry.tracing_settings import TracingSettings
 from worker.temporal.temporal_client import TemporalSettings, connect

@@ -13,7 +13,7 @@ from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdd
 from proto.temporal.pod import PodJson, PodOutcome
 from proto.temporal.signals import PodListed, RuntimeChanged
 from tests.workflows.conftest import Node, container, pod_json
-from worker.commands.asking import ask
+from worker.commands.change.updates import ask
 
 Handle = WorkflowHandle[Any, PodOutcome]
 

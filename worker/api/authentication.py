@@ -25,7 +25,7 @@ from worker.api.review import Review
 from worker.api.seldom import Seldom
 from worker.api.users import NOBODY, User
 from worker.settings.cluster import Authentication
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 
 MOST_KEPT: Final = 1024
 

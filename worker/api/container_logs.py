@@ -24,7 +24,7 @@ from worker.api.streams.log_pump import batches
 from worker.api.streams.log_runs import NoLog, run_to_show
 from worker.api.streams.pods import Asked, FoundPod, find_pod, quoted
 from worker.node.around import Around
-from worker.settings.feature_gates import SPLIT_LOGS_GATE
+from worker.settings.kubelet.feature_gates import SPLIT_LOGS_GATE
 
 HEADERS: Final = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
 LOOKS: Final = 5

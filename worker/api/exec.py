@@ -12,7 +12,7 @@ from worker.api.streams.passing import pass_on, require_upgrade
 from worker.api.streams.pods import Asked, find_pod
 from worker.api.streams.translation import is_translated, translated
 from worker.node.around import Around
-from worker.settings.feature_gates import WEBSOCKETS_GATE
+from worker.settings.kubelet.feature_gates import WEBSOCKETS_GATE
 
 
 async def handler(request: web.Request, node: Around) -> web.StreamResponse:

@@ -15,7 +15,7 @@ from worker.api.streams.passing import is_websocket, pass_on, require_upgrade
 from worker.api.streams.pods import Asked, find_pod, quoted
 from worker.api.streams.tunnel import is_tunnel, tunnelled
 from worker.node.around import Around
-from worker.settings.feature_gates import WEBSOCKETS_GATE
+from worker.settings.kubelet.feature_gates import WEBSOCKETS_GATE
 
 
 async def handler(request: web.Request, node: Around) -> web.StreamResponse:

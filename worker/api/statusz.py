@@ -9,7 +9,7 @@ from aiohttp import web
 
 from worker.api.zpages import zpage
 from worker.node.around import Around
-from worker.settings.kubelet_schema import load_schema
+from worker.settings.kubelet.schema import load_schema
 
 _STARTED: Final = time.time()
 """When this module came, which the node process imports when it starts."""

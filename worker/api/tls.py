@@ -15,7 +15,7 @@ import structlog
 
 from worker.api.serving_certificate import Pair
 from worker.settings.cluster import Serving
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 
 _VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {
     "": ssl.TLSVersion.TLSv1_2,

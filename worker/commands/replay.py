@@ -15,8 +15,8 @@ from typing import Any
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
-from worker.commands.exits import CommandFailed, Exit
-from worker.commands.temporal_access import client_of, executions, namespace_of, quoted
+from worker.commands.access.exits import CommandFailed, Exit
+from worker.commands.access.temporal_access import client_of, executions, namespace_of, quoted
 from worker.daemon.config import NodeConfig
 from worker.processes.worker import sandbox_runner
 from worker.temporal.codec import Seal, plain_data_converter

@@ -17,7 +17,7 @@ from worker.daemon.lean_imports import bare_aiohttp, bare_kubernetes, bare_tempo
 from worker.daemon.node_lock import hold_lock_file
 from worker.daemon.ownership import refuse_second_owners
 from worker.settings.flags import Flags, node_parser, parse_node_flags
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 
 HEALTHZ_PORT: Final = "healthzPort"
 SERVICES: Final = {

@@ -19,16 +19,16 @@ from proto.temporal.node import ImagePolicy
 from worker.settings.cluster import ClusterSettings, cluster_settings
 from worker.settings.credential_providers import CredentialProviders, load_credential_providers
 from worker.settings.eviction import Eviction, eviction, eviction_warnings
-from worker.settings.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
 from worker.settings.flags import Flags
 from worker.settings.images import ImagePulls, image_policy, image_pulls
-from worker.settings.kubelet_configuration import (
+from worker.settings.kubelet.configuration import (
     API_VERSION,
     KIND,
     ConfigurationRefused,
     KubeletConfiguration,
     load_kubelet_configuration,
 )
+from worker.settings.kubelet.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
 from worker.settings.kubelet_validation import validate
 from worker.settings.log_rotation import DEFAULT_CONTAINER_LOGS, ContainerLogs, container_logs
 from worker.settings.memory import DEFAULT_MEMORY, MemorySettings, memory_settings, refuse_what_this_node_has_not

@@ -1,6 +1,6 @@
 """Keep libraries out of processes that run for months where only another library asks for them.
 
-Called by `serve` before it imports the worker or the poller. Each saving is measured, and tests/worker/test_cli.py holds it.
+Called by `serve` before it imports the worker or the poller. Each saving is measured, and tests/worker/commands/test_cli.py holds it.
 """
 
 import contextlib

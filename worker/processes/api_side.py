@@ -19,7 +19,7 @@ from worker.events.event import node_reference
 from worker.events.pod_events import PodEvents
 from worker.events.recorder import EventRecorder, sending_events
 from worker.events.told_activities import ToldActivities
-from worker.settings.feature_gates import VERIFICATION_GATE
+from worker.settings.kubelet.feature_gates import VERIFICATION_GATE
 from worker.status.keeper import StatusKeeper, keeping_statuses
 from worker.temporal.signal_numbers import signal_numbers
 

@@ -31,22 +31,22 @@ from worker.daemon.node_client import place_of
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
 from worker.documents.manifest_refusal import LARGEST_FILE
+from worker.poller.calls.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalAway
 from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
 from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
+from worker.poller.manifests.manifest_pods import PodLister
+from worker.poller.manifests.refused_manifests import RefusalBook
 from worker.poller.manifests.sources import ManifestSource
 from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, Refused, StaticPod
 from worker.poller.manifests.url_source import UrlSource
 from worker.poller.node_pods import NodePods
-from worker.poller.objects import ObjectWatch
-from worker.poller.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalAway
-from worker.poller.pods import PodLister
-from worker.poller.refusal_book import RefusalBook
+from worker.poller.node_settings import told_settings
+from worker.poller.object_watch import ObjectWatch
 from worker.poller.runtime.health import RuntimeHealth
-from worker.poller.runtime.janitor import Janitor, remover
 from worker.poller.runtime.known_pods import KnownPods
+from worker.poller.runtime.orphaned_pods import Janitor, remover
 from worker.poller.runtime.relist import only_remembered
-from worker.poller.runtime.watch import RuntimeWatch, Surroundings
-from worker.poller.told_settings import told_settings
+from worker.poller.runtime.watch import RuntimeWatch, WatchDependencies
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.process import Telemetry
 from worker.temporal.signal_numbers import signal_numbers
@@ -117,16 +117,16 @@ class Poller:
         self._pods = NodePods(self._lister, self._cluster.pods if self._cluster else None)
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)
         self._janitor = Janitor(self._runtime, self._workflows, remover(config))
-        around = Surroundings(
+        dependencies = WatchDependencies(
             node=node,
             client=self._runtime,
             known=self._known,
-            lister=self._pods,
+            listers=self._pods,
             workflows=self._workflows,
             health=self._runtime_health,
             metrics=metrics,
         )
-        self._watch = RuntimeWatch(around)
+        self._watch = RuntimeWatch(dependencies)
         self._objects = ObjectWatch(config.objects_dir, self._known, self._workflows)
         self._pods_listed: int | None = None
         self._restart_told = False

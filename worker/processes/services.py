@@ -23,7 +23,7 @@ from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources
 from worker.daemon.config import NodeConfig
 from worker.host.image_access import image_logins, pull_rights
 from worker.objects.folder import ObjectFolder
-from worker.settings.feature_gates import MEMORY_QOS_GATE, TRUST_BUNDLES_GATE
+from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE, TRUST_BUNDLES_GATE
 from worker.settings.reserved import allocatable, allocatable_resources
 from worker.settings.user_namespaces import id_ranges
 

@@ -26,17 +26,17 @@ from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.daemon.node_client import node_client, place_of
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
+from worker.host.bounded_threads import make_room_for_hung_files
 from worker.host.csi_upkeep import keeping_csi_volumes
-from worker.host.departures import Departures
 from worker.host.forsaken_mounts import undoing_forsaken_mounts
 from worker.host.image_access import count_pulls
 from worker.host.local_storage import StorageWatch, hinting, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
-from worker.host.pod_numbers import PodNumbers
+from worker.host.pod_metrics import PodNumbers
 from worker.host.takeover import take_over
-from worker.host.thread_room import make_room_for_hung_files
+from worker.host.terminating_pods import Departures
 from worker.processes.services import node_services
 from worker.telemetry.process import Telemetry, open_telemetry
 from workflows.decide.versions import CURRENT

@@ -16,8 +16,8 @@ from typing import Any, Final
 from activities.image_access.locations import InvalidLocation, parse_location
 from proto.kubernetes.go_duration import parse_duration
 from worker.documents.yaml_document import DocumentRefused, read_document
-from worker.settings.kubelet_configuration import ConfigurationRefused
-from worker.settings.kubelet_schema import WrongValue, check_fields
+from worker.settings.kubelet.configuration import ConfigurationRefused
+from worker.settings.kubelet.schema import WrongValue, check_fields
 
 KIND: Final = "CredentialProviderConfig"
 VERSIONS: Final = tuple(f"kubelet.config.k8s.io/{one}" for one in ("v1", "v1alpha1", "v1beta1"))

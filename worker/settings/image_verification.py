@@ -9,8 +9,8 @@ from typing import Final
 
 from activities.image_access.verification import Verification, VerificationPolicy
 from activities.images.image_names import InvalidImageName, without_tag
-from worker.settings.feature_gates import VERIFICATION_GATE, FeatureGates
-from worker.settings.kubelet_configuration import KubeletConfiguration
+from worker.settings.kubelet.configuration import KubeletConfiguration
+from worker.settings.kubelet.feature_gates import VERIFICATION_GATE, FeatureGates
 
 POLICY: Final = "imagePullCredentialsVerificationPolicy"
 ALLOWLIST: Final = "preloadedImagesVerificationAllowlist"

@@ -11,7 +11,7 @@ from typing import Final
 
 from proto.kubernetes.go_duration import say_duration
 from proto.kubernetes.resources.quantity import QuantityError, parse_quantity
-from worker.settings.kubelet_configuration import KubeletConfiguration
+from worker.settings.kubelet.configuration import KubeletConfiguration
 
 _SHORTEST: Final = timedelta(seconds=3)
 

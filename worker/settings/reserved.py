@@ -14,7 +14,7 @@ from activities.machine.node_capacity import cpu_capacity, memory_capacity, stor
 from proto.kubernetes.resources.quantity import ZERO, Quantity, QuantityError, parse_quantity
 from proto.temporal.resources import Allocatable
 from worker.settings.eviction import Eviction
-from worker.settings.kubelet_configuration import KubeletConfiguration
+from worker.settings.kubelet.configuration import KubeletConfiguration
 
 KEYS: Final = ("kubeReserved", "systemReserved")
 _ALL: Final = ("cpu", "memory", "ephemeral-storage", "pid")

@@ -13,7 +13,7 @@ from typing import Any, Final
 from worker.daemon.config import load_node_config
 from worker.documents.yaml_document import DocumentRefused, read_document
 from worker.settings.flags import Flags
-from worker.settings.kubelet_configuration import ConfigurationRefused, resolve_paths
+from worker.settings.kubelet.configuration import ConfigurationRefused, resolve_paths
 
 KUBELET_KEYS_OF_UP: Final = {
     "staticPodPath": "lies below --state-dir",

@@ -8,7 +8,7 @@ from proto.pod_snapshot import PodSnapshot
 from tests.node.containerd_view import containers_of, sandboxes_of
 from tests.node.operating import tempolet
 from tests.node.tempolet_node import TempoletNode, pod_manifest
-from worker.commands.asking import operator
+from worker.commands.change.updates import operator
 
 GATE = "example.com/lb"
 RUNNING = cri.ContainerState.CONTAINER_RUNNING

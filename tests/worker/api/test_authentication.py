@@ -16,7 +16,7 @@ from worker.api.authentication import bearer_token, check_authentication
 from worker.api.kept import KEPT, Kept
 from worker.api.users import NOBODY, User
 from worker.settings.cluster import Authentication, Authorization, Serving
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 
 ALICE = {"username": "alice", "uid": "u1", "groups": ["dev"], "extra": {"Scopes.example.com/X": ["a", "b"]}}
 

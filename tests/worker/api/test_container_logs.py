@@ -19,11 +19,11 @@ from tests.cluster.certificates import Signed
 from tests.worker.api.node_api import node_around, node_config
 from tests.worker.api.streaming_ends import Served
 from tests.worker.api.waiting import PATIENCE, descriptors, until
+from tests.worker.commands.test_pods_command import WEB
 from tests.worker.poller.snapshots import write
-from tests.worker.test_pods_command import WEB
 from worker.api import container_logs
 from worker.settings.cluster import Serving
-from worker.settings.feature_gates import SPLIT_LOGS_GATE, FeatureGates
+from worker.settings.kubelet.feature_gates import SPLIT_LOGS_GATE, FeatureGates
 
 RUNNING: dict[str, Any] = {"running": {"startedAt": "2026-11-21T12:00:00Z"}}
 PATH = "/containerLogs/{podNamespace}/{podID}/{containerName}"

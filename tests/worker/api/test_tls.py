@@ -18,7 +18,7 @@ from worker.api import server, tls
 from worker.api.serving_certificate import SELF_SIGNED, SELF_SIGNED_KEY, Pair, make_self_signed, serving_pair
 from worker.api.tls import CIPHERS, Renewed, check_tls, serving_context
 from worker.settings.cluster import SERVER_CERTIFICATE, Authentication, ClusterSettings, Serving
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 
 
 @pytest.fixture(autouse=True)

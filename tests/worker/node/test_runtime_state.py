@@ -12,7 +12,7 @@ from worker.node.object.features import declared_features, node_features, runtim
 from worker.node.object.images import listed_images
 from worker.node.processes import OVERLOOKED, Processes
 from worker.node.runtime_state import RuntimeState, heard
-from worker.settings.feature_gates import FeatureGates
+from worker.settings.kubelet.feature_gates import FeatureGates
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=30)

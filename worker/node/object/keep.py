@@ -24,7 +24,7 @@ from worker.node.pressure.watch import PressureWatch
 from worker.node.runtime_watch import RuntimeWatch
 from worker.node.steady import steady_now
 from worker.node.threads import in_own_thread
-from worker.settings.kubelet_schema import load_schema
+from worker.settings.kubelet.schema import load_schema
 from worker.settings.reserved import with_thresholds
 
 ADDRESSES_EVERY: Final = timedelta(minutes=1)

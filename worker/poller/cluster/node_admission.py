@@ -13,9 +13,9 @@ import structlog
 from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.pod import Lifecycle, PodJson
 from proto.temporal.wishes import Rejected
-from worker.poller.gated_fields import fields_of_gates_off
+from worker.poller.manifests.gated_fields import fields_of_gates_off
 from worker.poller.runtime.known_pods import KnownPods
-from worker.settings.feature_gates import FeatureGates
+from worker.settings.kubelet.feature_gates import FeatureGates
 from workflows.decide.manifest.fields.supported_cluster import unsupported_fields
 from workflows.decide.node.node_admission import Footprint, NodeFacts, footprint, why_not_taken
 

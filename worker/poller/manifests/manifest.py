@@ -14,7 +14,7 @@ from typing import Any, Final
 from proto.temporal.pod import PodJson
 from worker.documents.manifest_document import read_document
 from worker.documents.manifest_refusal import LARGEST_POD, ManifestUnreadable
-from worker.poller.gated_fields import fields_of_gates_off
+from worker.poller.manifests.gated_fields import fields_of_gates_off
 from worker.poller.manifests.static_pod import (
     DEFAULT_NAMESPACE,
     Place,
@@ -25,7 +25,7 @@ from worker.poller.manifests.static_pod import (
     place_static_pod,
     static_pod_name,
 )
-from worker.settings.feature_gates import FeatureGates
+from worker.settings.kubelet.feature_gates import FeatureGates
 from workflows.decide.manifest.defaults.defaults import default_pod
 from workflows.decide.manifest.fields.field_errors import invalid, required
 from workflows.decide.manifest.fields.structure import read_structure

@@ -1,7 +1,7 @@
 """What a pod's workflow waits for and what would happen next, in sentences: the answer of the query Explain.
 
 Read off the same facts and the same plan that the workflow acts by. What only Temporal knows (how often an activity was
-tried, that no worker answers) and how long a time is from now is added by the reader (`worker/commands/explain.py`).
+tried, that no worker answers) and how long a time is from now is added by the reader (`worker/commands/show/explain.py`).
 """
 
 from collections.abc import Callable, Iterator
