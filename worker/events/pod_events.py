@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.network.resolver import wants_cluster_dns
-from proto.pod_snapshot import PodSnapshot, pod_path
+from proto.pod_snapshot import PodSnapshot, is_final, pod_path
 from proto.temporal.pod import PodKey, ProbeKind
 from proto.temporal.requests import (
     PullImage,
@@ -25,7 +25,6 @@ from worker.events.activity_table import HELD_UP, TABLE, Fault, Row, Subject, mi
 from worker.events.event import NORMAL, WARNING, About, Happened
 from worker.events.recorder import EventRecorder
 from worker.events.snapshot_table import told_by, told_by_end
-from worker.host.pod_cache import is_over
 
 REMEMBERED: Final = 2000
 """Pulls and stops that were told; each is asked about once more, soon afterwards."""
@@ -56,7 +55,7 @@ class PodEvents:
 
     def publish(self, snapshot: PodSnapshot) -> None:
         """Take a snapshot; returns at once."""
-        if is_over(snapshot):
+        if is_final(snapshot):
             self._told.pop(snapshot.uid, None)
             self._specs.pop(snapshot.uid, None)
             return

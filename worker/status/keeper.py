@@ -20,11 +20,10 @@ import structlog
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import PODS
 from activities.objects.pod_objects import ObjectState
-from proto.pod_snapshot import PodSnapshot
+from proto.pod_snapshot import PodSnapshot, is_final
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import Lifecycle, PodKey
 from worker.documents.defects import in_spite_of_defects
-from worker.host.pod_cache import is_over
 from worker.status.api_pods import ApiPod, ApiPods, Name
 from worker.status.gate import Gate
 from worker.status.haste import is_awaited
@@ -134,7 +133,7 @@ class StatusKeeper:
             self._want(snapshot)
             if uid in self._wanted:
                 self._ask(uid)
-            if is_over(snapshot) and snapshot.source != API_SOURCE:
+            if is_final(snapshot) and snapshot.source != API_SOURCE:
                 self._drop(uid)  # its mirror goes with it; the same manifest brings the same UID back
 
     def _want(self, snapshot: PodSnapshot) -> None:
