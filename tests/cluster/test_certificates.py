@@ -20,11 +20,11 @@ from activities.clients.start_limit import StartLimit
 from tests.cluster.control_plane import ControlPlane
 from worker.daemon.config import NodeConfig
 from worker.daemon.service import Service
-from worker.node.around import Around
 from worker.node.certificates.bootstrap import bootstrap
 from worker.node.certificates.renewal import keep_client_certificate, keep_serving_certificate
 from worker.node.certificates.store import CLIENT, SERVER, CertificateStore
-from worker.node.processes import Processes
+from worker.node.process.dependencies import Around
+from worker.node.process.peers import Processes
 from worker.settings.cluster import ClusterSettings, Serving
 
 REQUESTS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"

@@ -17,7 +17,7 @@ from typing import Any, Final
 import structlog
 from aiohttp import web
 
-from worker.api.seldom import Seldom
+from worker.api.access.rate_limited_log import Seldom
 
 HANDSHAKE: Final = timedelta(seconds=10)
 _BACKLOG: Final = 128

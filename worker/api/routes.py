@@ -11,16 +11,15 @@ from typing import Final
 
 from aiohttp import web
 
-from worker.api import (
+from worker.api.container_logs import endpoint as container_logs
+from worker.api.endpoints import (
     attach,
     checkpoint,
     configz,
-    container_logs,
     debug,
     flagz,
     healthz,
     metrics,
-    node_logs,
     pods,
     port_forward,
     run,
@@ -28,9 +27,10 @@ from worker.api import (
     stats_summary,
     statusz,
 )
-from worker.api import exec as exec_in_container
-from worker.api.answers import ABSENT
-from worker.node.around import Around
+from worker.api.endpoints import exec as exec_in_container
+from worker.api.node_logs import endpoint as node_logs
+from worker.api.responses.responses import ABSENT
+from worker.node.process.dependencies import Around
 from worker.settings.cluster import Serving
 
 Handler = Callable[[web.Request, Around], Awaitable[web.StreamResponse]]

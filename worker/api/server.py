@@ -17,14 +17,14 @@ import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from worker.api.authentication import Authenticator, check_authentication
-from worker.api.authorization import Authorizer
-from worker.api.door import Door, Guard
+from worker.api.access.authentication import Authenticator, check_authentication
+from worker.api.access.authorization import Authorizer
+from worker.api.access.serving_certificate import serving_pair
+from worker.api.access.tls import Renewed, check_tls
 from worker.api.listener import Listener
+from worker.api.middleware import Door, Guard
 from worker.api.routes import ROUTES, Route
-from worker.api.serving_certificate import serving_pair
-from worker.api.tls import Renewed, check_tls
-from worker.node.around import Around
+from worker.node.process.dependencies import Around
 
 IDLE: Final = timedelta(seconds=90)
 """Of a connection without a request or with half a header; the kubelet's IdleTimeout."""

@@ -14,7 +14,7 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer, Json
 from activities.clients.api_server.resources import LEASES, NODES
-from worker.node.around import Around
+from worker.node.process.dependencies import Around
 
 NAMESPACE: Final = "kube-node-lease"
 SHARE: Final = 0.25

@@ -18,16 +18,16 @@ from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.daemon.health import LoopHealth
 from worker.daemon.node_lock import hold_node_lock
 from worker.daemon.service import Service
-from worker.node.around import Around
 from worker.node.certificates.bootstrap import bootstrap
 from worker.node.certificates.renewal import keep_client_certificate, keep_serving_certificate
-from worker.node.healthz import answering_healthz
 from worker.node.lease import keep_lease
-from worker.node.node_metrics import NodeMetrics
 from worker.node.object.events import send_events
 from worker.node.object.keep import keep_node
 from worker.node.pod_resources import serve_pod_resources
-from worker.node.processes import Processes
+from worker.node.process.dependencies import Around
+from worker.node.process.healthz import answering_healthz
+from worker.node.process.node_metrics import NodeMetrics
+from worker.node.process.peers import Processes
 
 PARTS: Final[Mapping[str, Callable[[Around], Coroutine[object, object, None]]]] = {
     "client certificate": keep_client_certificate,

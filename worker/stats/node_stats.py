@@ -20,22 +20,22 @@ from activities.execution.shared_tasks import SharedTasks
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
 from worker.daemon.config import NodeConfig
+from worker.stats.cgroups.cpu_rates import CpuRates
 from worker.stats.cgroups.owners import Owner, Owners
 from worker.stats.cgroups.pod_cgroups import PodCgroup, pod_cgroups
+from worker.stats.cgroups.pod_readings import NodeReading, read_node
 from worker.stats.cgroups.usage import CgroupReader
 from worker.stats.cgroups.v1 import CgroupsV1
 from worker.stats.cgroups.v2 import CgroupsV2
 from worker.stats.disks.filesystems import FileSystem, device_name
 from worker.stats.disks.node_disks import NodeDisks
-from worker.stats.pod_files import PodFiles
+from worker.stats.disks.pod_files import PodFiles
 from worker.stats.prometheus.cadvisor_families import families
 from worker.stats.prometheus.container_rows import read_rows
-from worker.stats.prometheus.exposition import Family, single, written
-from worker.stats.prometheus.machine import boot_time, machine_families
+from worker.stats.prometheus.machine_families import boot_time, machine_families
 from worker.stats.prometheus.resource_families import Used, resource_families
-from worker.stats.summaries.cpu_rates import CpuRates
-from worker.stats.summaries.pod_readings import NodeReading, read_node
 from worker.stats.summaries.summary import brief_summary, summary
+from worker.telemetry.exposition import Family, single, written
 
 _FIRST_PAUSE: Final = 1.0
 """Seconds between the two readings for who asks first."""

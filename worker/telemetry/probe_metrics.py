@@ -4,7 +4,7 @@ from collections.abc import Collection
 from itertools import accumulate
 
 from activities.probes.tallies import BOUNDS, Probed, ProbeTallies
-from worker.stats.prometheus.exposition import Family, labels, written
+from worker.telemetry.exposition import Family, labels, written
 
 
 def probe_text(tallies: ProbeTallies, pod_uids: Collection[str]) -> bytes:

@@ -22,8 +22,8 @@ from worker.api.server import open_read_only, open_server
 from worker.daemon.config import NodeConfig
 from worker.daemon.health import LoopHealth
 from worker.daemon.service import Service
-from worker.node.around import Around
-from worker.node.processes import Processes
+from worker.node.process.dependencies import Around
+from worker.node.process.peers import Processes
 from worker.settings.cluster import Authentication, ClusterSettings, Serving
 
 NODE_NAME = "n1"

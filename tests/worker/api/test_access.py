@@ -14,9 +14,9 @@ from aiohttp import web
 import worker.api
 from tests.cluster.certificates import Authority
 from tests.worker.api.node_api import REFUSED, NodeApi, node_api
-from worker.api.authorization import VERBS, Asked, asked
+from worker.api.access.authorization import VERBS, Asked, asked
 from worker.api.routes import ROUTES, Route
-from worker.node.around import Around
+from worker.node.process.dependencies import Around
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -13,10 +13,11 @@ from aiohttp import web
 
 from tests.worker.api.node_api import NodeApi, client_context, node_api
 from tests.worker.api.waiting import descriptors, until
-from worker.api import door, listener, server
-from worker.api.kept import Kept
+from worker.api import listener, server
+from worker.api import middleware as door
+from worker.api.access.timed_cache import Kept
 from worker.api.routes import ROUTES, Route
-from worker.node.around import Around
+from worker.node.process.dependencies import Around
 from worker.settings.cluster import Authentication, Authorization, Serving
 
 ANYBODY = Authentication(anonymous=True, webhook=False)

@@ -16,8 +16,8 @@ import pytest
 from proto.pod_snapshot import PodSnapshot, pod_path, snapshot_path
 from proto.podresources.v1 import api_pb2 as api
 from proto.podresources.v1 import api_pb2_grpc
-from worker.node.around import Around
 from worker.node.pod_resources import SOCKET, serve_pod_resources
+from worker.node.process.dependencies import Around
 
 
 def write_pod(root_dir: Path, name: str, phase: str = "Running") -> None:

@@ -18,8 +18,8 @@ from aiohttp import WSMsgType, hdrs, web
 from worker.api.streams import spdy
 from worker.api.streams.backend import SWITCHING_PROTOCOLS, Backend
 from worker.api.streams.options import StreamOptions
-from worker.api.streams.passing import offered, opened, refused_by, require_upgrade, web_socket
 from worker.api.streams.tunnel import PROTOCOL_VERSION, SPDY, until_one_ends
+from worker.api.streams.upgrade_proxy import offered, opened, refused_by, require_upgrade, web_socket
 
 V5: Final = "v5.channel.k8s.io"
 _V4: Final = "v4.channel.k8s.io"

@@ -12,7 +12,7 @@ from typing import Any, Final
 from aiohttp import WSMsgType, hdrs, web
 
 from worker.api.streams.backend import SWITCHING_PROTOCOLS, Backend
-from worker.api.streams.passing import offered, opened, refused_by, require_upgrade, web_socket
+from worker.api.streams.upgrade_proxy import offered, opened, refused_by, require_upgrade, web_socket
 
 _PREFIX: Final = "SPDY/3.1+"
 _SUFFIX: Final = "portforward.k8s.io"

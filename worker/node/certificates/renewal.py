@@ -16,12 +16,12 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused
 from activities.clients.api_server.resources import NODES
-from worker.node.around import Around
-from worker.node.certificates.facts import CertificateFacts
 from worker.node.certificates.request import NotIssued, certificate_for
 from worker.node.certificates.signing import Wanted, client_certificate, new_key, renew_at, serving_certificate
 from worker.node.certificates.store import CLIENT, SERVER, CertificateStore, Pair, StoreRefused
-from worker.node.threads import in_own_thread
+from worker.node.process.certificate_facts import CertificateFacts
+from worker.node.process.dependencies import Around
+from worker.node.process.threads import in_own_thread
 
 LOOK: Final = timedelta(minutes=5)
 """Between two looks at the clock and the node's addresses; a certificate lives for months, at the least for ten minutes."""

@@ -6,8 +6,8 @@ from typing import Final
 import structlog
 
 from worker.events.event import node_reference
-from worker.node.around import Around
 from worker.node.object.conditions import NodeEvent
+from worker.node.process.dependencies import Around
 
 STARTED: Final = NodeEvent("Starting", "Starting kubelet.")
 """In the kubelet's words (BirthCry): what looks for a restarted node looks for these."""

@@ -15,15 +15,15 @@ from worker.daemon.config import NodeConfig
 from worker.daemon.version import own_version
 from worker.machine.addresses import AddressesUnknown, node_addresses
 from worker.machine.machine import Machine, read_machine
-from worker.node.around import Around
 from worker.node.object.events import tell
 from worker.node.object.features import declared_features
 from worker.node.object.own_node import Others, OwnNode
 from worker.node.object.status import NodeFacts, NodeSettings
 from worker.node.pressure.watch import PressureWatch
-from worker.node.runtime_watch import RuntimeWatch
-from worker.node.steady import steady_now
-from worker.node.threads import in_own_thread
+from worker.node.process.dependencies import Around
+from worker.node.process.monotonic_clock import steady_now
+from worker.node.process.threads import in_own_thread
+from worker.node.runtime.watch import RuntimeWatch
 from worker.settings.kubelet_schema import load_schema
 from worker.settings.reserved import with_thresholds
 

@@ -9,15 +9,15 @@ from activities.clients.runtime import RuntimeClient
 from activities.files.mounts import mounts_below
 from activities.machine.node_capacity import memory_capacity, swap_capacity, task_capacity
 from worker.daemon.config import NodeConfig
+from worker.stats.cgroups.network import devices_of
+from worker.stats.cgroups.pod_readings import NodeReading
 from worker.stats.disks.filesystems import FileSystem, file_system_of
+from worker.stats.disks.log_use import hosts_of, logs_of
+from worker.stats.disks.pod_files import PodFile, PodFiles
 from worker.stats.disks.volumes import Volume, Volumes, VolumeUse, total_volumes, volumes_of
-from worker.stats.network import devices_of
-from worker.stats.pod_files import PodFile, PodFiles
-from worker.stats.prometheus.exposition import Family, labels
-from worker.stats.prometheus.machine import boot_time
-from worker.stats.summaries.log_use import hosts_of, logs_of
-from worker.stats.summaries.pod_readings import NodeReading
+from worker.stats.prometheus.machine_families import boot_time
 from worker.stats.summaries.summary import Disks, Layer, Machine
+from worker.telemetry.exposition import Family, labels
 
 _NANOSECOND: Final = 10**9
 _VOLUME_FAMILIES: Final = (

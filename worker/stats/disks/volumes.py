@@ -18,9 +18,9 @@ from activities.files.disk_use import NotCounted, count_files
 from activities.files.pod_paths import CLAIMS, plugin_folder
 from proto.kubernetes.claims import claim_of
 from worker.stats.cgroups.usage import folders
+from worker.stats.disks.bounded_reads import Tried
 from worker.stats.disks.filesystems import file_system_of
-from worker.stats.disks.tried import Tried
-from worker.stats.prometheus.exposition import Family, labels
+from worker.telemetry.exposition import Family, labels
 
 KEEP: Final = 60.0
 """KubeletConfiguration volumeStatsAggPeriod's default."""

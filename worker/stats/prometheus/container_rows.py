@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from activities.machine.node_capacity import memory_capacity
+from worker.stats.cgroups.network import Device, devices_of
 from worker.stats.cgroups.owners import Owner
 from worker.stats.cgroups.pod_cgroups import PodCgroup
 from worker.stats.cgroups.usage import CgroupReader, CgroupUsage, Transfers, read_text
-from worker.stats.network import Device, devices_of
-from worker.stats.prometheus.exposition import labels
+from worker.telemetry.exposition import labels
 
 MOST_DESCRIPTORS: Final = 100_000
 """Of one cgroup; looked at in a third of a second."""

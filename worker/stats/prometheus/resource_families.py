@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from worker.stats.cgroups.owners import Owner
 from worker.stats.cgroups.usage import CgroupUsage
-from worker.stats.prometheus.exposition import Family, labels, single
+from worker.telemetry.exposition import Family, labels, single
 
 _NANOSECONDS: Final = 1e9
 _COUNTER: Final = "counter"

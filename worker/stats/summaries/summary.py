@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from worker.stats.cgroups.network import Device
+from worker.stats.cgroups.pod_readings import ContainerReading, NodeReading, PodReading
 from worker.stats.cgroups.usage import CgroupUsage
 from worker.stats.disks.filesystems import FileSystem
+from worker.stats.disks.log_use import LogUse
 from worker.stats.disks.volumes import Volume, VolumeUse
-from worker.stats.network import Device
 from worker.stats.summaries import values
-from worker.stats.summaries.log_use import LogUse
-from worker.stats.summaries.pod_readings import ContainerReading, NodeReading, PodReading
 from worker.stats.summaries.values import Json
 
 
