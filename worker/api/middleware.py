@@ -17,8 +17,8 @@ from aiohttp import web
 
 from worker.api.access.authentication import Authenticator
 from worker.api.access.authorization import Authorizer, asked
+from worker.api.access.route import WHOLE_PATH, Route
 from worker.api.responses.responses import ABSENT, Refused, text
-from worker.api.routes import WHOLE_PATH, Route
 from worker.node.process.dependencies import Around
 
 ANSWERED_WITHIN: Final = timedelta(minutes=5)

@@ -19,11 +19,12 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from worker.api.access.authentication import Authenticator, check_authentication
 from worker.api.access.authorization import Authorizer
+from worker.api.access.route import Route
 from worker.api.access.serving_certificate import serving_pair
 from worker.api.access.tls import Renewed, check_tls
 from worker.api.listener import Listener
 from worker.api.middleware import Door, Guard
-from worker.api.routes import ROUTES, Route
+from worker.api.routes import ROUTES
 from worker.node.process.dependencies import Around
 
 IDLE: Final = timedelta(seconds=90)

@@ -17,7 +17,8 @@ from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from tests.cluster.certificates import Authority, Signed
 from tests.worker.api.reviews import Reviews
-from worker.api.routes import ROUTES, Route
+from worker.api.access.route import Route
+from worker.api.routes import ROUTES
 from worker.api.server import open_read_only, open_server
 from worker.daemon.config import NodeConfig
 from worker.daemon.health import LoopHealth

@@ -15,8 +15,9 @@ from tests.worker.api.node_api import NodeApi, client_context, node_api
 from tests.worker.api.waiting import descriptors, until
 from worker.api import listener, server
 from worker.api import middleware as door
+from worker.api.access.route import Route
 from worker.api.access.timed_cache import Kept
-from worker.api.routes import ROUTES, Route
+from worker.api.routes import ROUTES
 from worker.node.process.dependencies import Around
 from worker.settings.cluster import Authentication, Authorization, Serving
 

@@ -19,11 +19,13 @@ from worker.stats.cgroups.pod_readings import NodeReading, read_node
 from worker.stats.cgroups.usage import CgroupReader
 from worker.stats.disks.filesystems import FileSystem
 from worker.stats.disks.log_use import LogUse
+from worker.stats.disks.node_disks import Disks, Layer
 from worker.stats.prometheus.cadvisor_families import families
 from worker.stats.prometheus.container_rows import Row, read_rows
 from worker.stats.prometheus.machine_families import machine_families
 from worker.stats.prometheus.resource_families import Used, resource_families
-from worker.stats.summaries.summary import Disks, Layer, Machine, brief_summary, summary
+from worker.stats.summaries.machine import Machine
+from worker.stats.summaries.summary import brief_summary, summary
 from worker.telemetry.exposition import Family, written
 
 RECORDED = json.loads((Path(__file__).parent / "kubelet_1_36.json").read_text())

@@ -18,10 +18,10 @@ from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiSer
 from activities.clients.api_server.resources import SUBJECT_ACCESS_REVIEWS
 from worker.api.access.rate_limited_log import Seldom
 from worker.api.access.review import Review
+from worker.api.access.route import Route
 from worker.api.access.timed_cache import Kept
 from worker.api.access.users import User
 from worker.api.responses.responses import Away, Refused
-from worker.api.routes import Route
 from worker.settings.cluster import Authorization
 
 VERBS: Final[Mapping[str, str]] = {

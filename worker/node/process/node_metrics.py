@@ -13,9 +13,9 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from activities.machine.cgroup_hierarchies import Hierarchies
+from worker.machine.boot_time import boot_time
 from worker.node.process.certificate_facts import CertificateFacts
 from worker.node.process.healthz import ANSWERED, SYNC_LOOP
-from worker.stats.prometheus.machine_families import boot_time
 from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics, process_registry
 from worker.telemetry.exposition import single, written
 

@@ -1,7 +1,6 @@
-"""The machine_* rows of /metrics/cadvisor, and when the machine was started (cAdvisor metrics/prometheus_machine.go)."""
+"""The machine_* families of /metrics/cadvisor (cAdvisor metrics/prometheus_machine.go)."""
 
 import os
-import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,12 +11,6 @@ from worker.stats.cgroups.usage import read_text
 from worker.telemetry.exposition import Family, labels, single
 
 _CPUS: Final = Path("/sys/devices/system/cpu")
-
-
-@cache
-def boot_time() -> float:
-    """Say when the machine was started, in seconds since 1970, to the second."""
-    return float(int(time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)))
 
 
 @cache

@@ -9,7 +9,8 @@ import pytest
 
 from activities.files.pod_paths import CLAIMS
 from worker.stats.disks.pod_files import PodFiles
-from worker.stats.disks.volumes import Volumes, total_volumes, volumes_of
+from worker.stats.disks.volumes import Volumes, count_volumes, volumes_of
+from worker.stats.prometheus.volume_families import total_family
 from worker.telemetry.exposition import written
 
 UID = "u1"
@@ -80,7 +81,8 @@ def test_a_claims_volume_is_found_by_what_it_has_brought(plugin: str, place: str
 def test_volumes_are_counted_by_plugin(tmp_path: Path) -> None:
     """What pods want beside what is there."""
     folder_of(tmp_path, "kubernetes.io~empty-dir", "a")
-    told = written([total_volumes(tmp_path, [pod({"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}})])])
+    counts = count_volumes(tmp_path, [pod({"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}})])
+    told = written([total_family(counts)])
     assert {
         'volume_manager_total_volumes{plugin_name="kubernetes.io/empty-dir",state="desired_state_of_world"} 2',
         'volume_manager_total_volumes{plugin_name="kubernetes.io/empty-dir",state="actual_state_of_world"} 1',
