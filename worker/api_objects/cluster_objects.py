@@ -14,11 +14,11 @@ from activities.clients.api_server.resources import SERVICES
 from activities.cri_config.service_links import ServicesUnknown, linked
 from activities.csi.drivers import CsiDrivers
 from proto.pod_snapshot import PodSnapshot
+from worker.api_objects.change_signals import ObjectTelling, Tell
 from worker.api_objects.csi_node import CsiNodeKeeper
-from worker.api_objects.followed_kind import FollowedKind, NotRead
-from worker.api_objects.rotation import TokenRotation
+from worker.api_objects.informer import FollowedKind, NotRead
 from worker.api_objects.source import ApiObjects
-from worker.api_objects.telling import ObjectTelling, Tell
+from worker.api_objects.token_rotation import TokenRotation
 from worker.api_objects.tokens import ApiTokens
 from worker.api_objects.trust_bundles import ApiTrustBundles
 from worker.documents.defects import in_spite_of_defects

@@ -19,7 +19,7 @@ from activities.clients.api_server.resources import (
 )
 from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 from proto.pod_snapshot import PodSnapshot
-from worker.api_objects.followed_kind import FollowedKind, NotRead, kept
+from worker.api_objects.informer import FollowedKind, NotRead, kept
 from worker.api_objects.watched_objects import WATCHED, WatchedObjects
 
 _READ: Final[Mapping[ObjectKind, Resource]] = {

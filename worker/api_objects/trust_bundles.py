@@ -12,7 +12,7 @@ from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiSer
 from activities.clients.api_server.resources import Resource
 from activities.objects.objects import KeptObject
 from activities.objects.trust_bundles import TrustAnchors, TrustBundleRefused
-from worker.api_objects.followed_kind import FollowedKind, NotRead
+from worker.api_objects.informer import FollowedKind, NotRead
 from worker.api_objects.trust_anchors import anchors
 
 _GROUP: Final = "certificates.k8s.io"

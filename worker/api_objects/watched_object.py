@@ -15,7 +15,7 @@ from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.reflector import Changed, Listed, Pace, Reflector
 from activities.clients.api_server.resources import Resource
 from activities.objects.objects import KeptObject
-from worker.api_objects.followed_kind import kept
+from worker.api_objects.informer import kept
 from worker.documents.defects import in_spite_of_defects
 
 PACE: Final = Pace(first_pause=0.05, watch_seconds=(1800, 3600))

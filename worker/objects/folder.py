@@ -15,8 +15,8 @@ from typing import Any, Final
 from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 from worker.documents.manifest_document import read_document
 from worker.documents.manifest_refusal import ManifestUnreadable
-from worker.objects.admission import NotAdmitted, admit, expected
 from worker.objects.trusted_file import SETTLE, Fingerprint, NotTrusted, Torn, read_trusted, trusted_folder
+from worker.objects.validation import NotAdmitted, admit, expected
 
 CLUSTER: Final = "_cluster"
 SUFFIXES: Final = (".yaml", ".yml", ".json")

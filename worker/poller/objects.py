@@ -19,7 +19,7 @@ from activities.objects.objects import ObjectKind
 from proto.temporal.signals import ObjectsChanged
 from worker.machine.inotify import FolderEvent, Mask, WatchedFolders
 from worker.objects.folder import SUFFIXES
-from worker.objects.news import Hint, Told, Versions, news
+from worker.objects.object_hints import Hint, Told, Versions, news
 from worker.objects.trusted_file import fingerprint_of
 from worker.poller.pod_workflows import CallRefused, PodWorkflows, TemporalAway
 from worker.poller.runtime.known_pods import KnownPods

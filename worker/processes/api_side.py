@@ -12,13 +12,13 @@ from temporalio.worker import Interceptor
 from activities.clients.api_server.api_server import ApiServer
 from activities.csi.drivers import CsiDrivers
 from proto.pod_snapshot import PodSnapshot
+from worker.api_objects.change_signals import telling
 from worker.api_objects.cluster_objects import ClusterObjects
-from worker.api_objects.telling import telling
 from worker.daemon.config import NodeConfig
+from worker.events.activity_events import ToldActivities
 from worker.events.event import node_reference
 from worker.events.pod_events import PodEvents
 from worker.events.recorder import EventRecorder, sending_events
-from worker.events.told_activities import ToldActivities
 from worker.settings.feature_gates import VERIFICATION_GATE
 from worker.status.keeper import StatusKeeper, keeping_statuses
 from worker.temporal.signal_numbers import signal_numbers

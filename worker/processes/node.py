@@ -22,7 +22,7 @@ from worker.node.certificates.bootstrap import bootstrap
 from worker.node.certificates.renewal import keep_client_certificate, keep_serving_certificate
 from worker.node.lease import keep_lease
 from worker.node.object.events import send_events
-from worker.node.object.keep import keep_node
+from worker.node.object.sync import keep_node
 from worker.node.pod_resources import serve_pod_resources
 from worker.node.process.dependencies import Around
 from worker.node.process.healthz import answering_healthz

@@ -25,11 +25,11 @@ from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import Lifecycle, PodKey
 from worker.documents.defects import in_spite_of_defects
 from worker.status.api_pods import ApiPod, ApiPods, Name
-from worker.status.gate import Gate
-from worker.status.haste import is_awaited
+from worker.status.circuit_breaker import Gate
 from worker.status.merge import merged
 from worker.status.patch import status_patch
 from worker.status.queue import WorkQueue
+from worker.status.urgency import is_awaited
 
 AT_ONCE: Final = 8
 """Patches under way: a burst of 110 pods is through in a fraction of a second, and the API server is not flooded."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from proto.pod_snapshot import FINAL_PHASES
-from worker.status.normal import Json, normalized
+from worker.status.normalize import Json, normalized
 
 OWN_CONDITIONS: Final = frozenset(
     {

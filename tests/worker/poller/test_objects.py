@@ -14,7 +14,7 @@ from tests.worker.poller.snapshots import snapshot, write
 from tests.worker.poller.stand_in import Node, heard
 from worker.machine.inotify import WatchedFolders
 from worker.objects.folder import ObjectFolder
-from worker.objects.news import Told, news
+from worker.objects.object_hints import Told, news
 from worker.poller import objects
 from worker.poller.objects import ObjectWatch, folders_of, versions_of
 from worker.poller.pod_workflows import PodWorkflows

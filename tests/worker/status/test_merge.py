@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from worker.status.merge import merged
-from worker.status.normal import normalized, same
+from worker.status.normalize import normalized, same
 
 EARLIER, LATER = "2026-01-02T03:04:05Z", "2026-01-02T03:09:09Z"
 

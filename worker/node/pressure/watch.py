@@ -9,8 +9,8 @@ from typing import Final
 import structlog
 
 from activities.machine.cgroup_hierarchies import Hierarchies
-from worker.node.pressure.judge import Pressure, judge
 from worker.node.pressure.signals import Places, observe
+from worker.node.pressure.thresholds import Pressure, judge
 from worker.node.process.monotonic_clock import steady_now
 from worker.node.process.threads import in_own_thread
 from worker.settings.eviction import Eviction

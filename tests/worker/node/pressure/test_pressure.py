@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from activities.machine.cgroup_hierarchies import Hierarchies
 from proto.kubernetes.resources.quantity import parse_quantity
-from worker.node.pressure.judge import Observation, Pressure, judge
 from worker.node.pressure.signals import Places, disk, memory, observe, process_ids
+from worker.node.pressure.thresholds import Observation, Pressure, judge
 from worker.settings.eviction import SIGNALS, Amount, Eviction, Threshold
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -14,7 +14,7 @@ from tests.worker.node.object.test_status import FACTS, SETTINGS
 from worker.node.object import own_node
 from worker.node.object.status import node_now
 from worker.node.pressure import watch
-from worker.node.pressure.judge import Observation
+from worker.node.pressure.thresholds import Observation
 from worker.node.process.monotonic_clock import steady_now
 from worker.node.runtime import watch as runtime_watch
 from worker.node.runtime.watch import RuntimeWatch

@@ -24,7 +24,7 @@ from proto.temporal.signals import ObjectsChanged
 from worker.api_objects.trust_anchors import anchors
 from worker.api_objects.trust_bundles import ApiTrustBundles
 from worker.api_objects.watched_objects import WATCHED, Key, WatchedObjects
-from worker.objects.news import Hint, Told, Versions, news
+from worker.objects.object_hints import Hint, Told, Versions, news
 from worker.temporal.signal_numbers import SignalNumbers
 
 SOURCE: Final = "objects"

@@ -19,7 +19,7 @@ from activities.objects.tokens import BoundPod, TokenRefused, TokenSource, Token
 from proto.kubernetes.contents.projections import TOKENS, audience_of
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
-from worker.api_objects.telling import SOURCE, Tell
+from worker.api_objects.change_signals import SOURCE, Tell
 from worker.api_objects.tokens import seed_of
 
 AGAIN: Final = timedelta(minutes=1)

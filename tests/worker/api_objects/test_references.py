@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from activities.objects.objects import ObjectKind
-from worker.api_objects.referred import references
+from worker.api_objects.references import references
 
 CM, SECRET = ObjectKind.CONFIG_MAPS, ObjectKind.SECRETS
 

@@ -12,8 +12,8 @@ from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenWi
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
 from tests.worker.poller.snapshots import snapshot
-from worker.api_objects import rotation
-from worker.api_objects.rotation import AGAIN, LONGEST, TokenRotation, shown_tokens, wish_of
+from worker.api_objects import token_rotation as rotation
+from worker.api_objects.token_rotation import AGAIN, LONGEST, TokenRotation, shown_tokens, wish_of
 from worker.api_objects.tokens import seed_of
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

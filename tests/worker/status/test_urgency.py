@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from worker.status.haste import is_awaited
+from worker.status.urgency import is_awaited
 
 
 def status(
