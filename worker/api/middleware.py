@@ -16,10 +16,10 @@ import structlog
 from aiohttp import web
 
 from worker.api.access.authentication import Authenticator
-from worker.api.access.authorization import Authorizer, asked
+from worker.api.access.authorization import Authorizer, required_access
 from worker.api.access.route import WHOLE_PATH, Route
-from worker.api.responses.responses import ABSENT, Refused, text
-from worker.node.process.dependencies import Around
+from worker.api.responses.responses import PAGE_NOT_FOUND, Refused, text_response
+from worker.node.process.dependencies import NodeDependencies
 
 ANSWERED_WITHIN: Final = timedelta(minutes=5)
 """From a request to the last byte that its client takes, streams apart."""
@@ -33,7 +33,7 @@ _BUSY: Final = "too many requests at a time; try again"
 _DEFECT: Final = "internal error; the node's log says more"
 _METHODS: Final = frozenset({"OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT"})
 _LONG_RUNNING: Final = frozenset({"exec", "attach", "portForward", "debug"})
-Aiohttps = Callable[[web.Request], Awaitable[web.StreamResponse]]
+AiohttpHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 log = structlog.get_logger(__name__)
 
@@ -49,13 +49,13 @@ class Guard:
     async def check(self, request: web.Request, route: Route | None) -> None:
         """Return when the request may be answered; raises Refused."""
         user = await self._authenticator.user(request)
-        await self._authorizer.check(user, asked(request.method, route, fine_grained=self._fine_grained))
+        await self._authorizer.check(user, required_access(request.method, route, fine_grained=self._fine_grained))
 
 
-class Door:
+class Middleware:
     """What stands between a request and its endpoint."""
 
-    def __init__(self, node: Around, guard: Guard | None) -> None:
+    def __init__(self, node: NodeDependencies, guard: Guard | None) -> None:
         self._node = node
         self._guard = guard
         self._rows: dict[web.AbstractRoute, Route] = {}
@@ -66,14 +66,14 @@ class Door:
         """Make aiohttp's application out of the rows."""
 
         @web.middleware
-        async def through(request: web.Request, handler: Aiohttps) -> web.StreamResponse:  # noqa: ARG001 - aiohttp calls it by that name
+        async def through(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:  # noqa: ARG001 - aiohttp calls it by that name
             return await self._pass(request)
 
         app = web.Application(middlewares=[through], client_max_size=LARGEST_BODY)
         for row in routes:
             if not self._exists(row):
                 continue
-            for path in _spellings(row.path, routes):
+            for path in _with_trailing_slash(row.path, routes):
                 for method in row.methods:
                     self._rows[app.router.add_route(method, path, self._unreached)] = row
         return app
@@ -85,29 +85,29 @@ class Door:
         with self.busy(request), self._counted(request, row):
             try:
                 async with asyncio.timeout(limit):
-                    return await _taken(request, await self._answer(request, row))
+                    return await _write_response(request, await self._answer(request, row))
             except TimeoutError:
-                raise _cut_off(request) from None
+                raise _abort_connection(request) from None
 
     async def _answer(self, request: web.Request, row: Route | None) -> web.StreamResponse:
         try:
             if self._guard is not None:
                 await self._guard.check(request, row)
             if row is None:
-                return _unknown(request)
-            _refuse_paths_in_names(request)
+                return _not_found(request)
+            _refuse_slashes_in_names(request)
             self._refuse_closed(row)
             async with self._place(row):
                 return await row.handler(request, self._node)
         except Refused as refused:
-            return _instead(request, refused.answer())
+            return _replacement(request, refused.answer())
         except web.HTTPException as answer:  # aiohttp's own: a body that is too large
-            return _instead(request, text(f"{answer.status}: {answer.reason}", HTTPStatus(answer.status)))
+            return _replacement(request, text_response(f"{answer.status}: {answer.reason}", HTTPStatus(answer.status)))
         except (ConnectionError, asyncio.CancelledError, TimeoutError):
             raise
         except Exception:
             log.exception("The node's API failed", path=row.path if row else "")  # a request's own may hold a command
-            return _instead(request, text(_DEFECT, HTTPStatus.INTERNAL_SERVER_ERROR))
+            return _replacement(request, text_response(_DEFECT, HTTPStatus.INTERNAL_SERVER_ERROR))
 
     @contextlib.asynccontextmanager
     async def _place(self, row: Route) -> AsyncIterator[None]:
@@ -123,7 +123,7 @@ class Door:
     def _counted(self, request: web.Request, row: Route | None) -> contextlib.AbstractContextManager[None]:
         """Count the request under the kubelet's labels (pkg/kubelet/server ServeHTTP)."""
         method = request.method if request.method in _METHODS else OTHER
-        path = bucket(row)
+        path = metrics_path(row)
         read_only = self._guard is None
         return self._node.metrics.request(method, path, read_only=read_only, long_running=path in _LONG_RUNNING)
 
@@ -132,7 +132,7 @@ class Door:
         if row.gate and not gates.enabled(row.gate):
             return False
         closed = self._closed(row)
-        return closed != ABSENT and (self._guard is not None or row.read_only or bool(closed))
+        return closed != PAGE_NOT_FOUND and (self._guard is not None or row.read_only or bool(closed))
 
     def _closed(self, row: Route) -> str:
         """Say why a row is closed; on the read-only port everything is that needs debugging."""
@@ -147,13 +147,13 @@ class Door:
         raise AssertionError(f"{request.path} came past the door")
 
 
-def bucket(row: Route | None) -> str:
+def metrics_path(row: Route | None) -> str:
     """Name a row in the metrics as the kubelet does: by its first part, those of /metrics by two."""
     parts = row.path.split("/") if row is not None else ["", OTHER]
     return "/".join(parts[1:3]) if parts[1] == "metrics" else parts[1]
 
 
-async def _taken(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+async def _write_response(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
     """Write an answer and wait until its client has taken it, but for what fits into buffers.
 
     In pieces: asyncio's TLS counts a write that it has passed on as taken, however large (sslproto.py _process_outgoing).
@@ -174,35 +174,35 @@ async def _taken(request: web.Request, response: web.StreamResponse) -> web.Stre
     return response
 
 
-def _instead(request: web.Request, answer: web.Response) -> web.Response:
+def _replacement(request: web.Request, answer: web.Response) -> web.Response:
     """Give an answer that stands for the endpoint's; raises ConnectionResetError where that has begun, for two would be read as one."""
     if request.writer.output_size:
-        raise _cut_off(request)
+        raise _abort_connection(request)
     return answer
 
 
-def _cut_off(request: web.Request) -> ConnectionResetError:
+def _abort_connection(request: web.Request) -> ConnectionResetError:
     """End a connection whose answer can't be whole, so that its client sees that."""
     if request.transport is not None:
         request.transport.abort()
     return ConnectionResetError("an answer was cut off")
 
 
-def _spellings(path: str, routes: Sequence[Route]) -> Sequence[str]:
+def _with_trailing_slash(path: str, routes: Sequence[Route]) -> Sequence[str]:
     """Give a path, and the same with a slash at its end where no other row stands for that."""
     deeper = f"{path}/{{{WHOLE_PATH}:.*}}"
     return (path,) if path.endswith(":.*}") or any(row.path == deeper for row in routes) else (path, f"{path}/")
 
 
-def _unknown(request: web.Request) -> web.Response:
+def _not_found(request: web.Request) -> web.Response:
     error = request.match_info.http_exception
     if error is not None and error.status == HTTPStatus.METHOD_NOT_ALLOWED:
-        return text("405: Method Not Allowed", HTTPStatus.METHOD_NOT_ALLOWED)
-    return text(ABSENT, HTTPStatus.NOT_FOUND)
+        return text_response("405: Method Not Allowed", HTTPStatus.METHOD_NOT_ALLOWED)
+    return text_response(PAGE_NOT_FOUND, HTTPStatus.NOT_FOUND)
 
 
-def _refuse_paths_in_names(request: web.Request) -> None:
+def _refuse_slashes_in_names(request: web.Request) -> None:
     """Refuse a name with a quoted slash in it: it would be a path to whoever looks for a file of that name."""
     for name, value in request.match_info.items():
         if "\0" in value or ("/" in value and name != WHOLE_PATH):
-            raise Refused(HTTPStatus.NOT_FOUND, ABSENT)
+            raise Refused(HTTPStatus.NOT_FOUND, PAGE_NOT_FOUND)

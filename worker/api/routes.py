@@ -26,7 +26,7 @@ from worker.api.endpoints import (
 )
 from worker.api.endpoints import exec as exec_in_container
 from worker.api.node_logs import endpoint as node_logs
-from worker.api.responses.responses import ABSENT
+from worker.api.responses.responses import PAGE_NOT_FOUND
 from worker.settings.cluster import Serving
 
 STREAMING: Final = "create"
@@ -42,7 +42,7 @@ def debugging(serving: Serving) -> str:
 
 def with_debugging(serving: Serving) -> str:
     """Ask enableDebuggingHandlers for what is not even there without it."""
-    return "" if serving.debugging else ABSENT
+    return "" if serving.debugging else PAGE_NOT_FOUND
 
 
 def system_logs(serving: Serving) -> str:

@@ -24,7 +24,7 @@ from proto.temporal.signals import ObjectsChanged
 from worker.api_objects.trust_anchors import anchors
 from worker.api_objects.trust_bundles import ApiTrustBundles
 from worker.api_objects.watched_objects import WATCHED, Key, WatchedObjects
-from worker.objects.object_hints import Hint, Told, Versions, news
+from worker.objects.object_hints import Hint, LastNotified, Versions, object_hints
 from worker.temporal.signal_numbers import SignalNumbers
 
 SOURCE: Final = "objects"
@@ -36,11 +36,11 @@ RETRY: Final = 2.0
 _CALL_LIMIT: Final = 10.0
 
 _log: Final = structlog.get_logger(__name__)
-Tell = Callable[[str, ObjectsChanged], Awaitable[None]]
+SendSignal = Callable[[str, ObjectsChanged], Awaitable[None]]
 """Tells the workflow of that id; raises RPCError and RuntimeError."""
 
 
-class ObjectTelling:
+class ObjectChangeSignals:
     """The loop that tells."""
 
     def __init__(
@@ -48,13 +48,13 @@ class ObjectTelling:
         watched: WatchedObjects,
         bundles: ApiTrustBundles,
         pods: Callable[[], Iterable[PodSnapshot]],
-        tell: Tell,
+        tell: SendSignal,
         *,
         numbers: SignalNumbers,
     ) -> None:
         self._numbers = numbers
         self._watched, self._bundles, self._pods, self._tell_workflow = watched, bundles, pods, tell
-        self._told: Told = {}
+        self._told: LastNotified = {}
 
     async def run(self, changed: asyncio.Event) -> None:
         """Compare at once, after each change and once a minute, until cancelled."""
@@ -74,7 +74,7 @@ class ObjectTelling:
         versions = {_named(key): version for key, (version, _) in read.items()} | shown_anchors
         behind = [replace(pod, objects=shown) for pod, _ in pods if (shown := _outdated(pod, versions))]
         answered = {_named(key): last for key, (_, last) in read.items()}
-        hints, self._told = news(behind, versions, self._told, answered)
+        hints, self._told = object_hints(behind, versions, self._told, answered)
         return all(await asyncio.gather(*map(self._tell, hints)))
 
     def _trust_anchors(self, pods: Iterable[PodSnapshot]) -> dict[tuple[str, str], str]:
@@ -102,7 +102,7 @@ class ObjectTelling:
         return True
 
 
-def telling(client: Client) -> Tell:
+def signal_sender(client: Client) -> SendSignal:
     """Tell workflows by their client; one that has ended needs no hint."""
 
     async def tell(workflow_id: str, signal: ObjectsChanged) -> None:

@@ -21,11 +21,11 @@ _Name = tuple[str, str]
 """Namespace (empty where the kind has none) and name."""
 
 
-class NotRead(Exception):
+class NotSynced(Exception):
     """The kind was not read since this process began; says where and why."""
 
 
-class FollowedKind:
+class Informer:
     """One kind; used from one event loop."""
 
     def __init__(
@@ -62,7 +62,7 @@ class FollowedKind:
             await asyncio.wait_for(self._read.wait(), READ_WITHIN.total_seconds())
         if not self._read.is_set():
             why = self._reflector.trouble or f"no answer within {READ_WITHIN.total_seconds():g} s"
-            raise NotRead(f"{self._resource.plural} can't be read from {self._api.server}: {why}")
+            raise NotSynced(f"{self._resource.plural} can't be read from {self._api.server}: {why}")
         return self.known
 
     async def stop(self) -> None:
@@ -83,14 +83,14 @@ class FollowedKind:
     def _take(self, said: Listed | Changed) -> None:
         match said:
             case Listed(items=items):
-                self.known = {_name(found): kept(found) for found in items}
+                self.known = {_name(found): without_managed_fields(found) for found in items}
             case Changed(type="DELETED", object=found):
                 self.known.pop(_name(found), None)
             case Changed(object=found):
-                self.known[_name(found)] = kept(found)
+                self.known[_name(found)] = without_managed_fields(found)
 
 
-def kept(found: Mapping[str, Any]) -> KeptObject:
+def without_managed_fields(found: Mapping[str, Any]) -> KeptObject:
     """Keep of an object what somebody may ask for: who wrote which field is as long as the rest, and nobody's business."""
     metadata = {key: value for key, value in found["metadata"].items() if key != "managedFields"}
     return KeptObject(str(metadata.get("resourceVersion", "")), {**found, "metadata": metadata})

@@ -19,7 +19,7 @@ from activities.objects.tokens import BoundPod, TokenRefused, TokenSource, Token
 from proto.kubernetes.contents.projections import TOKENS, audience_of
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
-from worker.api_objects.change_signals import SOURCE, Tell
+from worker.api_objects.change_signals import SOURCE, SendSignal
 from worker.api_objects.tokens import seed_of
 
 AGAIN: Final = timedelta(minutes=1)
@@ -33,7 +33,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ShownToken:
+class MountedToken:
     """A token that a pod's volume shows, and when it is to be another one."""
 
     pod: PodSnapshot
@@ -43,7 +43,7 @@ class ShownToken:
     due: datetime
 
 
-def shown_tokens(pods: Iterable[PodSnapshot]) -> Iterator[ShownToken]:
+def mounted_tokens(pods: Iterable[PodSnapshot]) -> Iterator[MountedToken]:
     """List the tokens that volumes of pods show; of pods that go, none."""
     for pod in pods:
         for key, version in pod.objects.items():
@@ -51,7 +51,7 @@ def shown_tokens(pods: Iterable[PodSnapshot]) -> Iterator[ShownToken]:
                 continue
             wish = wish_of(pod, key)
             with contextlib.suppress(ValueError):  # no time: another release wrote it, which has its own
-                yield ShownToken(pod, key, version, wish, due(version, seed_of(wish)))
+                yield MountedToken(pod, key, version, wish, due(version, seed_of(wish)))
 
 
 def wish_of(pod: PodSnapshot, key: str) -> TokenWish:
@@ -65,7 +65,7 @@ def wish_of(pod: PodSnapshot, key: str) -> TokenWish:
 class TokenRotation:
     """The loop that renews."""
 
-    def __init__(self, tokens: TokenSource, pods: Callable[[], Iterable[PodSnapshot]], tell: Tell) -> None:
+    def __init__(self, tokens: TokenSource, pods: Callable[[], Iterable[PodSnapshot]], tell: SendSignal) -> None:
         self._tokens, self._pods, self._tell = tokens, pods, tell
         self._not_before: dict[tuple[str, str], datetime] = {}
         """By pod uid and key: when a token that could not be renewed is tried again."""
@@ -81,7 +81,7 @@ class TokenRotation:
 
     async def renew(self, now: datetime) -> datetime:
         """Renew what is due; answers when to look again."""
-        shown = list(shown_tokens(self._pods()))
+        shown = list(mounted_tokens(self._pods()))
         keys = {(one.pod.uid, one.key) for one in shown}
         self._not_before = {key: at for key, at in self._not_before.items() if key in keys}
         due_now = [one for one in shown if self._at(one) <= now]
@@ -90,10 +90,10 @@ class TokenRotation:
         await asyncio.gather(*map(self._renew, due_now))
         return min((self._at(one) for one in shown), default=now + LONGEST)
 
-    def _at(self, one: ShownToken) -> datetime:
+    def _at(self, one: MountedToken) -> datetime:
         return max(one.due, self._not_before.get((one.pod.uid, one.key), one.due))
 
-    async def _renew(self, one: ShownToken) -> None:
+    async def _renew(self, one: MountedToken) -> None:
         where = {"pod": f"{one.pod.namespace}/{one.pod.name}", "podUID": one.pod.uid}
         try:
             version = (await self._tokens.token(one.wish)).version

@@ -14,7 +14,7 @@ from worker.events.pod_events import PodEvents
 _log: Final = structlog.get_logger(__name__)
 
 
-class ToldActivities(Interceptor):
+class ActivityEventInterceptor(Interceptor):
     """Installs it; the worker's first interceptor, so that it sees what a defect was made of."""
 
     def __init__(self, events: PodEvents) -> None:
@@ -22,10 +22,10 @@ class ToldActivities(Interceptor):
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - the SDK's name
         """Stand before every activity."""
-        return _Telling(next, self._events)
+        return _ActivityEvents(next, self._events)
 
 
-class _Telling(ActivityInboundInterceptor):
+class _ActivityEvents(ActivityInboundInterceptor):
     def __init__(self, following: ActivityInboundInterceptor, events: PodEvents) -> None:
         super().__init__(following)
         self._events = events
@@ -33,21 +33,21 @@ class _Telling(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - the SDK's name
         request = input.args[0] if input.args else None
         if activity.info().attempt == 1:
-            with _ours():
+            with _log_defects():
                 self._events.began(request)
         try:
             answer = await super().execute_activity(input)
         except ApplicationError as error:
-            with _ours():
+            with _log_defects():
                 self._events.failed(request, error.type or "", error.message)
             raise
-        with _ours():
+        with _log_defects():
             self._events.done(request, answer)
         return answer
 
 
 @contextlib.contextmanager
-def _ours() -> Iterator[None]:
+def _log_defects() -> Iterator[None]:
     """Keep a defect in telling away from what is told of."""
     try:
         yield

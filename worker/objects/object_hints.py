@@ -11,7 +11,7 @@ from proto.temporal.mounted import IMMUTABLE, UNKNOWN
 
 Versions = Mapping[tuple[str, str], str]
 """(namespace, `<plural>/<name>`) -> version."""
-Told = dict[tuple[str, str], str]
+LastNotified = dict[tuple[str, str], str]
 """(workflow id, `<plural>/<name>`) -> the version that the pod was last told of."""
 
 
@@ -23,16 +23,16 @@ class Hint:
     versions: dict[str, str]
 
 
-def news(
-    pods: Iterable[PodSnapshot], versions: Versions, told: Told, previous: Versions | None
-) -> tuple[list[Hint], Told]:
+def object_hints(
+    pods: Iterable[PodSnapshot], versions: Versions, told: LastNotified, previous: Versions | None
+) -> tuple[list[Hint], LastNotified]:
     """Say which pods are to be told what, and what of `told` still matters.
 
     What a pod wants and does not show yet (it is being mounted, or could not be) is told when it has changed since the
     `previous` listing, not when it is first seen: whoever mounts it reads it anyway.
     """
     hints: list[Hint] = []
-    kept: Told = {}
+    kept: LastNotified = {}
     for pod in pods:
         changed: dict[str, str] = {}
         for name, shown in pod.objects.items():

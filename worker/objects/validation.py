@@ -38,23 +38,23 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 _JSON_KEYS: Final = frozenset({".dockercfg", ".dockerconfigjson"})
 
 
-class NotAdmitted(Exception):
+class ObjectInvalid(Exception):
     """The document is not that object; the message names the field."""
 
 
-def expected(kind: ObjectKind) -> str:
+def expected_kind(kind: ObjectKind) -> str:
     """Say in words what belongs into a file of that kind."""
     version, name = _TYPES[kind]
     return f"a {name} of apiVersion {version}"
 
 
-def admit(kind: ObjectKind, namespace: str, name: str, document: Any) -> dict[str, Any]:
+def validate(kind: ObjectKind, namespace: str, name: str, document: Any) -> dict[str, Any]:
     """Answer the object in the API's form; raises NotAdmitted."""
     if not isinstance(document, dict):
-        raise NotAdmitted(f"{expected(kind)} is expected, not a list or a single value")
+        raise ObjectInvalid(f"{expected_kind(kind)} is expected, not a list or a single value")
     for field, value in zip(("apiVersion", "kind"), _TYPES[kind], strict=True):
         if document.get(field) != value:
-            raise NotAdmitted(f"{field}: must be {value}, for it lies among the {kind}")
+            raise ObjectInvalid(f"{field}: must be {value}, for it lies among the {kind}")
     admitted = {**document, "metadata": _metadata(kind, namespace, name, document.get("metadata"))}
     match kind:
         case ObjectKind.CONFIG_MAPS:
@@ -68,13 +68,13 @@ def admit(kind: ObjectKind, namespace: str, name: str, document: Any) -> dict[st
 def _metadata(kind: ObjectKind, namespace: str, name: str, metadata: Any) -> dict[str, Any]:
     """Take the metadata whose name and namespace are those of the path."""
     if not isinstance(metadata, dict):
-        raise NotAdmitted(required("metadata"))
+        raise ObjectInvalid(required("metadata"))
     if metadata.get("name") != name:
-        raise NotAdmitted(f"metadata.name: must be {name}, as the file is named")
+        raise ObjectInvalid(f"metadata.name: must be {name}, as the file is named")
     if not kind.namespaced:
         return metadata
     if metadata.get("namespace") not in {None, "", namespace}:
-        raise NotAdmitted(f"metadata.namespace: must be {namespace}, as the folder is named, or left out")
+        raise ObjectInvalid(f"metadata.namespace: must be {namespace}, as the folder is named, or left out")
     return {**metadata, "namespace": namespace}
 
 
@@ -82,7 +82,7 @@ def _config_map(document: dict[str, Any]) -> dict[str, Any]:
     _known_fields(document, _CONFIG_MAP)
     data, binary = _texts(document, "data"), _texts(document, "binaryData")
     if double := sorted(data.keys() & binary.keys()):
-        raise NotAdmitted(invalid(f"data[{double[0]}]", double[0], "duplicate of key present in binaryData"))
+        raise ObjectInvalid(invalid(f"data[{double[0]}]", double[0], "duplicate of key present in binaryData"))
     size = sum(len(value.encode()) for value in data.values())
     size += sum(len(_decoded(f"binaryData[{key}]", value)) for key, value in binary.items())
     _refuse_size(size, "data")
@@ -96,7 +96,7 @@ def _secret(document: dict[str, Any]) -> dict[str, Any]:
     _refuse_size(sum(map(len, values.values())), "data")
     kind = document.get("type") or "Opaque"
     if not isinstance(kind, str):
-        raise NotAdmitted("type: must be text")
+        raise ObjectInvalid("type: must be text")
     _refuse_incomplete(kind, values)
     data = {key: base64.b64encode(value).decode() for key, value in values.items()}
     rest = {field: value for field, value in document.items() if field != "stringData"}
@@ -105,9 +105,9 @@ def _secret(document: dict[str, Any]) -> dict[str, Any]:
 
 def _known_fields(document: Mapping[str, Any], known: frozenset[str]) -> None:
     if unknown := sorted(document.keys() - known):
-        raise NotAdmitted(f"{unknown[0][:80]}: no such field")
+        raise ObjectInvalid(f"{unknown[0][:80]}: no such field")
     if not isinstance(document.get("immutable"), bool | None):
-        raise NotAdmitted("immutable: must be true or false")
+        raise ObjectInvalid("immutable: must be true or false")
 
 
 def _texts(document: Mapping[str, Any], field: str) -> dict[str, str]:
@@ -116,12 +116,12 @@ def _texts(document: Mapping[str, Any], field: str) -> dict[str, str]:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise NotAdmitted(f"{field}: must be a mapping of keys to text")
+        raise ObjectInvalid(f"{field}: must be a mapping of keys to text")
     for key, value in found.items():
         if why := next(config_map_key(key), ""):
-            raise NotAdmitted(invalid(f"{field}[{key[:80]}]", key, why))
+            raise ObjectInvalid(invalid(f"{field}[{key[:80]}]", key, why))
         if not isinstance(value, str | None):
-            raise NotAdmitted(f"{field}[{key}]: must be text: put it into quotes")
+            raise ObjectInvalid(f"{field}[{key}]: must be text: put it into quotes")
     return {key: value or "" for key, value in found.items()}
 
 
@@ -129,25 +129,25 @@ def _decoded(path: str, text: str) -> bytes:
     try:
         return base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)
     except (binascii.Error, ValueError):
-        raise NotAdmitted(f"{path}: must be base64") from None  # the cause may quote the value
+        raise ObjectInvalid(f"{path}: must be base64") from None  # the cause may quote the value
 
 
 def _refuse_size(size: int, field: str) -> None:
     if size > LARGEST_VALUES:
-        raise NotAdmitted(f"{field}: Too long: may not be more than {LARGEST_VALUES} bytes")
+        raise ObjectInvalid(f"{field}: Too long: may not be more than {LARGEST_VALUES} bytes")
 
 
 def _refuse_incomplete(kind: str, values: Mapping[str, bytes]) -> None:
     """Ask for what a Secret's type promises."""
     for key in _NEEDED.get(kind, ()):
         if key not in values or (key == "ssh-privatekey" and not values[key]):
-            raise NotAdmitted(required(f"data[{key}]", f"a Secret of type {kind} has it"))
+            raise ObjectInvalid(required(f"data[{key}]", f"a Secret of type {kind} has it"))
         if key in _JSON_KEYS and not _is_json_object(values[key]):
-            raise NotAdmitted(f"data[{key}]: Invalid value: <secret contents redacted>: must be a JSON object")
+            raise ObjectInvalid(f"data[{key}]: Invalid value: <secret contents redacted>: must be a JSON object")
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & values.keys():
-        raise NotAdmitted(required("data[username]", "or data[password]"))
+        raise ObjectInvalid(required("data[username]", "or data[password]"))
     if kind == "kubernetes.io/service-account-token":
-        raise NotAdmitted(forbidden("type", "tokens are given by an API server, and this node has none"))
+        raise ObjectInvalid(forbidden("type", "tokens are given by an API server, and this node has none"))
 
 
 def _is_json_object(value: bytes) -> bool:

@@ -38,7 +38,7 @@ from worker.stats.prometheus.resource_families import Used, resource_families
 from worker.stats.prometheus.volume_families import claimed_families, total_family
 from worker.stats.summaries.machine import read_machine
 from worker.stats.summaries.summary import brief_summary, summary
-from worker.telemetry.exposition import Family, single, written
+from worker.telemetry.exposition import Family, render, single_sample
 
 _FIRST_PAUSE: Final = 1.0
 """Seconds between the two readings for who asks first."""
@@ -142,16 +142,16 @@ class NodeStats:
         names = {one: device_name(one) for one in {device for row in rows for device in row.usage.transfers}}
         text = "1 if not everything could be read."
         errors = (
-            single("container_scrape_error", text, "gauge", found.failed),
-            single("machine_scrape_error", text, "gauge", 0),
+            single_sample("container_scrape_error", text, "gauge", found.failed),
+            single_sample("machine_scrape_error", text, "gauge", 0),
         )
-        return written(chain(families(rows, found.disks, names), machine_families(), errors))
+        return render(chain(families(rows, found.disks, names), machine_families(), errors))
 
     def _resource_text(self, found: _Found) -> bytes:
         read = read_node(self._reader, self._root, found.cgroups, found.owners, whole=False)
         used = [Used(pod.sandbox, pod.usage) for pod in read.pods]
         used += [Used(one.owner, one.usage) for pod in read.pods for one in pod.containers]
-        return written(resource_families(read.node, used, failed=found.failed))
+        return render(resource_families(read.node, used, failed=found.failed))
 
 
 def reader_of(hierarchies: Hierarchies) -> CgroupReader:

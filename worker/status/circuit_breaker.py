@@ -17,7 +17,7 @@ LONGEST_PAUSE: Final = 10.0
 _log: Final = structlog.get_logger(__name__)
 
 
-class Gate:
+class CircuitBreaker:
     """Open while the API server answers."""
 
     def __init__(self) -> None:

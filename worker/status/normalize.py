@@ -18,7 +18,7 @@ _SORTED: Final = ("containerStatuses", "ephemeralContainerStatuses")
 _TO_SECONDS: Final = len("2026-01-02T03:04:05")
 
 
-def normalized(status: Mapping[str, Any]) -> Json:
+def normalize(status: Mapping[str, Any]) -> Json:
     """Copy a status as the API would give it back."""
     copy = _copied(status)
     assert isinstance(copy, dict)

@@ -12,7 +12,7 @@ _STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralCont
 _ON_ITS_WAY: Final = ("ContainerCreating", "PodInitializing")
 
 
-def is_awaited(api: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
+def is_urgent(api: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
     """Say whether what we say differs from what the API has in anything that somebody waits for."""
     return _gist(api) != _gist(ours)
 

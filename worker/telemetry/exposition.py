@@ -46,14 +46,14 @@ class Family:
         self.lines.append(f"{self.name}{suffix}{braces} {number(value)}{when}")
 
 
-def single(name: str, text: str, kind: str, value: float, *, said: str = "") -> Family:
+def single_sample(name: str, text: str, kind: str, value: float, *, said: str = "") -> Family:
     """Make a family of one sample."""
     family = Family(name, text, kind)
     family.add(value, said)
     return family
 
 
-def written(families: Iterable[Family]) -> bytes:
+def render(families: Iterable[Family]) -> bytes:
     """Write families that have samples, each under one heading.
 
     Family by family, so that of an iterator only one is there at a time: twenty thousand lines at once are ten megabytes.
@@ -66,7 +66,7 @@ def written(families: Iterable[Family]) -> bytes:
     return b"".join(text)
 
 
-def read(text: str) -> dict[str, Family]:
+def parse_families(text: str) -> dict[str, Family]:
     """Take a text apart into its families, whose samples stay as they are written; a torn line at its end is dropped."""
     found: dict[str, Family] = {}
     current: Family | None = None
@@ -90,7 +90,7 @@ def _belongs(sample: str, family: str) -> bool:
     return sample == family or (sample.startswith(family) and sample[len(family) :] in _SUFFIXES)
 
 
-def labelled(line: str, said: str) -> str:
+def with_labels(line: str, said: str) -> str:
     """Add labels to a written sample, before its own."""
     name_end = min(one for one in (line.find("{"), line.find(" ")) if one >= 0)
     if line[name_end] == "{":

@@ -9,12 +9,19 @@ somebody who does not know.
 from collections.abc import Mapping
 from typing import Final
 
-from worker.telemetry.exposition import Family, labelled, read
+from worker.telemetry.exposition import Family, parse_families, with_labels
 
 NODE: Final = "node"
 POLLER: Final = "poller"
 WORKER: Final = "worker"
-EVERYBODYS: Final = ("process_", "python_", "kubelet_runtime_operations_", "rest_client_", "temporal_", "tempolet_sdk_")
+PER_PROCESS: Final = (
+    "process_",
+    "python_",
+    "kubelet_runtime_operations_",
+    "rest_client_",
+    "temporal_",
+    "tempolet_sdk_",
+)
 """Prefixes of what each process counts for itself."""
 OWNED: Final[Mapping[str, tuple[str, ...]]] = {
     NODE: (
@@ -44,16 +51,16 @@ OWNED: Final[Mapping[str, tuple[str, ...]]] = {
 
 def owner_of(name: str) -> str:
     """Say which process knows a family; empty: each counts its own."""
-    if name.startswith(EVERYBODYS):
+    if name.startswith(PER_PROCESS):
         return ""
     return next((owner for owner, prefixes in OWNED.items() if name.startswith(prefixes)), WORKER)
 
 
-def gathered(texts: Mapping[str, str]) -> list[Family]:
+def merged_families(texts: Mapping[str, str]) -> list[Family]:
     """Put texts, by process, together; a family that several have gets one heading."""
     found: dict[str, Family] = {}
     for process, text in texts.items():
-        for name, family in read(text).items():
+        for name, family in parse_families(text).items():
             owner = owner_of(name)
             if owner not in {"", process}:
                 continue
@@ -61,5 +68,5 @@ def gathered(texts: Mapping[str, str]) -> list[Family]:
             if together.kind != family.kind:  # two releases side by side, during an upgrade
                 continue
             said = f'process="{process}"'
-            together.lines += family.lines if owner else [labelled(line, said) for line in family.lines]
+            together.lines += family.lines if owner else [with_labels(line, said) for line in family.lines]
     return list(found.values())

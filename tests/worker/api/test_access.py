@@ -15,10 +15,10 @@ from aiohttp import web
 import worker.api
 from tests.cluster.certificates import Authority
 from tests.worker.api.node_api import REFUSED, NodeApi, node_api
-from worker.api.access.authorization import VERBS, Asked, asked
+from worker.api.access.authorization import VERBS, RequiredAccess, required_access
 from worker.api.access.route import Route
 from worker.api.routes import ROUTES
-from worker.node.process.dependencies import Around
+from worker.node.process.dependencies import NodeDependencies
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -126,7 +126,7 @@ async def test_every_endpoint_has_a_row() -> None:
         one
         for module in api_modules()
         for _, one in inspect.getmembers(module, inspect.iscoroutinefunction)
-        if one.__module__ == module.__name__ and list(signature_of(one)) == [web.Request, Around]
+        if one.__module__ == module.__name__ and list(signature_of(one)) == [web.Request, NodeDependencies]
     }
     assert found == {row.handler for row in ROUTES}
 
@@ -164,10 +164,10 @@ async def test_a_row_asks_for_what_the_kubelet_asks(row: Route, method: str) -> 
     """But for what runs in containers: that is `create`, whatever the method."""
     first = "/" + row.path.split("/")[1]
     verb = "create" if first in {"/exec", "/attach", "/portForward", "/run"} else VERBS[method]
-    assert asked(method, row) == Asked(verb, KUBELET.get(first, ("proxy",)))
+    assert required_access(method, row) == RequiredAccess(verb, KUBELET.get(first, ("proxy",)))
 
 
 async def test_what_has_no_verb_has_no_row() -> None:
     """HEAD and OPTIONS ask for the empty verb, as in the kubelet; a path without a row for `proxy`."""
-    assert asked("HEAD", None) == Asked("", ("proxy",))
+    assert required_access("HEAD", None) == RequiredAccess("", ("proxy",))
     assert {method for row in ROUTES for method in row.methods} <= set(VERBS)

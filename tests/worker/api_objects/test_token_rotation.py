@@ -13,7 +13,7 @@ from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
 from tests.worker.poller.snapshots import snapshot
 from worker.api_objects import token_rotation as rotation
-from worker.api_objects.token_rotation import AGAIN, LONGEST, TokenRotation, shown_tokens, wish_of
+from worker.api_objects.token_rotation import AGAIN, LONGEST, TokenRotation, mounted_tokens, wish_of
 from worker.api_objects.tokens import seed_of
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -118,4 +118,4 @@ async def test_what_fell_due_while_the_machine_slept_is_renewed_soon(monkeypatch
 def test_whose_tokens_are_not_renewed() -> None:
     """Pods that go, a token that is not shown yet, a version that tells no time."""
     pods = [showing("u1", version(NOON), deleting=True), showing("u2", "?"), showing("u3", ""), showing("u4", "a/b")]
-    assert list(shown_tokens(pods)) == []
+    assert list(mounted_tokens(pods)) == []

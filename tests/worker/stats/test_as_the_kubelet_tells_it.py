@@ -26,7 +26,7 @@ from worker.stats.prometheus.machine_families import machine_families
 from worker.stats.prometheus.resource_families import Used, resource_families
 from worker.stats.summaries.machine import Machine
 from worker.stats.summaries.summary import brief_summary, summary
-from worker.telemetry.exposition import Family, written
+from worker.telemetry.exposition import Family, render
 
 RECORDED = json.loads((Path(__file__).parent / "kubelet_1_36.json").read_text())
 DISK = FileSystem(1000.0, "254:0", "/dev/vda", 1000, 600, 400, 100, 60)
@@ -74,7 +74,7 @@ def rows_of(reader: CgroupReader) -> list[Row]:
 def samples(told: Iterator[Family] | list[Family]) -> dict[str, list[tuple[str, Sample]]]:
     """Read families back with Prometheus's own parser: by name, with their kind."""
     found: dict[str, list[tuple[str, Sample]]] = {}
-    for family in text_string_to_metric_families(written(told).decode()):
+    for family in text_string_to_metric_families(render(told).decode()):
         for sample in family.samples:
             found.setdefault(sample.name, []).append((family.type, sample))
     return found

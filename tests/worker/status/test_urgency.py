@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from worker.status.urgency import is_awaited
+from worker.status.urgency import is_urgent
 
 
 def status(
@@ -47,4 +47,4 @@ RUNNING: dict[str, Any] = {"running": {}}
 )
 def test_haste(api: dict[str, Any], ours: dict[str, Any], awaited: bool) -> None:
     """Somebody waits for each of these, or nobody does."""
-    assert is_awaited(api, ours) is awaited
+    assert is_urgent(api, ours) is awaited

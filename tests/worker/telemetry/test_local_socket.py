@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.telemetry.local_socket import METRICS, PROBES, NotTold, socket_path, telling, told
+from worker.telemetry.local_socket import METRICS, PROBES, TextUnavailable, fetch_text, serving_texts, socket_path
 
 SOON = timedelta(seconds=20)
 
@@ -15,9 +15,9 @@ SOON = timedelta(seconds=20)
 async def test_texts_are_told(tmp_path: Path) -> None:
     """By name; also one that is larger than any buffer."""
     path = socket_path(tmp_path, "worker")
-    async with telling(path, {METRICS: lambda: b"a 1\n" * 500_000, PROBES: lambda: b""}):
-        assert await told(path, METRICS, SOON) == "a 1\n" * 500_000
-        assert await told(path, PROBES, SOON) == ""
+    async with serving_texts(path, {METRICS: lambda: b"a 1\n" * 500_000, PROBES: lambda: b""}):
+        assert await fetch_text(path, METRICS, SOON) == "a 1\n" * 500_000
+        assert await fetch_text(path, PROBES, SOON) == ""
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not path.exists()
 
@@ -25,41 +25,41 @@ async def test_texts_are_told(tmp_path: Path) -> None:
 async def test_a_long_root_dir_is_no_hindrance(tmp_path: Path) -> None:
     """A socket's path has 107 characters."""
     path = socket_path(tmp_path / ("d" * 200), "poller")
-    async with telling(path, {METRICS: lambda: b"x\n"}):
-        assert await told(path, METRICS, SOON) == "x\n"
+    async with serving_texts(path, {METRICS: lambda: b"x\n"}):
+        assert await fetch_text(path, METRICS, SOON) == "x\n"
 
 
 async def test_an_earlier_processs_socket_gives_way(tmp_path: Path) -> None:
     """One that was killed left it."""
     path = socket_path(tmp_path, "worker")
-    first = telling(path, {METRICS: lambda: b"old"})
+    first = serving_texts(path, {METRICS: lambda: b"old"})
     await first.__aenter__()
-    async with telling(path, {METRICS: lambda: b"new"}):
-        assert await told(path, METRICS, SOON) == "new"
+    async with serving_texts(path, {METRICS: lambda: b"new"}):
+        assert await fetch_text(path, METRICS, SOON) == "new"
 
 
 @pytest.mark.parametrize("name", [pytest.param("other", id="unknown"), pytest.param("x" * 1000, id="long")])
 async def test_what_nobody_tells_is_not_told(name: str, tmp_path: Path) -> None:
     """The connection ends."""
     path = socket_path(tmp_path, "worker")
-    async with telling(path, {METRICS: lambda: b"x"}):
-        with pytest.raises(NotTold):
-            await told(path, name, SOON)
+    async with serving_texts(path, {METRICS: lambda: b"x"}):
+        with pytest.raises(TextUnavailable):
+            await fetch_text(path, name, SOON)
 
 
 async def test_a_process_that_is_away_is_not_told(tmp_path: Path) -> None:
     """Neither without a socket nor with one that nobody answers."""
     path = socket_path(tmp_path, "worker")
-    with pytest.raises(NotTold):
-        await told(path, METRICS, SOON)
+    with pytest.raises(TextUnavailable):
+        await fetch_text(path, METRICS, SOON)
 
 
 async def test_a_process_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
     """A bounded time."""
     path = tmp_path / "worker.sock"
     server = await asyncio.start_unix_server(lambda _reader, _writer: None, path)
-    with pytest.raises(NotTold, match="no answer"):
-        await told(path, METRICS, timedelta(seconds=0.1))
+    with pytest.raises(TextUnavailable, match="no answer"):
+        await fetch_text(path, METRICS, timedelta(seconds=0.1))
     server.close()
 
 
@@ -72,6 +72,6 @@ async def test_a_torn_text_is_not_told(tmp_path: Path) -> None:
 
     path = tmp_path / "worker.sock"
     server = await asyncio.start_unix_server(tear, path)
-    with pytest.raises(NotTold, match="torn"):
-        await told(path, METRICS, SOON)
+    with pytest.raises(TextUnavailable, match="torn"):
+        await fetch_text(path, METRICS, SOON)
     server.close()

@@ -7,8 +7,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from worker.node.process.certificate_facts import CertificateFacts
 from worker.node.process.node_metrics import NodeMetrics
-from worker.telemetry.exposition import Family, escaped, labelled, read, written
-from worker.telemetry.merged_metrics import gathered, owner_of
+from worker.telemetry.exposition import Family, escaped, parse_families, render, with_labels
+from worker.telemetry.merged_metrics import merged_families, owner_of
 from worker.telemetry.metrics import Metrics
 
 
@@ -39,13 +39,13 @@ def test_who_knows(name: str, owner: str) -> None:
 
 def test_what_each_counts_says_whose_it_is() -> None:
     """Not added up: a sum would fall when one is started again, and every rate with it."""
-    found = gathered(
+    found = merged_families(
         {
             "worker": text("process_open_fds", "gauge", "process_open_fds 3.0"),
             "node": text("process_open_fds", "gauge", "process_open_fds 5.0"),
         }
     )
-    assert written(found).decode().splitlines() == [
+    assert render(found).decode().splitlines() == [
         "# HELP process_open_fds What it is.",
         "# TYPE process_open_fds gauge",
         'process_open_fds{process="worker"} 3.0',
@@ -55,13 +55,13 @@ def test_what_each_counts_says_whose_it_is() -> None:
 
 def test_what_another_says_of_somebody_elses_is_dropped() -> None:
     """The poller knows of no pods, and says 0."""
-    found = gathered(
+    found = merged_families(
         {
             "poller": text("kubelet_running_pods", "gauge", "kubelet_running_pods 0.0"),
             "worker": text("kubelet_running_pods", "gauge", "kubelet_running_pods 110.0"),
         }
     )
-    assert written(found).decode().splitlines()[2:] == ["kubelet_running_pods 110.0"]
+    assert render(found).decode().splitlines()[2:] == ["kubelet_running_pods 110.0"]
 
 
 def test_three_real_processes_give_one_readable_text() -> None:
@@ -71,8 +71,10 @@ def test_three_real_processes_give_one_readable_text() -> None:
         one.runtime_operation("Version", 0.1, failed=False)
         one.api_request("GET", "api:6443", 200, 0.1)
     own.api_request("GET", "api:6443", None, 0.1)
-    told = written(
-        gathered({"worker": worker.render().decode(), "poller": poller.render().decode(), "node": own.render({})})
+    told = render(
+        merged_families(
+            {"worker": worker.render().decode(), "poller": poller.render().decode(), "node": own.render({})}
+        )
     ).decode()
     families = [one.name for one in text_string_to_metric_families(told)]
     assert len(families) == len(set(families))
@@ -95,7 +97,7 @@ def test_three_real_processes_give_one_readable_text() -> None:
 )
 def test_labels_are_added(line: str, with_label: str) -> None:
     """Before its own."""
-    assert labelled(line, 'p="w"') == with_label
+    assert with_labels(line, 'p="w"') == with_label
 
 
 def test_a_label_ends_where_it_ends() -> None:
@@ -103,14 +105,14 @@ def test_a_label_ends_where_it_ends() -> None:
     family = Family("a", "x", "gauge")
     value = 'quote " slash \\ line \n end'
     family.add(1.5, f'b="{escaped(value)}"', 12)
-    (found,) = text_string_to_metric_families(written([family]).decode())
+    (found,) = text_string_to_metric_families(render([family]).decode())
     assert found.samples[0].labels == {"b": value}
     assert found.samples[0].value == 1.5
 
 
 def test_samples_without_a_heading_are_kept() -> None:
     """And a histogram's belong to its heading."""
-    found = read('x 1\n# TYPE h histogram\nh_bucket{le="1"} 1\nh_sum 2\nh_count 1\ny_total 4\n')
+    found = parse_families('x 1\n# TYPE h histogram\nh_bucket{le="1"} 1\nh_sum 2\nh_count 1\ny_total 4\n')
     assert {name: len(one.lines) for name, one in found.items()} == {"x": 1, "h": 3, "y_total": 1}
 
 
@@ -156,8 +158,8 @@ def test_dashboards_find_what_they_ask_for() -> None:
     poller.relisted(0.1)
     ends = CertificateFacts(not_after=datetime.now(UTC) + timedelta(days=1))
     own_text = own.render({"client": ends, "server": CertificateFacts(ends.not_after, renew_errors=2)})
-    told = written(
-        gathered({"worker": worker.render().decode(), "poller": poller.render().decode(), "node": own_text})
+    told = render(
+        merged_families({"worker": worker.render().decode(), "poller": poller.render().decode(), "node": own_text})
     ).decode()
     series = {line.partition(" ")[0].partition("{")[0]: line for line in told.splitlines() if not line.startswith("#")}
     assert [name for name in DASHBOARDS if name not in series] == []
@@ -168,4 +170,4 @@ def test_dashboards_find_what_they_ask_for() -> None:
 def test_a_value_may_hold_what_unicode_takes_for_the_end_of_a_line() -> None:
     """Only a newline ends one; a torn series would make the whole text unreadable."""
     line = 'a_total{said="one\u2028two\x85three"} 1'
-    assert read(text("a_total", "counter", line))["a_total"].lines == [line]
+    assert parse_families(text("a_total", "counter", line))["a_total"].lines == [line]

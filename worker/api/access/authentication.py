@@ -18,11 +18,11 @@ from aiohttp import web
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import TOKEN_REVIEWS
-from worker.api.access.client_certificates import CertificateRefused, presented, user_of
-from worker.api.access.rate_limited_log import Seldom
+from worker.api.access.client_certificates import CertificateRefused, client_certificate, user_of
+from worker.api.access.rate_limited_log import RateLimitedLog
 from worker.api.access.review import Review
-from worker.api.access.timed_cache import Kept
-from worker.api.access.users import NOBODY, User
+from worker.api.access.timed_cache import TimedCache
+from worker.api.access.users import ANONYMOUS_USER, User
 from worker.api.responses.responses import Refused
 from worker.settings.cluster import Authentication
 from worker.settings.kubelet_configuration import ConfigurationRefused
@@ -44,14 +44,14 @@ class Authenticator:
     def __init__(self, api: ApiServer, settings: Authentication, clock: Callable[[], float] = time.monotonic) -> None:
         self._review = Review(api, "TokenReview", TOKEN_REVIEWS)
         self._settings = settings
-        self._kept: Kept[User | None] = Kept(MOST_KEPT, clock)
-        self._seldom = Seldom(log, clock)
+        self._kept: TimedCache[User | None] = TimedCache(MOST_KEPT, clock)
+        self._seldom = RateLimitedLog(log, clock)
         self._seal = os.urandom(32)  # tokens are not kept, not even as a hash that others could look up
 
     async def user(self, request: web.Request) -> User:
         """Give the one who asks; raises Refused (401)."""
         given = False
-        if certificate := presented(request):
+        if certificate := client_certificate(request):
             given = True
             try:
                 return user_of(certificate, datetime.now(UTC)).authenticated()
@@ -65,7 +65,7 @@ class Authenticator:
                 return user.authenticated()
         if given or not self._settings.anonymous:
             raise Refused(HTTPStatus.UNAUTHORIZED, "Unauthorized")
-        return NOBODY
+        return ANONYMOUS_USER
 
     async def _of_token(self, token: str) -> User | None:
         key = hmac.digest(self._seal, token.encode("utf-8", "surrogateescape"), hashlib.sha256)

@@ -16,12 +16,12 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import SUBJECT_ACCESS_REVIEWS
-from worker.api.access.rate_limited_log import Seldom
+from worker.api.access.rate_limited_log import RateLimitedLog
 from worker.api.access.review import Review
 from worker.api.access.route import Route
-from worker.api.access.timed_cache import Kept
+from worker.api.access.timed_cache import TimedCache
 from worker.api.access.users import User
-from worker.api.responses.responses import Away, Refused
+from worker.api.responses.responses import Refused, Unavailable
 from worker.settings.cluster import Authorization
 
 VERBS: Final[Mapping[str, str]] = {
@@ -42,20 +42,20 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequiredAccess:
     """What a request needs: a verb on one of the subresources of this node."""
 
     verb: str
     subresources: tuple[str, ...]
 
 
-def asked(method: str, route: Route | None, *, fine_grained: bool = True) -> Asked:
+def required_access(method: str, route: Route | None, *, fine_grained: bool = True) -> RequiredAccess:
     """Say what a request needs; a path without a row needs `proxy`, as in the kubelet."""
     verb = (route.verb if route else "") or VERBS.get(method, "")
     wanted = route.subresources if route else ("proxy",)
     if not fine_grained:
         wanted = tuple(one for one in wanted if one not in FINE_GRAINED) or ("proxy",)
-    return Asked(verb, wanted)
+    return RequiredAccess(verb, wanted)
 
 
 class Authorizer:
@@ -67,10 +67,10 @@ class Authorizer:
         self._review = Review(api, "SubjectAccessReview", SUBJECT_ACCESS_REVIEWS)
         self._settings = settings
         self._node_name = node_name
-        self._kept: Kept[bool] = Kept(MOST_KEPT, clock)
-        self._seldom = Seldom(log, clock)
+        self._kept: TimedCache[bool] = TimedCache(MOST_KEPT, clock)
+        self._seldom = RateLimitedLog(log, clock)
 
-    async def check(self, user: User, wants: Asked) -> None:
+    async def check(self, user: User, wants: RequiredAccess) -> None:
         """Return when the user may; raises Refused: 403, or Away when the API server gave no answer."""
         if self._settings.always_allow:
             return
@@ -83,7 +83,7 @@ class Authorizer:
                 self._seldom.warning("Authorization error", **asked_for, error=str(error))
                 what = ", ".join(f"{name}={value}" for name, value in asked_for.items())
                 why = "is away" if isinstance(error, ApiAway) else "does not review it, and this node's log says why"
-                raise Away(f"Authorization error ({what}): the API server {why}") from error
+                raise Unavailable(f"Authorization error ({what}): the API server {why}") from error
         raise Refused(
             HTTPStatus.FORBIDDEN,
             f"Forbidden (user={user.name}, verb={wants.verb}, resource=nodes, "

@@ -23,7 +23,7 @@ class CertificateRefused(Exception):
     """A certificate that has expired since the handshake, or says nobody's name."""
 
 
-def presented(request: web.Request) -> bytes:
+def client_certificate(request: web.Request) -> bytes:
     """Give the certificate (DER) with which a connection was opened; empty without one."""
     transport = request.transport
     connection: Any = transport.get_extra_info("ssl_object") if transport is not None else None

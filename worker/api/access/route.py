@@ -9,10 +9,10 @@ from typing import Final
 
 from aiohttp import web
 
-from worker.node.process.dependencies import Around
+from worker.node.process.dependencies import NodeDependencies
 from worker.settings.cluster import Serving
 
-Handler = Callable[[web.Request, Around], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.Request, NodeDependencies], Awaitable[web.StreamResponse]]
 Switch = Callable[[Serving], str]
 """Why an endpoint is closed, in the kubelet's words (answered with 405); empty: it is open."""
 

@@ -8,12 +8,12 @@ from typing import Final, Generic, TypeVar
 
 from activities.execution.shared_tasks import SharedTasks
 
-KEPT: Final = "question whose answer is kept"
+TASK_NAME: Final = "question whose answer is kept"
 """What a task is called that asks."""
 Answer = TypeVar("Answer")
 
 
-class Kept(Generic[Answer]):
+class TimedCache(Generic[Answer]):
     """Answers by key; `ask` gives one and how long it holds. Used from one event loop."""
 
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
@@ -34,7 +34,7 @@ class Kept(Generic[Answer]):
         found = self._answers.get(key)
         if found is not None and found[0] > self._clock():
             return found[1]
-        return await self._asking.run(key, partial(self._asked, key, ask), KEPT)
+        return await self._asking.run(key, partial(self._asked, key, ask), TASK_NAME)
 
     async def _asked(self, key: Hashable, ask: Callable[[], Awaitable[tuple[Answer, timedelta]]]) -> Answer:
         answer, holds = await ask()

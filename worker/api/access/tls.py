@@ -62,7 +62,7 @@ def check_tls(serving: Serving) -> None:
             raise ConfigurationRefused(f"tlsCipherSuites {name!r}: no cipher suite of this name can be served")
 
 
-def bare_context(serving: Serving) -> ssl.SSLContext:
+def context_without_certificate(serving: Serving) -> ssl.SSLContext:
     """Make a context that has everything but certificates, so that every handshake with it fails."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[serving.min_version]
@@ -76,7 +76,7 @@ def bare_context(serving: Serving) -> ssl.SSLContext:
 
 def serving_context(serving: Serving, pair: Pair) -> ssl.SSLContext:
     """Make what new connections are served with; raises OSError naming the file that can't be read or does not fit."""
-    context = bare_context(serving)
+    context = context_without_certificate(serving)
     if serving.bootstrap and serving.certificate is None and not pair.certificate.exists():
         raise OSError(
             f"{pair.certificate} comes when this node's CertificateSigningRequest is approved: `kubectl get csr`"
@@ -100,7 +100,7 @@ def _named(file: Path) -> Iterator[None]:
         raise OSError(f"{file}: {error}") from error
 
 
-class Renewed:
+class ReloadingContext:
     """The context of new connections, exchanged when its files change; connections that are open keep theirs."""
 
     def __init__(self, serving: Serving, pair: Callable[[], Pair]) -> None:
@@ -110,7 +110,7 @@ class Renewed:
         self._tried: tuple[Stamp, ...] = ()
         self._trusted: Stamp | None = None
         """The client CA file of the context; None before there is one."""
-        self.context = bare_context(serving)
+        self.context = context_without_certificate(serving)
         """What a new connection is served with; before there is a certificate its handshake fails, as a kubelet's."""
 
     def refresh(self) -> bool:

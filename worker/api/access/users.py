@@ -25,4 +25,4 @@ class User:
         return User(self.name, self.uid, (*self.groups, _AUTHENTICATED), self.extra)
 
 
-NOBODY: Final = User(ANONYMOUS, groups=(_UNAUTHENTICATED,))
+ANONYMOUS_USER: Final = User(ANONYMOUS, groups=(_UNAUTHENTICATED,))

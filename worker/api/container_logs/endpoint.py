@@ -19,11 +19,11 @@ from activities.logs.runs import StillRunning, log_of_run
 from proto.pod_snapshot import ContainerSnapshot
 from proto.temporal.pod import PodKey
 from worker.api.container_logs.batches import batches
-from worker.api.container_logs.options import log_asked
+from worker.api.container_logs.options import parse_log_request
 from worker.api.container_logs.runs import NoLog, run_to_show
-from worker.api.containers.named_pod import Asked, FoundPod, find_pod, quoted
+from worker.api.containers.named_pod import ContainerRequest, FoundPod, find_pod, quoted
 from worker.api.responses.responses import Refused
-from worker.node.process.dependencies import Around
+from worker.node.process.dependencies import NodeDependencies
 from worker.settings.feature_gates import SPLIT_LOGS_GATE
 
 HEADERS: Final = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
@@ -32,11 +32,11 @@ BETWEEN_LOOKS: Final = 0.1
 """A log that is being rotated is away for a moment; one that stays away longer is gone."""
 
 
-async def handler(request: web.Request, node: Around) -> web.StreamResponse:
+async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Send a log, and what is added to it; raises Refused."""
     split = node.config.feature_gates.enabled(SPLIT_LOGS_GATE)
-    wanted = log_asked(request.query, datetime.now(UTC), split_streams=split)
-    asked = Asked.of(request)
+    wanted = parse_log_request(request.query, datetime.now(UTC), split_streams=split)
+    asked = ContainerRequest.of(request)
     pod = await find_pod(node.config.root_dir, asked, f"pod {quoted(asked.pod)} does not exist")
     if asked.container not in pod.containers():
         sentence = f"container {quoted(asked.container)} not found in pod {quoted(asked.pod)}"
@@ -78,7 +78,7 @@ async def _sent(
     return response
 
 
-async def _log(node: Around, pod: FoundPod, asked: Asked, run: str) -> ContainerLog:
+async def _log(node: NodeDependencies, pod: FoundPod, asked: ContainerRequest, run: str) -> ContainerLog:
     """Find the log of a run, and wait a moment for one that is being rotated; raises Refused."""
     config, found = node.config, pod.snapshot
     paths = PodPaths(config.root_dir, config.pod_logs_dir, PodKey(found.namespace, found.name, found.uid))

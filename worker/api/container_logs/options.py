@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class LogAsked:
+class LogRequest:
     """Which run's log, how much of it, and whether to go on."""
 
     options: LogOptions
@@ -39,7 +39,7 @@ class LogAsked:
     previous: bool
 
 
-def log_asked(query: MultiMapping[str], now: datetime, *, split_streams: bool) -> LogAsked:
+def parse_log_request(query: MultiMapping[str], now: datetime, *, split_streams: bool) -> LogRequest:
     """Read and judge a query; `split_streams` is the gate PodLogsQuerySplitStreams. Raises Refused: 400, 422."""
     tail_text = query.get("tail") or query.get("tailLines")
     tail = None if query.get("tail") == "all" else _read("tailLines", tail_text, _whole)
@@ -67,7 +67,7 @@ def log_asked(query: MultiMapping[str], now: datetime, *, split_streams: bool) -
         limit_bytes=limit,
         streams=_STREAMS[stream],
     )
-    return LogAsked(options, _yes(query.get("follow")), _yes(query.get("previous")))
+    return LogRequest(options, _yes(query.get("follow")), _yes(query.get("previous")))
 
 
 def _read(name: str, text: str | None, read: Callable[[str], _T]) -> _T | None:

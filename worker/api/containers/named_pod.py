@@ -24,7 +24,7 @@ _KINDS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ContainerRequest:
     """Which pod and container a request's path names."""
 
     namespace: str
@@ -33,7 +33,7 @@ class Asked:
     container: str
 
     @classmethod
-    def of(cls, request: web.Request) -> "Asked":
+    def of(cls, request: web.Request) -> "ContainerRequest":
         """Read it; what a route does not have is empty."""
         said = request.match_info
         return cls(said["podNamespace"], said["podID"], said.get("uid", ""), said.get("containerName", ""))
@@ -69,7 +69,7 @@ def quoted(name: str) -> str:
     return json.dumps(name)
 
 
-async def find_pod(root_dir: Path, asked: Asked, unknown: str = "pod does not exist") -> FoundPod:
+async def find_pod(root_dir: Path, asked: ContainerRequest, unknown: str = "pod does not exist") -> FoundPod:
     """Find the pod; of several with that name (one ends, its successor waits) the newest. Raises Refused, `unknown`."""
     found = await asyncio.to_thread(_newest, root_dir, asked)
     if found is None:
@@ -77,7 +77,7 @@ async def find_pod(root_dir: Path, asked: Asked, unknown: str = "pod does not ex
     return found
 
 
-def _newest(root_dir: Path, asked: Asked) -> FoundPod | None:
+def _newest(root_dir: Path, asked: ContainerRequest) -> FoundPod | None:
     snapshots = [one for one in _named(root_dir, asked) if (one.namespace, one.name) == (asked.namespace, asked.pod)]
     if asked.uid:
         snapshots = [one for one in snapshots if one.uid == asked.uid]
@@ -91,7 +91,7 @@ def _newest(root_dir: Path, asked: Asked) -> FoundPod | None:
     return FoundPod(newest, pod if isinstance(pod, dict) else {})
 
 
-def _named(root_dir: Path, asked: Asked) -> Iterator[PodSnapshot]:
+def _named(root_dir: Path, asked: ContainerRequest) -> Iterator[PodSnapshot]:
     """Read the snapshots of that name; the others, which would be 110 to parse, are known by their text."""
     name = f'"namespace":{json.dumps(asked.namespace)},"name":{json.dumps(asked.pod)},'.encode()
     for path in root_dir.glob(f"pods/*/{FILE_NAME}"):

@@ -26,7 +26,7 @@ _STATUSES: Final = {
 }
 
 
-async def answered(call: Awaitable[_T]) -> _T:
+async def runtime_result(call: Awaitable[_T]) -> _T:
     """Await a call of the runtime; raises Refused with what it said."""
     try:
         return await call

@@ -14,9 +14,9 @@ from aiohttp import web
 
 from activities.clients.cri_error import CriError
 from proto.kubernetes.api_time import api_time
-from worker.api.containers.named_pod import Asked, FoundPod, find_pod
-from worker.api.responses.responses import Refused, json_answer
-from worker.node.process.dependencies import Around
+from worker.api.containers.named_pod import ContainerRequest, FoundPod, find_pod
+from worker.api.responses.responses import Refused, json_response
+from worker.node.process.dependencies import NodeDependencies
 
 FOLDER: Final = "checkpoints"
 _SECONDS: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -26,9 +26,9 @@ _AT_ONCE: Final = 2
 _under_way = asyncio.Semaphore(_AT_ONCE)
 
 
-async def handler(request: web.Request, node: Around) -> web.StreamResponse:
+async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Have a container checkpointed and answer where that lies."""
-    asked = Asked.of(request)
+    asked = ContainerRequest.of(request)
     found = await find_pod(node.config.root_dir, asked)
     if asked.container not in found.containers():
         raise Refused(HTTPStatus.NOT_FOUND, f"container {asked.container} does not exist")
@@ -37,7 +37,7 @@ async def handler(request: web.Request, node: Around) -> web.StreamResponse:
         raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many checkpoints at a time; try again")
     async with _under_way:
         location = await _checkpointed(node, found, asked, timeout)
-    return json_answer({"items": [str(location)]})
+    return json_response({"items": [str(location)]})
 
 
 def seconds(given: list[str]) -> int:
@@ -49,7 +49,7 @@ def seconds(given: list[str]) -> int:
     return int(given[-1])
 
 
-async def _checkpointed(node: Around, found: FoundPod, asked: Asked, timeout_seconds: int) -> Path:
+async def _checkpointed(node: NodeDependencies, found: FoundPod, asked: ContainerRequest, timeout_seconds: int) -> Path:
     """Ask the runtime; raises Refused in the kubelet's words."""
     folder = node.config.root_dir / FOLDER
     now = datetime.now(UTC)
@@ -67,6 +67,6 @@ async def _checkpointed(node: Around, found: FoundPod, asked: Asked, timeout_sec
     return location
 
 
-def _failed(asked: Asked, why: object) -> Refused:
+def _failed(asked: ContainerRequest, why: object) -> Refused:
     what = f"{asked.namespace}/{asked.pod}/{asked.container}"
     return Refused(HTTPStatus.INTERNAL_SERVER_ERROR, f"checkpointing of {what} failed ({why})")

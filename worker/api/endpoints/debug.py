@@ -17,9 +17,9 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from worker.api.responses.responses import Refused, text
+from worker.api.responses.responses import Refused, text_response
 from worker.daemon.logs import set_verbosity
-from worker.node.process.dependencies import Around
+from worker.node.process.dependencies import NodeDependencies
 
 _HIGHEST: Final = 10
 _NUMBER: Final = re.compile(r"\d{1,9}", re.ASCII)
@@ -28,10 +28,10 @@ _READ_WITHIN: Final = 10.0
 log = structlog.get_logger(__name__)
 
 
-async def verbosity(request: web.Request, _: Around) -> web.StreamResponse:
+async def verbosity(request: web.Request, _: NodeDependencies) -> web.StreamResponse:
     """Set the node process's verbosity to the number in the body (PUT /debug/flags/v), as the kubelet's GlogSetter."""
     if request.method != "PUT":
-        return text("unsupported http method\n", HTTPStatus.NOT_ACCEPTABLE)
+        return text_response("unsupported http method\n", HTTPStatus.NOT_ACCEPTABLE)
     try:
         async with asyncio.timeout(_READ_WITHIN):
             said = (await request.read()).decode("utf-8", "replace")
@@ -39,24 +39,24 @@ async def verbosity(request: web.Request, _: Around) -> web.StreamResponse:
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, "error reading request body: it took too long\n") from None
     if not _NUMBER.fullmatch(said) or int(said) > _HIGHEST:
         wrong = f"failed set klog.logging.verbosity {said[:20]!r}: a number from 0 to {_HIGHEST} belongs there\n"
-        return text(wrong, HTTPStatus.BAD_REQUEST)
+        return text_response(wrong, HTTPStatus.BAD_REQUEST)
     set_verbosity(int(said))
     log.info("Verbosity changed", verbosity=int(said))
-    return text(f"successfully set klog.logging.verbosity to {said}\n")
+    return text_response(f"successfully set klog.logging.verbosity to {said}\n")
 
 
-async def profile(request: web.Request, node: Around) -> web.StreamResponse:
+async def profile(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer one of `PROFILES`, or their names."""
     name = request.match_info["path"].rstrip("/")
     if not name:
-        return text("/debug/pprof/\n\n" + "".join(f"{one}\n" for one in PROFILES))
+        return text_response("/debug/pprof/\n\n" + "".join(f"{one}\n" for one in PROFILES))
     write = PROFILES.get(name)
     if write is None:
         raise Refused(HTTPStatus.NOT_FOUND, "Unknown profile\n")
-    return text(write(node))
+    return text_response(write(node))
 
 
-def stacks(_: Around) -> str:
+def stacks(_: NodeDependencies) -> str:
     """Write where each task and each thread of this process stands."""
     said = io.StringIO()
     tasks = sorted(asyncio.all_tasks(), key=lambda one: one.get_name())
@@ -72,9 +72,9 @@ def stacks(_: Around) -> str:
     return said.getvalue()
 
 
-def _command_line(node: Around) -> str:
+def _command_line(node: NodeDependencies) -> str:
     """Write how the process was started, as /flagz knows it: the system's own would show what may be a password."""
     return "\0".join(("tempolet", "node", *(f"--{name}={value}" for name, value in node.config.flags.items())))
 
 
-PROFILES: Final[Mapping[str, Callable[[Around], str]]] = {"cmdline": _command_line, "goroutine": stacks}
+PROFILES: Final[Mapping[str, Callable[[NodeDependencies], str]]] = {"cmdline": _command_line, "goroutine": stacks}

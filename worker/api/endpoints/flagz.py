@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from worker.api.responses.zpages import zpage
-from worker.node.process.dependencies import Around
+from worker.node.process.dependencies import NodeDependencies
 
 
-async def handler(request: web.Request, node: Around) -> web.StreamResponse:
+async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer a page, or a Flagz."""
     flags = dict(sorted(node.config.flags.items()))
     return zpage(request.headers.get("Accept", ""), "Flagz", lambda: page(flags), lambda: {"flags": flags})

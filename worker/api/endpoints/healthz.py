@@ -11,9 +11,9 @@ from http import HTTPStatus
 import structlog
 from aiohttp import web
 
-from worker.api.responses.responses import ABSENT, text
-from worker.node.process.dependencies import Around
-from worker.node.process.healthz import ANSWERED, SYNC_LOOP, sync_loop
+from worker.api.responses.responses import PAGE_NOT_FOUND, text_response
+from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.healthz import ALWAYS_OK, SYNC_LOOP, sync_loop
 
 Check = Callable[[], Awaitable[str]]
 """Gives what is wrong; empty: nothing."""
@@ -29,25 +29,25 @@ class Report:
     text: str
 
 
-async def handler(request: web.Request, node: Around) -> web.StreamResponse:
+async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer for all checks together."""
     excluded = frozenset(request.query.getall("exclude", ()))
     said = await report(checks(node), excluded=excluded, verbose="verbose" in request.query)
-    return text(said.text, said.status)
+    return text_response(said.text, said.status)
 
 
-async def one(request: web.Request, node: Around) -> web.StreamResponse:
+async def one(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer for one check, with what is wrong."""
     check = checks(node).get(request.match_info["check"])
     if check is None:
-        return text(ABSENT, HTTPStatus.NOT_FOUND)
+        return text_response(PAGE_NOT_FOUND, HTTPStatus.NOT_FOUND)
     wrong = await check()
     if wrong:
-        return text(f"internal server error: {wrong}\n", HTTPStatus.INTERNAL_SERVER_ERROR)
-    return text("ok")
+        return text_response(f"internal server error: {wrong}\n", HTTPStatus.INTERNAL_SERVER_ERROR)
+    return text_response("ok")
 
 
-def checks(node: Around) -> Mapping[str, Check]:
+def checks(node: NodeDependencies) -> Mapping[str, Check]:
     """Give the kubelet's checks: that we answer, that logs are written, that our loops turn and all of this node's processes run."""
 
     async def fine() -> str:
@@ -56,7 +56,7 @@ def checks(node: Around) -> Mapping[str, Check]:
     async def loops() -> str:
         return sync_loop(node.health, node.processes)
 
-    return {**dict.fromkeys(ANSWERED, fine), SYNC_LOOP: loops}
+    return {**dict.fromkeys(ALWAYS_OK, fine), SYNC_LOOP: loops}
 
 
 async def report(checks: Mapping[str, Check], *, excluded: Collection[str] = (), verbose: bool = False) -> Report:

@@ -13,11 +13,11 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from worker.node.process.dependencies import Around
+from worker.node.process.dependencies import NodeDependencies
 from worker.node.process.healthz import sync_loop
-from worker.telemetry.exposition import CONTENT_TYPE, Family, written
-from worker.telemetry.local_socket import METRICS, PROBES, NotTold, socket_path, told
-from worker.telemetry.merged_metrics import NODE, POLLER, WORKER, gathered
+from worker.telemetry.exposition import CONTENT_TYPE, Family, render
+from worker.telemetry.local_socket import METRICS, PROBES, TextUnavailable, fetch_text, socket_path
+from worker.telemetry.merged_metrics import NODE, POLLER, WORKER, merged_families
 
 WITHIN: Final = timedelta(seconds=4)
 """For worker and poller; Prometheus itself waits ten seconds."""
@@ -25,12 +25,12 @@ WITHIN: Final = timedelta(seconds=4)
 log = structlog.get_logger(__name__)
 
 
-async def handler(_: web.Request, node: Around) -> web.StreamResponse:
+async def handler(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer /metrics."""
     return _answer(await node.stats.shared.run("metrics", partial(_whole, node), "/metrics"))
 
 
-async def _whole(node: Around) -> bytes:
+async def _whole(node: NodeDependencies) -> bytes:
     volumes = asyncio.ensure_future(node.stats.volume_families())
     texts = dict(
         zip(
@@ -38,22 +38,22 @@ async def _whole(node: Around) -> bytes:
         )
     )
     known = {process: text for process, text in texts.items() if text is not None}
-    families = gathered({**known, NODE: node.metrics.render(node.certificates)})
+    families = merged_families({**known, NODE: node.metrics.render(node.certificates)})
     families += [_up(known.keys()), *await volumes]
-    return written(families)
+    return render(families)
 
 
-async def cadvisor(_: web.Request, node: Around) -> web.StreamResponse:
+async def cadvisor(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer /metrics/cadvisor."""
     return _answer(await node.stats.cadvisor())
 
 
-async def resource(_: web.Request, node: Around) -> web.StreamResponse:
+async def resource(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer /metrics/resource."""
     return _answer(await node.stats.resource())
 
 
-async def probes(_: web.Request, node: Around) -> web.StreamResponse:
+async def probes(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer /metrics/probes, which the worker counts."""
     text = await _ask(node, WORKER, PROBES)
     if text is None:
@@ -61,15 +61,15 @@ async def probes(_: web.Request, node: Around) -> web.StreamResponse:
     return _answer(text.encode())
 
 
-async def slis(_: web.Request, node: Around) -> web.StreamResponse:
+async def slis(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer /metrics/slis: what /healthz would say now, and how often it was looked at."""
     return _answer(node.metrics.render_slis(sync_loop(node.health, node.processes)))
 
 
-async def _ask(node: Around, process: str, name: str) -> str | None:
+async def _ask(node: NodeDependencies, process: str, name: str) -> str | None:
     try:
-        return await told(socket_path(node.config.state_dir, process), name, WITHIN)
-    except NotTold as error:
+        return await fetch_text(socket_path(node.config.state_dir, process), name, WITHIN)
+    except TextUnavailable as error:
         log.debug("a process tells no numbers", process=process, err=str(error))
         return None
 

@@ -13,15 +13,15 @@ from typing import Any
 from aiohttp import web
 
 from proto.pod_snapshot import PodSnapshot, pod_path, read_snapshots
-from worker.api.responses.responses import json_bytes
-from worker.node.process.dependencies import Around
+from worker.api.responses.responses import raw_json_response
+from worker.node.process.dependencies import NodeDependencies
 
 Json = dict[str, Any]
 
 
-async def handler(_: web.Request, node: Around) -> web.StreamResponse:
+async def handler(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer a PodList."""
-    return json_bytes(await asyncio.to_thread(_written, node.config.root_dir))
+    return raw_json_response(await asyncio.to_thread(_written, node.config.root_dir))
 
 
 def pod_list(items: list[Json]) -> bytes:

@@ -8,26 +8,26 @@ from http import HTTPStatus
 from aiohttp import web
 
 from proto.cri.v1 import api_pb2 as cri
-from worker.api.containers.named_pod import Asked, find_pod, quoted
-from worker.api.containers.runtime_calls import answered
+from worker.api.containers.named_pod import ContainerRequest, find_pod, quoted
+from worker.api.containers.runtime_calls import runtime_result
 from worker.api.responses.responses import Refused
 from worker.api.streams.options import ports
 from worker.api.streams.tunnel import is_tunnel, tunnelled
-from worker.api.streams.upgrade_proxy import is_websocket, pass_on, require_upgrade
-from worker.node.process.dependencies import Around
+from worker.api.streams.upgrade_proxy import is_websocket, proxy_upgrade, require_upgrade
+from worker.node.process.dependencies import NodeDependencies
 from worker.settings.feature_gates import WEBSOCKETS_GATE
 
 
-async def handler(request: web.Request, node: Around) -> web.StreamResponse:
+async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Lead a client to the pod's ports; raises Refused."""
     tunnel = is_tunnel(request) and node.config.feature_gates.enabled(WEBSOCKETS_GATE)
     asked_ports = ports(request.query) if is_websocket(request) and not tunnel else []
-    asked = Asked.of(request)
+    asked = ContainerRequest.of(request)
     pod = await find_pod(node.config.root_dir, asked)
     if not pod.snapshot.sandbox_id or not pod.snapshot.sandbox_ready:
         raise Refused(HTTPStatus.NOT_FOUND, f"pod not found ({quoted(pod.full_name)})")
     require_upgrade(request)
     way = cri.PortForwardRequest(pod_sandbox_id=pod.snapshot.sandbox_id, port=asked_ports)
-    url = await answered(node.runtime.port_forward(way))
+    url = await runtime_result(node.runtime.port_forward(way))
     idle = node.cluster.serving.streaming_idle
-    return await (tunnelled if tunnel else pass_on)(request, url, idle)
+    return await (tunnelled if tunnel else proxy_upgrade)(request, url, idle)

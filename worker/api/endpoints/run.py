@@ -8,19 +8,19 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from worker.api.containers.named_pod import Asked, find_pod
-from worker.api.containers.runtime_calls import answered, running_container
+from worker.api.containers.named_pod import ContainerRequest, find_pod
+from worker.api.containers.runtime_calls import running_container, runtime_result
 from worker.api.responses.responses import Refused
-from worker.node.process.dependencies import Around
+from worker.node.process.dependencies import NodeDependencies
 
 
-async def handler(request: web.Request, node: Around) -> web.StreamResponse:
+async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Run a command to its end; raises Refused with its exit code where that is not 0."""
-    asked = Asked.of(request)
+    asked = ContainerRequest.of(request)
     pod = await find_pod(node.config.root_dir, asked)
     container_id = running_container(pod, asked.container)
     command = request.query.get("cmd", "").split(" ")
-    ended = await answered(node.runtime.exec_sync(container_id, command))
+    ended = await runtime_result(node.runtime.exec_sync(container_id, command))
     if ended.exit_code:
         said = ended.stderr.decode(errors="replace")
         sentence = f"command '{' '.join(command)}' exited with {ended.exit_code}: {said}"

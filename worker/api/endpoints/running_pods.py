@@ -13,18 +13,18 @@ from activities.clients.cri_error import CriError
 from proto.cri.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from worker.api.endpoints.pods import Json, pod_list
-from worker.api.responses.responses import Refused, json_bytes
-from worker.node.process.dependencies import Around
+from worker.api.responses.responses import Refused, raw_json_response
+from worker.node.process.dependencies import NodeDependencies
 
 
-async def handler(_: web.Request, node: Around) -> web.StreamResponse:
+async def handler(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer a PodList; 500 with the runtime's words when it does not answer."""
     try:
         sandboxes = await node.runtime.list_pod_sandbox()
         containers = await node.runtime.list_containers()
     except CriError as error:
         raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from error
-    return json_bytes(pod_list(running(sandboxes, containers)))
+    return raw_json_response(pod_list(running(sandboxes, containers)))
 
 
 def running(sandboxes: Sequence[cri.PodSandbox], containers: Sequence[cri.Container]) -> list[Json]:

@@ -8,14 +8,14 @@ from typing import Any, Final
 from aiohttp import web
 
 from worker.api.responses.zpages import zpage
-from worker.node.process.dependencies import Around
+from worker.node.process.dependencies import NodeDependencies
 from worker.settings.kubelet_schema import load_schema
 
 _STARTED: Final = time.time()
 """When this module came, which the node process imports when it starts."""
 
 
-async def handler(request: web.Request, _: Around) -> web.StreamResponse:
+async def handler(request: web.Request, _: NodeDependencies) -> web.StreamResponse:
     """Answer a page, or a Statusz."""
     paths = sorted({"/" + resource.canonical.split("/")[1] for resource in request.app.router.resources()})
     return zpage(

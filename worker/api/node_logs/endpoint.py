@@ -20,10 +20,10 @@ from aiohttp.abc import AbstractStreamWriter
 
 from worker.api.node_logs import files as log_files
 from worker.api.node_logs import journal
-from worker.api.node_logs.files import NotServed, Opened, names, opened_below
-from worker.api.node_logs.query import LogOptions, LogQuery, journal_arguments, log_query
+from worker.api.node_logs.files import NotServed, OpenedEntry, list_folder, opened_below
+from worker.api.node_logs.query import LogOptions, LogQuery, journal_arguments, parse_log_query
 from worker.api.responses.responses import Refused
-from worker.node.process.dependencies import Around
+from worker.node.process.dependencies import NodeDependencies
 
 _PAGE: Final = '<!doctype html>\n<meta name="viewport" content="width=device-width">\n<pre>\n{}</pre>\n'
 _SNIFFED: Final = 512
@@ -44,16 +44,16 @@ class _SentOnce(web.FileResponse):
         return None if self.prepared else await super().prepare(request)
 
 
-async def folder(request: web.Request, _: Around) -> web.StreamResponse:
+async def folder(request: web.Request, _: NodeDependencies) -> web.StreamResponse:
     """Send a client that left the slash out to where relative links work."""
     query = f"?{request.query_string}" if request.query_string else ""
     return web.Response(status=HTTPStatus.MOVED_PERMANENTLY, headers={"Location": f"logs/{query}"})
 
 
-async def handler(request: web.Request, node: Around) -> web.StreamResponse:
+async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer a file, a folder's list or a query."""
     path = request.match_info["path"]
-    query = log_query(request.query) if node.cluster.serving.log_query else None
+    query = parse_log_query(request.query) if node.cluster.serving.log_query else None
     if query is None:
         return await _file(request, path)
     if path:
@@ -90,7 +90,7 @@ async def _file(request: web.Request, path: str) -> web.StreamResponse:
 
 
 @contextlib.asynccontextmanager
-async def _held(path: str) -> AsyncIterator[Opened]:
+async def _held(path: str) -> AsyncIterator[OpenedEntry]:
     """Hold a file or folder; raises Refused in the words of Go's file server."""
     opening = opened_below(log_files.NODE_LOGS, path)
     try:
@@ -105,9 +105,9 @@ async def _held(path: str) -> AsyncIterator[Opened]:
         opening.__exit__(None, None, None)
 
 
-async def _names(folder: Opened) -> list[str]:
+async def _names(folder: OpenedEntry) -> list[str]:
     try:
-        return await asyncio.to_thread(names, folder)
+        return await asyncio.to_thread(list_folder, folder)
     except OSError as error:
         raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "Error reading directory\n") from error
 
@@ -130,7 +130,7 @@ def _shown(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-def _kind(file: Opened) -> tuple[str, str | None]:
+def _kind(file: OpenedEntry) -> tuple[str, str | None]:
     """Say what a file is: text, compressed, or bytes; never a page."""
     with file.reopened.open("rb") as opened:
         begin = opened.read(_SNIFFED)

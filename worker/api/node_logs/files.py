@@ -22,7 +22,7 @@ class NotServed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedEntry:
     """A file or folder, held by a descriptor."""
 
     descriptor: int
@@ -36,7 +36,7 @@ class Opened:
 
 
 @contextlib.contextmanager
-def opened_below(root: Path, path: str) -> Iterator[Opened]:
+def opened_below(root: Path, path: str) -> Iterator[OpenedEntry]:
     """Hold a file or folder open; raises FileNotFoundError, PermissionError …, NotServed. Blocks."""
     base = os.path.realpath(root)
     wanted = os.path.realpath(os.path.join(base, path.lstrip("/")))  # noqa: PTH118 - pathlib resolves no `..` of a missing part
@@ -49,7 +49,7 @@ def opened_below(root: Path, path: str) -> Iterator[Opened]:
         kind = os.fstat(descriptor).st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
             raise NotServed(path)
-        yield Opened(descriptor, stat.S_ISDIR(kind))
+        yield OpenedEntry(descriptor, stat.S_ISDIR(kind))
 
 
 def _held(every: contextlib.ExitStack, descriptor: int) -> int:
@@ -57,7 +57,7 @@ def _held(every: contextlib.ExitStack, descriptor: int) -> int:
     return descriptor
 
 
-def names(folder: Opened) -> list[str]:
+def list_folder(folder: OpenedEntry) -> list[str]:
     """List a folder as Go's file server does: sorted, folders with a slash."""
     with os.scandir(folder.reopened) as entries:
         return sorted(one.name + ("/" if _is_folder(one) else "") for one in entries)

@@ -44,7 +44,7 @@ class LogQuery:
     options: LogOptions = LogOptions()
 
 
-def log_query(query: MultiMapping[str]) -> LogQuery | None:
+def parse_log_query(query: MultiMapping[str]) -> LogQuery | None:
     """Read a query; None where nothing is asked for. Raises Refused: 400 for what can't be read, 406 for what can't be asked."""
     wrong: list[str] = []
     asked = query.getall("query", [])

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-ABSENT: Final = "404: Page Not Found"
+PAGE_NOT_FOUND: Final = "404: Page Not Found"
 """Answered for a path that is nobody's, and by a row's switch for one that shall look so."""
 
 
@@ -20,10 +20,10 @@ class Refused(Exception):
 
     def answer(self) -> web.Response:
         """Say it: the kubelet's refusals are text."""
-        return text(self.sentence, self.status)
+        return text_response(self.sentence, self.status)
 
 
-class Away(Refused):
+class Unavailable(Refused):
     """A request that can't be answered now, for something else doesn't answer: 503, in the form in which Kubernetes' clients read why."""
 
     def __init__(self, sentence: str) -> None:
@@ -31,28 +31,28 @@ class Away(Refused):
 
     def answer(self) -> web.Response:
         """Say it, and after which time it is worth asking again."""
-        answer = status_answer(self.status, "ServiceUnavailable", self.sentence)
+        answer = status_response(self.status, "ServiceUnavailable", self.sentence)
         answer.headers["Retry-After"] = "1"
         return answer
 
 
-def text(sentence: str, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+def text_response(sentence: str, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
     """Answer plain text; a browser shall not take what a client sent us for a page."""
     return web.Response(status=status, text=sentence, headers={"X-Content-Type-Options": "nosniff"})
 
 
-def json_answer(body: Any, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+def json_response(body: Any, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
     """Answer JSON as the API server writes it: without blanks."""
     encoded = json.dumps(body, separators=(",", ":")).encode()
     return web.Response(status=status, body=encoded, content_type="application/json")
 
 
-def status_answer(status: HTTPStatus, reason: str, message: str) -> web.Response:
+def status_response(status: HTTPStatus, reason: str, message: str) -> web.Response:
     """Answer a Status, as the API server tells what went wrong."""
     failure = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-    return json_answer({**failure, "message": message, "reason": reason, "code": status.value}, status)
+    return json_response({**failure, "message": message, "reason": reason, "code": status.value}, status)
 
 
-def json_bytes(body: bytes) -> web.Response:
+def raw_json_response(body: bytes) -> web.Response:
     """Answer JSON that is already written."""
     return web.Response(body=body, content_type="application/json")

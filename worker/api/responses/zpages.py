@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from worker.api.responses.responses import json_answer, status_answer
+from worker.api.responses.responses import json_response, status_response
 
 _GROUP: Final = "config.k8s.io"
 _VERSIONS: Final = ("v1beta1", "v1alpha1")
@@ -31,13 +31,13 @@ def zpage(accept: str, kind: str, plain: Callable[[], str], content: Callable[[]
         asked_for = (parameters.get("g"), parameters.get("as"))
         if media in {"application/json", "application/*"} and asked_for == (_GROUP, kind) and version in _VERSIONS:
             body = {"kind": kind, "apiVersion": f"{_GROUP}/{version}", "metadata": {"name": "kubelet"}, **content()}
-            answer = json_answer(body)
+            answer = json_response(body)
             if version == "v1alpha1":
                 answer.headers["Warning"] = _DEPRECATED.format(name)
             return answer
     known = f"text/plain, application/json;g={_GROUP};v=v1beta1;as={kind}"
     message = f"only the following media types are accepted: {known}"
-    return status_answer(HTTPStatus.NOT_ACCEPTABLE, "NotAcceptable", message)
+    return status_response(HTTPStatus.NOT_ACCEPTABLE, "NotAcceptable", message)
 
 
 def accepted(header: str) -> list[tuple[str, dict[str, str]]]:

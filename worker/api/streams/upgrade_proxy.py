@@ -15,7 +15,7 @@ from aiohttp.abc import AbstractStreamWriter
 from multidict import MultiMapping
 
 from worker.api.responses.responses import Refused
-from worker.api.streams.backend import PASSED_ON, SWITCHING_PROTOCOLS, Answer, Backend, BackendFailed
+from worker.api.streams.backend import FORWARDED_HEADERS, SWITCHING_PROTOCOLS, Answer, Backend, BackendFailed
 from worker.api.streams.options import subprotocols
 from worker.api.streams.relay import Relay
 
@@ -27,7 +27,7 @@ _TOLD: Final = ("X-Accepted-Stream-Protocol-Versions", "Sec-WebSocket-Version")
 _LONGEST_MESSAGE: Final = 1 << 20
 
 
-class Taken(web.StreamResponse):
+class HijackedResponse(web.StreamResponse):
     """What aiohttp is answered for a connection that has been another protocol's and is closed: nothing more to send."""
 
     def __init__(self) -> None:
@@ -42,20 +42,20 @@ class Taken(web.StreamResponse):
         """Send nothing."""
 
 
-async def pass_on(request: web.Request, url: str, idle: timedelta) -> web.StreamResponse:
+async def proxy_upgrade(request: web.Request, url: str, idle: timedelta) -> web.StreamResponse:
     """Upgrade a client's connection and lead it to the runtime until one of them ends; raises Refused."""
     require_upgrade(request)
-    with await opened(url, request.method, passed_on(request.headers)) as backend:
+    with await connect_backend(url, request.method, forwarded_headers(request.headers)) as backend:
         if backend.answer.status != SWITCHING_PROTOCOLS:
-            return await refused_by(backend)
+            return await backend_refusal(backend)
         await _relayed(request, backend, idle)
-    return Taken()
+    return HijackedResponse()
 
 
-def passed_on(headers: MultiMapping[str]) -> list[tuple[str, str]]:
+def forwarded_headers(headers: MultiMapping[str]) -> list[tuple[str, str]]:
     """Give those of a client's headers that go on to the runtime; a token that came as a subprotocol is not among them."""
     found = []
-    for name in PASSED_ON:
+    for name in FORWARDED_HEADERS:
         for value in headers.getall(name, ()):
             protocols = [one for one in subprotocols(value) if not one.startswith(_BEARER)]
             found.append((name, value if name != _OFFERED else ", ".join(protocols)))
@@ -76,12 +76,12 @@ def is_websocket(request: web.Request) -> bool:
     return request.headers.get(hdrs.UPGRADE, "").lower() == "websocket"
 
 
-def offered(request: web.Request) -> list[str]:
+def offered_protocols(request: web.Request) -> list[str]:
     """Give what a client offers to speak in a WebSocket; nothing where it wants none."""
     return subprotocols(request.headers.get(_OFFERED, "")) if is_websocket(request) else []
 
 
-async def web_socket(request: web.Request, protocol: str) -> web.WebSocketResponse:
+async def accept_websocket(request: web.Request, protocol: str) -> web.WebSocketResponse:
     """Go on with a client in a WebSocket of our own; raises Refused."""
     socket = web.WebSocketResponse(protocols=[protocol], compress=False, max_msg_size=_LONGEST_MESSAGE)
     if not socket.can_prepare(request):
@@ -90,7 +90,7 @@ async def web_socket(request: web.Request, protocol: str) -> web.WebSocketRespon
     return socket
 
 
-async def opened(url: str, method: str, headers: list[tuple[str, str]]) -> Backend:
+async def connect_backend(url: str, method: str, headers: list[tuple[str, str]]) -> Backend:
     """Ask the runtime's streaming server for the upgrade; raises Refused where it can't be asked."""
     try:
         return await Backend.open(url, method, headers)
@@ -98,7 +98,7 @@ async def opened(url: str, method: str, headers: list[tuple[str, str]]) -> Backe
         raise Refused(HTTPStatus.BAD_GATEWAY, f"the runtime's streaming server: {error}") from None
 
 
-async def refused_by(backend: Backend) -> web.Response:
+async def backend_refusal(backend: Backend) -> web.Response:
     """Tell a client what the streaming server has said instead of upgrading."""
     answer: Answer = backend.answer
     if answer.status < HTTPStatus.BAD_REQUEST:

@@ -15,14 +15,14 @@ from worker.daemon.config import NodeConfig
 from worker.daemon.version import own_version
 from worker.machine.addresses import AddressesUnknown, node_addresses
 from worker.machine.machine import Machine, read_machine
-from worker.node.object.events import tell
+from worker.node.object.events import event_sender
 from worker.node.object.features import declared_features
-from worker.node.object.own_node import Others, OwnNode
+from worker.node.object.own_node import NodeCallbacks, OwnNode
 from worker.node.object.status import NodeFacts, NodeSettings
 from worker.node.pressure.watch import PressureWatch
-from worker.node.process.dependencies import Around
-from worker.node.process.monotonic_clock import steady_now
-from worker.node.process.threads import in_own_thread
+from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.monotonic_clock import monotonic_now
+from worker.node.process.threads import in_node_thread
 from worker.node.runtime.watch import RuntimeWatch
 from worker.settings.kubelet_schema import load_schema
 from worker.settings.reserved import with_thresholds
@@ -33,15 +33,15 @@ ADDRESSES_EVERY: Final = timedelta(minutes=1)
 log = structlog.get_logger(__name__)
 
 
-async def keep_node(around: Around) -> None:
+async def sync_node(deps: NodeDependencies) -> None:
     """Be the node's object for ever."""
-    machine = await in_own_thread(read_machine)
+    machine = await in_node_thread(read_machine)
     look_now = asyncio.Event()
-    runtime = RuntimeWatch(around.runtime, around.cluster.most_images, look_now.set)
-    pressure = PressureWatch(around.config.eviction, around.config.root_dir, runtime.image_folder, look_now.set)
-    facts = _Facts(around, machine, runtime, pressure)
-    others = Others(facts.now, tell(around), runtime.set_pod_cidrs, look_now)
-    node = OwnNode(around, node_settings(around.config), others)
+    runtime = RuntimeWatch(deps.runtime, deps.cluster.most_images, look_now.set)
+    pressure = PressureWatch(deps.config.eviction, deps.config.root_dir, runtime.image_folder, look_now.set)
+    facts = _Facts(deps, machine, runtime, pressure)
+    others = NodeCallbacks(facts.now, event_sender(deps), runtime.set_pod_cidrs, look_now)
+    node = OwnNode(deps, node_settings(deps.config), others)
     await runtime.first()
     await pressure.look()
     async with asyncio.TaskGroup() as group:
@@ -67,9 +67,11 @@ def node_settings(config: NodeConfig) -> NodeSettings:
 class _Facts:
     """What is found of this machine, each part as often as it may change."""
 
-    def __init__(self, around: Around, machine: Machine, runtime: RuntimeWatch, pressure: PressureWatch) -> None:
+    def __init__(
+        self, deps: NodeDependencies, machine: Machine, runtime: RuntimeWatch, pressure: PressureWatch
+    ) -> None:
         self._runtime, self._pressure = runtime, pressure
-        self._config, self._machine, self._processes = around.config, machine, around.processes
+        self._config, self._machine, self._processes = deps.config, machine, deps.processes
         self._addresses: tuple[str, ...] = ()
         self._addresses_until = 0.0
         self._storage: int | None = None
@@ -81,7 +83,7 @@ class _Facts:
             await self._find_addresses()
         if self._storage is None and self._config.local_storage_limits:
             with contextlib.suppress(OSError):
-                self._storage = await in_own_thread(storage_capacity, self._config.root_dir)
+                self._storage = await in_node_thread(storage_capacity, self._config.root_dir)
         return NodeFacts(
             machine=self._machine,
             runtime=self._runtime.state,
@@ -90,8 +92,8 @@ class _Facts:
             kept=self._kept(),
             pressures=self._pressure.state.conditions,
             troubles=self._processes.troubles(),
-            volumes_in_use=tuple(await in_own_thread(volumes_in_use, self._config.root_dir)),
-            found_at=steady_now(),
+            volumes_in_use=tuple(await in_node_thread(volumes_in_use, self._config.root_dir)),
+            found_at=monotonic_now(),
         )
 
     def _kept(self) -> dict[str, Quantity]:
@@ -101,7 +103,7 @@ class _Facts:
     async def _find_addresses(self) -> None:
         trouble = ""
         try:
-            self._addresses = await in_own_thread(node_addresses, self._config.node_ips, self._config.node_name)
+            self._addresses = await in_node_thread(node_addresses, self._config.node_ips, self._config.node_name)
         except AddressesUnknown as error:
             trouble = str(error)
         if trouble and trouble != self._trouble:

@@ -33,7 +33,7 @@ class Pressure:
     """Those that are to be shown."""
 
 
-def judge(eviction: Eviction, observed: Mapping[str, Observation], before: Pressure, now: datetime) -> Pressure:
+def evaluate(eviction: Eviction, observed: Mapping[str, Observation], before: Pressure, now: datetime) -> Pressure:
     """Say what is to be shown as of `now`; a signal that was not measured meets no threshold."""
     met = {one for one in eviction.thresholds if _is_met(one, observed)}
     met |= {one for one in before.held if _is_met(one, observed, reclaimed=True)}

@@ -10,13 +10,13 @@ from worker.daemon.service import Service
 from worker.events.recorder import EventRecorder
 from worker.node.process.certificate_facts import CertificateFacts
 from worker.node.process.node_metrics import NodeMetrics
-from worker.node.process.peers import Processes
+from worker.node.process.peers import PeerProcesses
 from worker.settings.cluster import ClusterSettings
 from worker.stats.node_stats import NodeStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class NodeDependencies:
     """The node, as the parts of its process see it."""
 
     config: NodeConfig
@@ -24,7 +24,7 @@ class Around:
     api: ApiServer
     runtime: RuntimeClient
     service: Service
-    processes: Processes
+    processes: PeerProcesses
     health: LoopHealth = field(default_factory=LoopHealth)
     certificates: dict[str, CertificateFacts] = field(default_factory=dict)
     """By `client` and `server`: those that the node sees to itself."""

@@ -13,21 +13,21 @@ from worker.daemon.config import NodeConfig
 from worker.daemon.health import LoopHealth
 from worker.endpoints.listen import listen, opening
 from worker.endpoints.server import Address, Route, healthz
-from worker.node.process.peers import Processes
+from worker.node.process.peers import PeerProcesses
 
-ANSWERED: Final = ("ping", "log")
+ALWAYS_OK: Final = ("ping", "log")
 """Checks of the kubelet's that are well when an answer comes at all."""
 SYNC_LOOP: Final = "syncloop"
 """What the kubelet calls the check that its loop turns; ours are the loops of this process, and the other two."""
 
 
-def sync_loop(health: LoopHealth, processes: Processes) -> str:
+def sync_loop(health: LoopHealth, processes: PeerProcesses) -> str:
     """Name what keeps this node from doing its work; empty when nothing does."""
     return health() or ", ".join(processes.troubles())
 
 
 @contextlib.asynccontextmanager
-async def answering_healthz(config: NodeConfig, health: LoopHealth, processes: Processes) -> AsyncIterator[None]:
+async def serving_healthz(config: NodeConfig, health: LoopHealth, processes: PeerProcesses) -> AsyncIterator[None]:
     """Answer on healthzBindAddress and healthzPort while the block runs; on port 0 nobody does."""
     if not config.healthz_port:
         yield
@@ -42,7 +42,7 @@ async def answering_healthz(config: NodeConfig, health: LoopHealth, processes: P
 
     works = route(lambda: sync_loop(health, processes))
     routes = {"/healthz": works, f"/healthz/{SYNC_LOOP}": works}
-    routes |= {f"/healthz/{one}": route(str) for one in ANSWERED}
+    routes |= {f"/healthz/{one}": route(str) for one in ALWAYS_OK}
     address = Address(config.healthz_bind_address, config.healthz_port)
     listening = asyncio.create_task(listen(opening(address, routes)))
     try:

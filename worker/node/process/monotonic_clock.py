@@ -11,6 +11,6 @@ from typing import Final
 _BEGAN: Final = datetime.now(UTC) - timedelta(seconds=time.monotonic())
 
 
-def steady_now() -> datetime:
+def monotonic_now() -> datetime:
     """Give a time that may only be compared with others of this clock."""
     return _BEGAN + timedelta(seconds=time.monotonic())

@@ -15,9 +15,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from activities.machine.cgroup_hierarchies import Hierarchies
 from worker.machine.boot_time import boot_time
 from worker.node.process.certificate_facts import CertificateFacts
-from worker.node.process.healthz import ANSWERED, SYNC_LOOP
+from worker.node.process.healthz import ALWAYS_OK, SYNC_LOOP
 from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics, process_registry
-from worker.telemetry.exposition import single, written
+from worker.telemetry.exposition import render, single_sample
 
 _LABELS: Final = ["method", "path", "server_type", "long_running"]
 _RENEW_ERRORS: Final = {
@@ -92,7 +92,7 @@ class NodeMetrics:
 
     def render_slis(self, reason: str) -> bytes:
         """Write the checks (/metrics/slis), after one more: `reason` says what is wrong, empty: nothing."""
-        for name, fine in (dict.fromkeys(ANSWERED, True) | {SYNC_LOOP: not reason}).items():
+        for name, fine in (dict.fromkeys(ALWAYS_OK, True) | {SYNC_LOOP: not reason}).items():
             self._healthy.labels(name, "healthz").set(fine)
             self._checks.labels(name, "healthz", "success" if fine else "error").inc()
         return generate_latest(self._slis)
@@ -113,9 +113,13 @@ def certificate_text(certificates: Mapping[str, CertificateFacts], now: datetime
         prefix = f"kubelet_certificate_manager_{which}"
         if facts.not_after is not None:
             left = (facts.not_after - now).total_seconds()
-            told.append(single(f"{prefix}_ttl_seconds", f"Seconds until the {which} certificate ends.", "gauge", left))
-        told.append(single(errors, "Renewals that failed.", "counter", facts.renew_errors))
+            told.append(
+                single_sample(f"{prefix}_ttl_seconds", f"Seconds until the {which} certificate ends.", "gauge", left)
+            )
+        told.append(single_sample(errors, "Renewals that failed.", "counter", facts.renew_errors))
         if facts.lived is not None:
             lived = facts.lived.total_seconds()
-            told.append(single(f"{prefix}_rotation_seconds", "How old the one before had become.", "gauge", lived))
-    return written(told).decode()
+            told.append(
+                single_sample(f"{prefix}_rotation_seconds", "How old the one before had become.", "gauge", lived)
+            )
+    return render(told).decode()

@@ -13,11 +13,11 @@ from typing import Final
 from worker.daemon.node_lock import lock_holder, lock_path
 
 ROLES: Final = ("worker", "poller")
-OVERLOOKED: Final = 40.0
+GRACE_SECONDS: Final = 40.0
 """Seconds; as long as a lease is good for, by default."""
 
 
-class Processes:
+class PeerProcesses:
     """The node's other processes."""
 
     def __init__(self, root_dir: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,4 +30,6 @@ class Processes:
         for role in ROLES:
             if lock_holder(lock_path(self._root_dir, role)) is not None:
                 self._seen[role] = now
-        return tuple(f"tempolet {role} is not running" for role, seen in self._seen.items() if now - seen >= OVERLOOKED)
+        return tuple(
+            f"tempolet {role} is not running" for role, seen in self._seen.items() if now - seen >= GRACE_SECONDS
+        )

@@ -15,6 +15,6 @@ _Found = TypeVar("_Found")
 _OWN: Final = ThreadPoolExecutor(4, "node")
 
 
-async def in_own_thread(work: Callable[_P, _Found], *args: _P.args, **named: _P.kwargs) -> _Found:
+async def in_node_thread(work: Callable[_P, _Found], *args: _P.args, **named: _P.kwargs) -> _Found:
     """Do what blocks, for a part of the node that nobody else's work may hold up."""
     return await asyncio.get_running_loop().run_in_executor(_OWN, partial(work, *args, **named))

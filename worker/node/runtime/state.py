@@ -51,7 +51,7 @@ class RuntimeState:
         return (*found, *filter(None, (self.runtime_trouble, self.network_trouble)))
 
 
-def heard(before: RuntimeState, answer: cri.StatusResponse, now: datetime) -> RuntimeState:
+def with_status(before: RuntimeState, answer: cri.StatusResponse, now: datetime) -> RuntimeState:
     """Take the answer of a Status call."""
     conditions = {one.type: one for one in answer.status.conditions}
     network, runtime = conditions.get("NetworkReady"), conditions.get("RuntimeReady")

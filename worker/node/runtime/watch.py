@@ -15,9 +15,9 @@ import structlog
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from worker.node.process.monotonic_clock import steady_now
+from worker.node.process.monotonic_clock import monotonic_now
 from worker.node.runtime.images import listed_images
-from worker.node.runtime.state import RuntimeState, heard
+from worker.node.runtime.state import RuntimeState, with_status
 
 EVERY: Final = timedelta(seconds=5)
 AT_FIRST: Final = timedelta(milliseconds=200)
@@ -62,7 +62,7 @@ class RuntimeWatch:
         except CriError as error:
             self._note(str(error))
         else:
-            self.state = heard(self.state, answer, steady_now())
+            self.state = with_status(self.state, answer, monotonic_now())
             self._note("")
             if not self.state.runtime_trouble:
                 self._there.set()
@@ -126,7 +126,7 @@ class RuntimeWatch:
             await asyncio.sleep(INVENTORY_EVERY.total_seconds())
 
     def _troubles(self) -> tuple[str, ...]:
-        return self.state.troubles(steady_now())
+        return self.state.troubles(monotonic_now())
 
     def _note(self, trouble: str) -> None:
         """Say once that it does not answer, and once that it does again."""

@@ -56,7 +56,7 @@ def read_node(
     reader: CgroupReader, root: str, cgroups: Iterable[PodCgroup], owners: Mapping[str, Owner], *, whole: bool
 ) -> NodeReading:
     """Read all of it; without `whole` cpu, memory and swap only. Blocks: to be called in a thread."""
-    read = reader.usage if whole else reader.briefly
+    read = reader.usage if whole else reader.cpu_and_memory
     pods: dict[str, PodReading] = {}
     for cgroup in cgroups:
         if not cgroup.container_id:
@@ -80,4 +80,4 @@ def read_node(
             pod.containers.append(ContainerReading(owner, cgroup.path, usage, processes))
     for pod in pods.values():
         pod.containers.sort(key=lambda one: one.owner.created)
-    return NodeReading(read("/"), read(root), root, reader.made_at(root), list(pods.values()))
+    return NodeReading(read("/"), read(root), root, reader.created_at(root), list(pods.values()))

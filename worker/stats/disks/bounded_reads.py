@@ -13,14 +13,14 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-AT_ONCE: Final = 8
+MOST_THREADS: Final = 8
 """Threads that may hang; more are not begun."""
 _log: Final = structlog.get_logger(__name__)
 _Key = TypeVar("_Key")
 _Answer = TypeVar("_Answer")
 
 
-class Tried(Generic[_Key, _Answer]):
+class BoundedReads(Generic[_Key, _Answer]):
     """The newest answers, by what was asked; used from one event loop."""
 
     def __init__(self, keep: float, wait: float) -> None:
@@ -39,7 +39,7 @@ class Tried(Generic[_Key, _Answer]):
         waiting = [(key, ask) for key, ask in questions.items() if not self._is_fresh(key)]
         until = asyncio.get_running_loop().time() + self._wait
         while waiting or self._under_way(questions):
-            while waiting and len(self._asked) < AT_ONCE:
+            while waiting and len(self._asked) < MOST_THREADS:
                 key, ask = waiting.pop()
                 if key not in self._asked:
                     self._begin(key, ask)

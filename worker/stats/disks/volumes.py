@@ -18,7 +18,7 @@ from activities.files.disk_use import NotCounted, count_files
 from activities.files.pod_paths import CLAIMS, plugin_folder
 from proto.kubernetes.claims import claim_of
 from worker.stats.cgroups.usage import folders
-from worker.stats.disks.bounded_reads import Tried
+from worker.stats.disks.bounded_reads import BoundedReads
 from worker.stats.disks.filesystems import file_system_of
 
 KEEP: Final = 60.0
@@ -134,7 +134,7 @@ class Volumes:
     """The node's volumes, measured when somebody asks."""
 
     def __init__(self) -> None:
-        self._tried: Tried[Volume, VolumeUse] = Tried(KEEP, WAIT)
+        self._tried: BoundedReads[Volume, VolumeUse] = BoundedReads(KEEP, WAIT)
 
     async def measure(self, volumes: list[Volume]) -> dict[Volume, VolumeUse]:
         """Measure these, as far as they answer in time."""

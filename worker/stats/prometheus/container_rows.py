@@ -65,7 +65,7 @@ def read_rows(
             continue
         pids = reader.processes(cgroup.path)
         pod = owner or pods.get(cgroup.pod_uid)
-        started = pod.created if pod else reader.made_at(cgroup.path)
+        started = pod.created if pod else reader.created_at(cgroup.path)
         said = _said(cgroup.path, pod, whole_pod=not cgroup.container_id)
         row = Row(said, usage, started, processes_of(pids))
         if owner and owner.is_sandbox and pids:

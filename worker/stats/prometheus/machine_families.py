@@ -8,7 +8,7 @@ from typing import Final
 
 from worker.machine.machine import Machine, read_machine
 from worker.stats.cgroups.usage import read_text
-from worker.telemetry.exposition import Family, labels, single
+from worker.telemetry.exposition import Family, labels, single_sample
 
 _CPUS: Final = Path("/sys/devices/system/cpu")
 
@@ -29,7 +29,7 @@ def _families(machine: Machine) -> Iterator[Family]:
         ("machine_memory_bytes", "Memory.", machine.memory_bytes),
         ("machine_swap_bytes", "Swap.", machine.swap_bytes),
     ):
-        yield single(name, text, "gauge", value, said=said)
+        yield single_sample(name, text, "gauge", value, said=said)
     versions = {
         "cadvisorRevision": "",
         "cadvisorVersion": "",
@@ -38,7 +38,7 @@ def _families(machine: Machine) -> Iterator[Family]:
         "osVersion": machine.os_image,
     }
     text = "1, with the versions of kernel and system."
-    yield single("cadvisor_version_info", text, "gauge", 1, said=labels(versions))
+    yield single_sample("cadvisor_version_info", text, "gauge", 1, said=labels(versions))
 
 
 def _places() -> Iterator[tuple[bytes, bytes]]:

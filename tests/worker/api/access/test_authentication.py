@@ -14,8 +14,8 @@ from tests.worker.api.waiting import until
 from worker.api.access import rate_limited_log as seldom
 from worker.api.access import review
 from worker.api.access.authentication import bearer_token, check_authentication
-from worker.api.access.timed_cache import KEPT, Kept
-from worker.api.access.users import NOBODY, User
+from worker.api.access.timed_cache import TASK_NAME, TimedCache
+from worker.api.access.users import ANONYMOUS_USER, User
 from worker.settings.cluster import Authentication, Authorization, Serving
 from worker.settings.kubelet_configuration import ConfigurationRefused
 
@@ -116,7 +116,7 @@ async def test_a_client_that_vanishes_does_not_take_the_answer_along() -> None:
         await held.wait()
         return "alice", timedelta(minutes=1)
 
-    kept: Kept[str] = Kept(10, lambda: 0.0)
+    kept: TimedCache[str] = TimedCache(10, lambda: 0.0)
     first, second = (asyncio.create_task(kept.get("t", ask)) for _ in range(2))
     await asyncio.sleep(0)  # both wait
     first.cancel()
@@ -144,11 +144,11 @@ async def test_clients_that_vanish_leave_no_question_behind(tmp_path: Path) -> N
     async with node_api(tmp_path) as api:
         api.reviews.held = asyncio.Event()
         vanishing = [asyncio.create_task(api.ask("/configz", token=f"t{one}")) for one in range(50)]
-        await until(lambda: len([one for one in asyncio.all_tasks() if one.get_name() == KEPT]) == len(vanishing))
+        await until(lambda: len([one for one in asyncio.all_tasks() if one.get_name() == TASK_NAME]) == len(vanishing))
         for one in vanishing:
             one.cancel()
         await asyncio.gather(*vanishing, return_exceptions=True)
-        await until(lambda: not [one for one in asyncio.all_tasks() if one.get_name() == KEPT])
+        await until(lambda: not [one for one in asyncio.all_tasks() if one.get_name() == TASK_NAME])
         api.reviews.held.set()
 
 
@@ -170,7 +170,7 @@ async def test_anonymous_is_for_those_who_show_nothing(tmp_path: Path) -> None:
     authority = Authority.make(tmp_path / "authority")
     access = Authentication(anonymous=True, client_ca_file=authority.folder / "ca.crt")
     async with node_api(tmp_path, authentication=access) as api:
-        api.reviews.allow(NOBODY.name, "get", "configz")
+        api.reviews.allow(ANONYMOUS_USER.name, "get", "configz")
         assert (await api.ask("/configz")).status == 200
         assert api.reviews.specs[-1]["groups"] == ["system:unauthenticated"]
         assert (await api.ask("/configz", token="wrong")).status == 401
@@ -234,4 +234,4 @@ def test_groups_of_an_authenticated_user() -> None:
     """Once, and not for nobody."""
     assert User("a").authenticated().groups == ("system:authenticated",)
     assert User("a").authenticated().authenticated().groups == ("system:authenticated",)
-    assert NOBODY.authenticated() is NOBODY
+    assert ANONYMOUS_USER.authenticated() is ANONYMOUS_USER

@@ -23,7 +23,7 @@ from worker.api import server
 from worker.api.access import authentication
 from worker.api.access.client_certificates import CertificateRefused, user_of
 from worker.api.access.serving_certificate import Pair
-from worker.api.access.tls import Renewed, serving_context
+from worker.api.access.tls import ReloadingContext, serving_context
 from worker.api.access.users import User
 from worker.settings.cluster import Authentication, Serving
 
@@ -232,7 +232,7 @@ def test_a_changed_bundle_counts_and_a_torn_one_does_not(tmp_path: Path) -> None
     bundle, pair = tmp_path / "ca.crt", first.sign("node", "node")
     bundle.write_bytes((first.folder / "ca.crt").read_bytes())
     serving = Serving(authentication=Authentication(client_ca_file=bundle))
-    renewed = Renewed(serving, lambda: Pair(pair.certificate, pair.key))
+    renewed = ReloadingContext(serving, lambda: Pair(pair.certificate, pair.key))
     assert not renewed.refresh()
     of_first, of_second = client_context(first.sign("a", "a")), client_context(second.sign("b", "b"))
     for torn in (b"", b"-----BEGIN CERTIFICATE-----\nAAAA"):

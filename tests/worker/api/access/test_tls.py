@@ -17,7 +17,7 @@ from tests.worker.api.node_api import NodeApi, client_context, node_api
 from worker.api import server
 from worker.api.access import tls
 from worker.api.access.serving_certificate import SELF_SIGNED, SELF_SIGNED_KEY, Pair, make_self_signed, serving_pair
-from worker.api.access.tls import CIPHERS, Renewed, check_tls, serving_context
+from worker.api.access.tls import CIPHERS, ReloadingContext, check_tls, serving_context
 from worker.settings.cluster import SERVER_CERTIFICATE, Authentication, ClusterSettings, Serving
 from worker.settings.kubelet_configuration import ConfigurationRefused
 
@@ -129,7 +129,7 @@ def test_sessions_are_not_kept_without_bounds(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(tls, "MOST_SESSIONS", 2)
     authority = Authority.make(tmp_path)
     pair = authority.sign("node", "node")
-    renewed = Renewed(Serving(), lambda: Pair(pair.certificate, pair.key))
+    renewed = ReloadingContext(Serving(), lambda: Pair(pair.certificate, pair.key))
     assert not renewed.refresh()
     client = client_context()
     client.maximum_version = ssl.TLSVersion.TLSv1_2

@@ -8,16 +8,16 @@ from yarl import URL
 
 from activities.logs.lines import Stream
 from activities.logs.reader import LogOptions
-from worker.api.container_logs.options import LogAsked, log_asked
+from worker.api.container_logs.options import LogRequest, parse_log_request
 from worker.api.container_logs.runs import NoLog, run_to_show
 from worker.api.responses.responses import Refused
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-def asked(query: str, *, split: bool = True) -> LogAsked:
+def asked(query: str, *, split: bool = True) -> LogRequest:
     """Read a query."""
-    return log_asked(URL(f"/?{query}", encoded=True).query, NOW, split_streams=split)
+    return parse_log_request(URL(f"/?{query}", encoded=True).query, NOW, split_streams=split)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def asked(query: str, *, split: bool = True) -> LogAsked:
 )
 def test_a_query_is_read(query: str, options: dict[str, Any]) -> None:
     """In the way of Kubernetes' parameters."""
-    assert asked(query) == LogAsked(LogOptions(**options), follow=False, previous=False)
+    assert asked(query) == LogRequest(LogOptions(**options), follow=False, previous=False)
 
 
 def test_following_and_the_run_before_are_asked_for() -> None:
     """They say which log, not what of it."""
-    assert asked("follow=true&previous=1") == LogAsked(LogOptions(), follow=True, previous=True)
+    assert asked("follow=true&previous=1") == LogRequest(LogOptions(), follow=True, previous=True)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from worker.api.node_logs import endpoint as node_logs
 from worker.api.node_logs import files as log_files
 from worker.api.node_logs import journal
 from worker.api.node_logs.files import NotServed, opened_below
-from worker.api.node_logs.query import LogOptions, LogQuery, journal_arguments, log_query
+from worker.api.node_logs.query import LogOptions, LogQuery, journal_arguments, parse_log_query
 from worker.api.responses.responses import Refused
 from worker.settings.cluster import Authentication, Authorization, Serving
 
@@ -166,7 +166,7 @@ def query_of(text: str) -> MultiDict[str]:
 @pytest.mark.parametrize(("text", "read"), QUERIES)
 def test_a_query_is_read(text: str, read: LogQuery | None) -> None:
     """Rows of the kubelet's own test."""
-    assert log_query(query_of(text)) == read
+    assert parse_log_query(query_of(text)) == read
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_query_is_read(text: str, read: LogQuery | None) -> None:
 def test_a_query_is_refused_with_a_sentence(text: str, status: int, sentence: str) -> None:
     """What can't be read is 400, what can't be asked 406, as in the kubelet."""
     with pytest.raises(Refused) as refused:
-        log_query(query_of(text))
+        parse_log_query(query_of(text))
     assert (refused.value.status, refused.value.sentence) == (HTTPStatus(status), sentence)
 
 
@@ -231,7 +231,7 @@ def test_a_query_is_refused_with_a_sentence(text: str, status: int, sentence: st
 def test_a_pattern_never_breaks_anything(pattern: str) -> None:
     """It is refused in words."""
     with pytest.raises(Refused) as refused:
-        log_query(MultiDict({"query": "a", "pattern": pattern}))
+        parse_log_query(MultiDict({"query": "a", "pattern": pattern}))
     assert refused.value.status is HTTPStatus.NOT_ACCEPTABLE
 
 

@@ -16,7 +16,7 @@ from tests.cluster.certificates import Signed
 from tests.worker.api.streams.streaming_ends import SWITCHED, Script, Served, StreamingServer
 from tests.worker.api.waiting import PATIENCE, descriptors, until
 from worker.api.streams import relay
-from worker.api.streams.upgrade_proxy import pass_on, passed_on
+from worker.api.streams.upgrade_proxy import forwarded_headers, proxy_upgrade
 
 FOREVER = timedelta()
 BEARER = "base64url.bearer.authorization.k8s.io.c2VjcmV0"
@@ -31,7 +31,7 @@ async def led_to(
     async with StreamingServer(script).serving() as runtime:
 
         async def handler(request: web.Request) -> web.StreamResponse:
-            return await pass_on(request, runtime.url, idle)
+            return await proxy_upgrade(request, runtime.url, idle)
 
         async with Served(certificate).serving(handler) as api:
             yield api, runtime
@@ -171,7 +171,7 @@ async def test_a_runtime_that_is_away_is_told_without_its_url(node_certificate: 
         port = free.getsockname()[1]
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        return await pass_on(request, f"http://127.0.0.1:{port}/exec/t0ken", FOREVER)
+        return await proxy_upgrade(request, f"http://127.0.0.1:{port}/exec/t0ken", FOREVER)
 
     async with Served(node_certificate).serving(handler) as api:
         reader, writer, head = await api.upgraded()
@@ -314,4 +314,4 @@ async def no_connections(api: Served) -> None:
 )
 def test_headers_that_go_on(sent: dict[str, str], passed: list[tuple[str, str]]) -> None:
     """To the runtime's streaming server, which has no business with who the client is."""
-    assert passed_on(CIMultiDict(sent)) == passed
+    assert forwarded_headers(CIMultiDict(sent)) == passed

@@ -17,7 +17,7 @@ from worker.node.certificates.bootstrap import pending_key
 from worker.node.certificates.request import NotIssued, issued_by
 from worker.node.certificates.signing import (
     SERVING_SIGNER,
-    Wanted,
+    DesiredCertificate,
     client_certificate,
     new_key,
     renew_at,
@@ -31,7 +31,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 LIFE = timedelta(days=100)
 
 
-def signed(wanted: Wanted, key: bytes, *, start: datetime = START, life: timedelta = LIFE) -> bytes:
+def signed(wanted: DesiredCertificate, key: bytes, *, start: datetime = START, life: timedelta = LIFE) -> bytes:
     """Sign a certificate with its own key."""
     private = load_pem_private_key(key, None)
     assert isinstance(private, ec.EllipticCurvePrivateKey)
@@ -57,7 +57,7 @@ def signed(wanted: Wanted, key: bytes, *, start: datetime = START, life: timedel
     return builder.sign(private, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
-def pair(wanted: Wanted) -> Pair:
+def pair(wanted: DesiredCertificate) -> Pair:
     """Make a pair."""
     key = new_key()
     return read_pair(signed(wanted, key) + key)
@@ -117,24 +117,24 @@ def test_a_request_is_what_the_signers_take() -> None:
     assert serving["spec"]["signerName"] == SERVING_SIGNER
 
 
-WANTED = Wanted(SERVING_SIGNER, "system:node:n1", ("a", "b"), ("10.0.0.2",))
-RENEWALS: dict[str, tuple[Pair | None, Wanted, datetime, datetime]] = {
+WANTED = DesiredCertificate(SERVING_SIGNER, "system:node:n1", ("a", "b"), ("10.0.0.2",))
+RENEWALS: dict[str, tuple[Pair | None, DesiredCertificate, datetime, datetime]] = {
     "there is none": (None, WANTED, START, START),
     "young": (pair(WANTED), WANTED, START, START + 0.8 * LIFE),
     "over": (pair(WANTED), WANTED, START + LIFE, START + LIFE),
     "for more than is wanted": (
         pair(WANTED),
-        Wanted(SERVING_SIGNER, "system:node:n1", ("a",)),
+        DesiredCertificate(SERVING_SIGNER, "system:node:n1", ("a",)),
         START,
         START + 0.8 * LIFE,
     ),
     "not for an address that the node has got": (
         pair(WANTED),
-        Wanted(SERVING_SIGNER, "system:node:n1", ("a", "b"), ("10.0.0.2", "10.0.0.3")),
+        DesiredCertificate(SERVING_SIGNER, "system:node:n1", ("a", "b"), ("10.0.0.2", "10.0.0.3")),
         START,
         START,
     ),
-    "of another node": (pair(WANTED), Wanted(SERVING_SIGNER, "system:node:n2", ("a",)), START, START),
+    "of another node": (pair(WANTED), DesiredCertificate(SERVING_SIGNER, "system:node:n2", ("a",)), START, START),
 }
 
 

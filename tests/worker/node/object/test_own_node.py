@@ -19,10 +19,10 @@ from worker.daemon.health import LoopHealth
 from worker.daemon.service import Service
 from worker.machine.machine import Machine
 from worker.node.object.conditions import NodeEvent
-from worker.node.object.own_node import Others, OwnNode
+from worker.node.object.own_node import NodeCallbacks, OwnNode
 from worker.node.object.status import NodeFacts, NodeSettings
-from worker.node.process.dependencies import Around
-from worker.node.process.peers import Processes
+from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.peers import PeerProcesses
 from worker.node.runtime.state import RuntimeState
 from worker.settings.cluster import ClusterSettings
 
@@ -109,15 +109,15 @@ async def node(server: Server, machine: Machines, tmp_path: Path) -> AsyncIterat
     async with TestServer(server.app) as running:
         address = str(running.make_url("")).rstrip("/")
         async with ApiServer(Kubeconfig(server=address)) as api:
-            around = Around(
+            around = NodeDependencies(
                 config=config,
                 cluster=cluster,
                 api=api,
                 runtime=runtime,
                 service=Service(LoopHealth("node"), {}),
-                processes=Processes(tmp_path),
+                processes=PeerProcesses(tmp_path),
             )
-            yield OwnNode(around, SETTINGS, Others(machine.facts, machine.tell, lambda _: None))
+            yield OwnNode(around, SETTINGS, NodeCallbacks(machine.facts, machine.tell, lambda _: None))
     await runtime.close()
 
 

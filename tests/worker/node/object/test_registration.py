@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from worker.machine.addresses import AddressesUnknown, Lookups, by_route, is_own, node_addresses, told_addresses
+from worker.machine.addresses import AddressesUnknown, Lookups, by_route, is_own, node_addresses, pod_host_addresses
 from worker.machine.machine import read_machine
 from worker.node.object.registration import initial_node, reconciled
 from worker.poller.cluster.node_object import host_ips
@@ -129,7 +129,7 @@ def test_which_addresses_pods_are_told(given: list[str], cluster: bool, told: tu
     """Before the API has said anything."""
     routes = {4: "10.0.0.2", 6: "fd00::1"}
     lookups = Lookups(OURS.__contains__, lambda _: ["10.0.0.1"], routes.__getitem__)
-    assert told_addresses(given, "n1", cluster=cluster, lookups=lookups) == told
+    assert pod_host_addresses(given, "n1", cluster=cluster, lookups=lookups) == told
 
 
 @pytest.mark.parametrize(

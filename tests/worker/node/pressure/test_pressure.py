@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from activities.machine.cgroup_hierarchies import Hierarchies
 from proto.kubernetes.resources.quantity import parse_quantity
 from worker.node.pressure.signals import Places, disk, memory, observe, process_ids
-from worker.node.pressure.thresholds import Observation, Pressure, judge
+from worker.node.pressure.thresholds import Observation, Pressure, evaluate
 from worker.settings.eviction import SIGNALS, Amount, Eviction, Threshold
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -43,33 +43,33 @@ def seen(available: int, signal: str = "memory.available") -> dict[str, Observat
 )
 def test_what_is_seen_first(observed: Mapping[str, Observation], conditions: set[str]) -> None:
     """Nothing was seen before."""
-    assert judge(ALL, observed, Pressure(), NOW).conditions == conditions
+    assert evaluate(ALL, observed, Pressure(), NOW).conditions == conditions
 
 
 def test_a_condition_is_shown_for_the_transition_period_after_it_was_last_seen() -> None:
     """So that the scheduler's taint does not flutter."""
-    state = judge(ALL, seen(0), Pressure(), NOW)
-    state = judge(ALL, seen(900), state, NOW + 5 * MINUTE - timedelta(seconds=1))
+    state = evaluate(ALL, seen(0), Pressure(), NOW)
+    state = evaluate(ALL, seen(900), state, NOW + 5 * MINUTE - timedelta(seconds=1))
     assert state.conditions == {"MemoryPressure"}
-    assert judge(ALL, seen(900), state, NOW + 5 * MINUTE).conditions == set()
+    assert evaluate(ALL, seen(900), state, NOW + 5 * MINUTE).conditions == set()
 
 
 def test_what_has_lasted_for_its_grace_goes_only_with_its_reclaim() -> None:
     """At 249 of 200 + 50 it is still seen, at 250 no more."""
-    before = judge(ALL, seen(199), Pressure(), NOW)
-    fresh = judge(ALL, seen(249), before, NOW + timedelta(seconds=1))
+    before = evaluate(ALL, seen(199), Pressure(), NOW)
+    fresh = evaluate(ALL, seen(249), before, NOW + timedelta(seconds=1))
     assert fresh.last_seen["MemoryPressure"] == NOW, "its grace was not over"
-    before = judge(ALL, seen(199), before, NOW + MINUTE)
-    assert judge(ALL, seen(249), before, NOW + 2 * MINUTE).last_seen["MemoryPressure"] == NOW + 2 * MINUTE
-    assert judge(ALL, seen(250), before, NOW + 2 * MINUTE).last_seen["MemoryPressure"] == NOW + MINUTE
+    before = evaluate(ALL, seen(199), before, NOW + MINUTE)
+    assert evaluate(ALL, seen(249), before, NOW + 2 * MINUTE).last_seen["MemoryPressure"] == NOW + 2 * MINUTE
+    assert evaluate(ALL, seen(250), before, NOW + 2 * MINUTE).last_seen["MemoryPressure"] == NOW + MINUTE
 
 
 def test_a_transition_of_no_time_still_shows_what_is_there() -> None:
     """The kubelet would never show it."""
     eviction = replace(ALL, transition=timedelta())
-    state = judge(eviction, seen(0), Pressure(), NOW)
+    state = evaluate(eviction, seen(0), Pressure(), NOW)
     assert state.conditions == {"MemoryPressure"}
-    assert judge(eviction, seen(900), state, NOW + MINUTE).conditions == set()
+    assert evaluate(eviction, seen(900), state, NOW + MINUTE).conditions == set()
 
 
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 600)), max_size=12))
@@ -79,7 +79,7 @@ def test_a_condition_is_shown_exactly_when_it_was_seen_within_the_transition(ste
     met: list[datetime] = []
     for available, seconds in steps:
         now += timedelta(seconds=seconds)
-        state = judge(ALL, seen(available), state, now)
+        state = evaluate(ALL, seen(available), state, now)
         if available < 200:
             met.append(now)
         recent = any(now - at < ALL.transition for at in met)

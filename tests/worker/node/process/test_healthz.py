@@ -14,8 +14,8 @@ from worker.commands.serve import own_healthz
 from worker.daemon.config import NodeConfig
 from worker.daemon.health import LoopHealth
 from worker.daemon.node_lock import hold_node_lock
-from worker.node.process.healthz import answering_healthz
-from worker.node.process.peers import OVERLOOKED, Processes
+from worker.node.process.healthz import serving_healthz
+from worker.node.process.peers import GRACE_SECONDS, PeerProcesses
 from worker.settings.cluster import ClusterSettings
 from worker.settings.flags import Flags
 
@@ -38,16 +38,16 @@ async def read(port: int, path: str) -> tuple[int, str]:
 async def test_it_is_well_while_all_three_work(tmp_path: Path) -> None:
     """And says what does not: a process that is gone, a loop that does not turn."""
     now = [0.0]
-    health, processes = LoopHealth("node"), Processes(tmp_path, lambda: now[0])
+    health, processes = LoopHealth("node"), PeerProcesses(tmp_path, lambda: now[0])
     config = NodeConfig("n1", root_dir=tmp_path, healthz_port=free_port())
     port = config.healthz_port
-    async with answering_healthz(config, health, processes):
+    async with serving_healthz(config, health, processes):
         await asyncio.sleep(0)  # the endpoint opens
         with hold_node_lock(tmp_path, "worker"), hold_node_lock(tmp_path, "poller"):
-            now[0] = 10 * OVERLOOKED
+            now[0] = 10 * GRACE_SECONDS
             for path in ("", "/ping", "/log", "/syncloop"):
                 assert await read(port, f"/healthz{path}") == (200, "ok")
-        now[0] += OVERLOOKED
+        now[0] += GRACE_SECONDS
         said = "tempolet worker is not running, tempolet poller is not running"
         assert await read(port, "/healthz") == (500, said)
         assert await read(port, "/healthz/syncloop") == (500, said)
@@ -60,7 +60,7 @@ async def test_it_is_well_while_all_three_work(tmp_path: Path) -> None:
 async def test_on_port_0_nobody_answers(tmp_path: Path) -> None:
     """healthzPort: 0."""
     config = NodeConfig("n1", root_dir=tmp_path, healthz_port=0)
-    async with answering_healthz(config, LoopHealth("node"), Processes(tmp_path)):
+    async with serving_healthz(config, LoopHealth("node"), PeerProcesses(tmp_path)):
         assert len(asyncio.all_tasks()) == 1
 
 

@@ -15,7 +15,7 @@ from worker.node.object import own_node
 from worker.node.object.status import node_now
 from worker.node.pressure import watch
 from worker.node.pressure.thresholds import Observation
-from worker.node.process.monotonic_clock import steady_now
+from worker.node.process.monotonic_clock import monotonic_now
 from worker.node.runtime import watch as runtime_watch
 from worker.node.runtime.watch import RuntimeWatch
 from worker.settings.eviction import Amount, Eviction, Threshold
@@ -59,7 +59,7 @@ async def test_a_runtime_that_was_asked_a_moment_ago_is_not_down(set_forward: Ca
     asking = RuntimeWatch(runtime, 50, lambda: turns.append("turned"))
     await asking.ask()
     set_forward()
-    facts = replace(FACTS, runtime=asking.state, found_at=steady_now())
+    facts = replace(FACTS, runtime=asking.state, found_at=monotonic_now())
     node, _ = node_now({"metadata": {"name": "n1"}}, SETTINGS, facts, datetime.now(UTC) + SET)
     assert node["status"]["conditions"][-1]["reason"] == "KubeletReady"
     await asking.ask()

@@ -9,9 +9,9 @@ import pytest
 from proto.cri.v1 import api_pb2 as cri
 from worker.daemon.node_lock import hold_node_lock
 from worker.node.object.features import declared_features, node_features, runtime_handlers
-from worker.node.process.peers import OVERLOOKED, Processes
+from worker.node.process.peers import GRACE_SECONDS, PeerProcesses
 from worker.node.runtime.images import listed_images
-from worker.node.runtime.state import RuntimeState, heard
+from worker.node.runtime.state import RuntimeState, with_status
 from worker.settings.feature_gates import FeatureGates
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -70,7 +70,7 @@ def test_what_is_wrong(answers: list[cri.StatusResponse], at: datetime, troubles
     """In the kubelet's words and order."""
     state = RuntimeState()
     for one in answers:
-        state = heard(state, one, NOW)
+        state = with_status(state, one, NOW)
     assert state.troubles(at) == troubles
 
 
@@ -82,13 +82,13 @@ def test_handlers_and_features_are_told() -> None:
     ]
     features = cri.RuntimeFeatures(supplemental_groups_policy=True)
     told = answer(("RuntimeReady", True), ("NetworkReady", True), runtime_handlers=handlers, features=features)
-    state = heard(RuntimeState(), told, NOW)
+    state = with_status(RuntimeState(), told, NOW)
     assert runtime_handlers(state) == [
         {"name": "", "features": {"recursiveReadOnlyMounts": False, "userNamespaces": False}},
         {"name": "runc", "features": {"recursiveReadOnlyMounts": False, "userNamespaces": True}},
     ]
     assert node_features(state) == {"supplementalGroupsPolicy": True}
-    assert node_features(heard(state, READY, NOW)) is None, "an old runtime says nothing of it"
+    assert node_features(with_status(state, READY, NOW)) is None, "an old runtime says nothing of it"
 
 
 def test_only_what_is_done_is_declared() -> None:
@@ -128,15 +128,15 @@ def test_an_image_has_five_names_at_most_digests_first() -> None:
 def test_a_process_that_does_not_run_is_named_after_a_while(tmp_path: Path) -> None:
     """A restart is overlooked; one that holds its lock again is well at once."""
     now = [0.0]
-    processes = Processes(tmp_path, lambda: now[0])
+    processes = PeerProcesses(tmp_path, lambda: now[0])
     with hold_node_lock(tmp_path, "poller"):
-        now[0] = OVERLOOKED - 1
+        now[0] = GRACE_SECONDS - 1
         assert processes.troubles() == ()
-        now[0] = OVERLOOKED
+        now[0] = GRACE_SECONDS
         assert processes.troubles() == ("tempolet worker is not running",)
         with hold_node_lock(tmp_path, "worker"):
             assert processes.troubles() == ()
-        now[0] += OVERLOOKED - 1
+        now[0] += GRACE_SECONDS - 1
         assert processes.troubles() == ()
-    now[0] += OVERLOOKED
+    now[0] += GRACE_SECONDS
     assert processes.troubles() == ("tempolet worker is not running", "tempolet poller is not running")

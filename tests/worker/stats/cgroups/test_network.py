@@ -6,7 +6,7 @@ from worker.stats.cgroups.network import parse_devices
 from worker.stats.cgroups.usage import CgroupUsage
 from worker.stats.prometheus.cadvisor_families import families
 from worker.stats.prometheus.container_rows import Processes, Row
-from worker.telemetry.exposition import written
+from worker.telemetry.exposition import render
 
 TABLE = b"""Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
@@ -24,7 +24,7 @@ def test_devices_are_told_by_whatever_name() -> None:
         ('a"}1#\\xff\\', 7, 0),
     ]
     row = Row('pod="p"', CgroupUsage(at=1.0), 0.0, Processes(), devices)
-    told = written(families([row], (), {})).decode()
+    told = render(families([row], (), {})).decode()
     found = {one.name: one for one in text_string_to_metric_families(told)}
     received = found["container_network_receive_bytes"].samples
     assert [(one.labels, one.value) for one in received] == [

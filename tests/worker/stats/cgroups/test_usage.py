@@ -82,10 +82,10 @@ def test_a_cgroup_that_is_gone_is_nothing(tmp_path: Path, brief: bool) -> None:
     """It may go between the walk and the reading."""
     for reader in (CgroupsV1(write_v1(tmp_path / "1", CGROUP)), CgroupsV2(write_v2(tmp_path / "2", CGROUP))):
         gone = f"{CGROUP}0"
-        assert (reader.briefly(gone) if brief else reader.usage(gone)) is None
+        assert (reader.cpu_and_memory(gone) if brief else reader.usage(gone)) is None
         assert reader.children(gone) == []
         assert reader.processes(gone) == []
-        assert reader.made_at(gone) == 0
+        assert reader.created_at(gone) == 0
 
 
 def test_a_controller_that_is_missing_counts_as_nothing(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from activities.files.pod_paths import CLAIMS
 from worker.stats.disks.pod_files import PodFiles
 from worker.stats.disks.volumes import Volumes, count_volumes, volumes_of
 from worker.stats.prometheus.volume_families import total_family
-from worker.telemetry.exposition import written
+from worker.telemetry.exposition import render
 
 UID = "u1"
 
@@ -82,7 +82,7 @@ def test_volumes_are_counted_by_plugin(tmp_path: Path) -> None:
     """What pods want beside what is there."""
     folder_of(tmp_path, "kubernetes.io~empty-dir", "a")
     counts = count_volumes(tmp_path, [pod({"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}})])
-    told = written([total_family(counts)])
+    told = render([total_family(counts)])
     assert {
         'volume_manager_total_volumes{plugin_name="kubernetes.io/empty-dir",state="desired_state_of_world"} 2',
         'volume_manager_total_volumes{plugin_name="kubernetes.io/empty-dir",state="actual_state_of_world"} 1',
