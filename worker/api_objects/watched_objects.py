@@ -16,7 +16,7 @@ from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.resources import CONFIG_MAPS, SECRETS, Resource
 from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 from proto.pod_snapshot import PodSnapshot
-from worker.api_objects.referred import Reference, references
+from worker.api_objects.references import Reference, references
 from worker.api_objects.watched_object import WatchedObject
 
 WATCHED: Final[Mapping[ObjectKind, Resource]] = {ObjectKind.CONFIG_MAPS: CONFIG_MAPS, ObjectKind.SECRETS: SECRETS}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_FAR: Final = {4: (socket.AF_INET, "192.0.2.1"), 6: (socket.AF_INET6, "2001:db8::1")}
+_DOCUMENTATION_ADDRESSES: Final = {4: (socket.AF_INET, "192.0.2.1"), 6: (socket.AF_INET6, "2001:db8::1")}
 """Addresses for documentation: nothing is sent there, the kernel only says from which address it would be."""
 
 
@@ -34,13 +34,13 @@ def node_addresses(given: Sequence[str], name: str, lookups: Lookups | None = No
     ask = lookups or THIS_MACHINE
     if own := specified(given):
         for one in own:
-            if wrong := why_not(one, ask):
+            if wrong := reject_reason(one, ask):
                 raise AddressesUnknown(f"--node-ip: {wrong}")
         return own
     with contextlib.suppress(ValueError):
         return (str(ipaddress.ip_address(name)),)
     family = ipaddress.ip_address(given[0]).version if given else 4
-    found = [one for one in ask.by_name(name) if not why_not(one, ask)]
+    found = [one for one in ask.by_name(name) if not reject_reason(one, ask)]
     found.sort(key=lambda one: ipaddress.ip_address(one).version != family)
     chosen = found[0] if found else ask.by_route(family) or ask.by_route(10 - family)
     if not chosen:
@@ -50,7 +50,7 @@ def node_addresses(given: Sequence[str], name: str, lookups: Lookups | None = No
     return (chosen,)
 
 
-def told_addresses(
+def pod_host_addresses(
     given: Sequence[str], name: str, *, cluster: bool, lookups: Lookups | None = None
 ) -> tuple[str, ...]:
     """Say which addresses a node's pods are told as its own; in a cluster its object's go first, once they are known.
@@ -69,7 +69,7 @@ def specified(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(one for one in given if not ipaddress.ip_address(one).is_unspecified)
 
 
-def why_not(address: str, ask: Lookups) -> str:
+def reject_reason(address: str, ask: Lookups) -> str:
     """Say why an address cannot be this node's; empty when it can."""
     found = ipaddress.ip_address(address)
     for wrong, word in (
@@ -105,7 +105,7 @@ def by_name(name: str) -> list[str]:
 
 def by_route(family: int) -> str:
     """Say from which address this machine would send to the world; empty when it has no route there."""
-    kind, far = _FAR[family]
+    kind, far = _DOCUMENTATION_ADDRESSES[family]
     with contextlib.suppress(OSError), socket.socket(kind, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as probe:
         probe.connect((far, 9))
         return str(probe.getsockname()[0])

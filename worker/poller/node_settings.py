@@ -5,7 +5,7 @@ import os
 from activities.machine.node_capacity import apparmor_enabled
 from proto.temporal.pod import NodeSettings
 from worker.daemon.config import NodeConfig
-from worker.machine.addresses import told_addresses
+from worker.machine.addresses import pod_host_addresses
 from worker.settings.kubelet.feature_gates import IMAGE_DIGEST_GATE, STOP_SIGNALS_GATE
 from worker.settings.reserved import allocatable
 
@@ -14,7 +14,7 @@ def told_settings(config: NodeConfig) -> NodeSettings:
     """Choose it; reads of the machine its kernel's release, its capacity and whether it confines by AppArmor."""
     return NodeSettings(
         max_container_restart_period=config.max_container_restart_period,
-        host_ips=told_addresses(config.node_ips, config.node_name, cluster=config.cluster is not None),
+        host_ips=pod_host_addresses(config.node_ips, config.node_name, cluster=config.cluster is not None),
         container_stop_signals=config.feature_gates.enabled(STOP_SIGNALS_GATE),
         allocatable=allocatable(config.reserved),
         kernel=".".join(os.uname().release.split(".")[:2]),

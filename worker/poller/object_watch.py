@@ -19,7 +19,7 @@ from activities.objects.objects import ObjectKind
 from proto.temporal.signals import ObjectsChanged
 from worker.machine.inotify import FolderEvent, Mask, WatchedFolders
 from worker.objects.folder import SUFFIXES
-from worker.objects.news import Hint, Told, Versions, news
+from worker.objects.object_hints import Hint, LastNotified, Versions, object_hints
 from worker.objects.trusted_file import fingerprint_of
 from worker.poller.calls.pod_workflows import CallRefused, PodWorkflows, TemporalAway
 from worker.poller.runtime.known_pods import KnownPods
@@ -42,7 +42,7 @@ class ObjectWatch:
 
     def __init__(self, folder: Path, known: KnownPods, workflows: PodWorkflows) -> None:
         self._folder, self._known, self._workflows = folder, known, workflows
-        self._told: Told = {}
+        self._told: LastNotified = {}
         self._versions: Versions | None = None
         self._trouble = ""
 
@@ -66,7 +66,7 @@ class ObjectWatch:
         """Compare all with all, and tell whom it concerns; False when somebody could not be told."""
         versions = await asyncio.to_thread(versions_of, self._folder)
         pods = await asyncio.to_thread(self._known.all)
-        hints, self._told = news(pods.values(), versions, self._told, self._versions)
+        hints, self._told = object_hints(pods.values(), versions, self._told, self._versions)
         self._versions = versions
         return all(await asyncio.gather(*map(self._tell, hints)))
 

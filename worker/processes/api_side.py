@@ -12,13 +12,13 @@ from temporalio.worker import Interceptor
 from activities.clients.api_server.api_server import ApiServer
 from activities.csi.drivers import CsiDrivers
 from proto.pod_snapshot import PodSnapshot
+from worker.api_objects.change_signals import signal_sender
 from worker.api_objects.cluster_objects import ClusterObjects
-from worker.api_objects.telling import telling
 from worker.daemon.config import NodeConfig
+from worker.events.activity_events import ActivityEventInterceptor
 from worker.events.event import node_reference
 from worker.events.pod_events import PodEvents
 from worker.events.recorder import EventRecorder, sending_events
-from worker.events.told_activities import ToldActivities
 from worker.settings.kubelet.feature_gates import VERIFICATION_GATE
 from worker.status.keeper import StatusKeeper, keeping_statuses
 from worker.temporal.signal_numbers import signal_numbers
@@ -44,7 +44,7 @@ class ApiSide:
     @property
     def interceptors(self) -> Sequence[Interceptor]:
         """What stands before every activity."""
-        return (ToldActivities(self.events),)
+        return (ActivityEventInterceptor(self.events),)
 
     def hearing(self, publish: Publish) -> Publish:
         """Hear of each snapshot once it is known."""
@@ -70,6 +70,6 @@ class ApiSide:
         async with (
             sending_events(self.events.recorder),
             keeping_statuses(self.keeper, known),
-            self.objects.telling(snapshots, telling(client), drivers),
+            self.objects.telling(snapshots, signal_sender(client), drivers),
         ):
             yield

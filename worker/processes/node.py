@@ -18,23 +18,23 @@ from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.daemon.health import LoopHealth
 from worker.daemon.node_lock import hold_node_lock
 from worker.daemon.service import Service
-from worker.node.around import Around
 from worker.node.certificates.bootstrap import bootstrap
-from worker.node.certificates.renewal import keep_client_certificate, keep_serving_certificate
-from worker.node.healthz import answering_healthz
+from worker.node.certificates.renewal import rotate_client_certificate, rotate_serving_certificate
 from worker.node.lease import keep_lease
-from worker.node.node_metrics import NodeMetrics
 from worker.node.object.events import send_events
-from worker.node.object.keep import keep_node
+from worker.node.object.sync import sync_node
 from worker.node.pod_resources import serve_pod_resources
-from worker.node.processes import Processes
+from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.healthz import serving_healthz
+from worker.node.process.node_metrics import NodeMetrics
+from worker.node.process.peers import PeerProcesses
 
-PARTS: Final[Mapping[str, Callable[[Around], Coroutine[object, object, None]]]] = {
-    "client certificate": keep_client_certificate,
-    "serving certificate": keep_serving_certificate,
+PARTS: Final[Mapping[str, Callable[[NodeDependencies], Coroutine[object, object, None]]]] = {
+    "client certificate": rotate_client_certificate,
+    "serving certificate": rotate_serving_certificate,
     "api": serve_api,
     "pod resources": serve_pod_resources,
-    "node": keep_node,
+    "node": sync_node,
     "lease": keep_lease,
     "events": send_events,
 }
@@ -44,9 +44,9 @@ PARTS: Final[Mapping[str, Callable[[Around], Coroutine[object, object, None]]]] 
 async def run_node(config: NodeConfig) -> None:
     """Be this node until asked to stop; raises NodeLockHeld when another process is, KubeconfigRefused."""
     assert config.cluster is not None
-    health, processes = LoopHealth("node"), Processes(config.root_dir)
+    health, processes = LoopHealth("node"), PeerProcesses(config.root_dir)
     with hold_node_lock(config.root_dir, "node"):
-        async with Service(health) as service, answering_healthz(config, health, processes):
+        async with Service(health) as service, serving_healthz(config, health, processes):
             if not await _bootstrapped(config, service):
                 return
             metrics = NodeMetrics(config.node_name)
@@ -54,7 +54,7 @@ async def run_node(config: NodeConfig) -> None:
             runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1), timed)
             async with open_api(config, "node", metrics.api_request) as api:
                 assert api is not None
-                around = Around(
+                around = NodeDependencies(
                     config=config,
                     cluster=config.cluster,
                     api=api,
@@ -70,7 +70,7 @@ async def run_node(config: NodeConfig) -> None:
                     await runtime.close()
 
 
-async def _run_parts(around: Around) -> None:
+async def _run_parts(around: NodeDependencies) -> None:
     """Run all parts until asked to stop, or until one of them fails."""
     async with giving_back_freed_memory(around.config.sync_frequency), asyncio.TaskGroup() as group:
         parts = [group.create_task(part(around), name=name) for name, part in PARTS.items()]

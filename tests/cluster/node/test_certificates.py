@@ -20,11 +20,11 @@ from activities.clients.start_limit import StartLimit
 from tests.cluster.control_plane import ControlPlane
 from worker.daemon.config import NodeConfig
 from worker.daemon.service import Service
-from worker.node.around import Around
 from worker.node.certificates.bootstrap import bootstrap
-from worker.node.certificates.renewal import keep_client_certificate, keep_serving_certificate
+from worker.node.certificates.renewal import rotate_client_certificate, rotate_serving_certificate
 from worker.node.certificates.store import CLIENT, SERVER, CertificateStore
-from worker.node.processes import Processes
+from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.peers import PeerProcesses
 from worker.settings.cluster import ClusterSettings, Serving
 
 REQUESTS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -85,19 +85,19 @@ def settings(plane: ControlPlane, folder: Path, token: str = TOKEN, **more: Any)
 
 
 @asynccontextmanager
-async def around(cluster: ClusterSettings, node: str) -> AsyncIterator[Around]:
+async def around(cluster: ClusterSettings, node: str) -> AsyncIterator[NodeDependencies]:
     """Stand where the parts of the node process stand."""
     config = NodeConfig(node, cluster=cluster)
     runtime = RuntimeClient("unix:///nowhere", StartLimit(1), ())
     kubeconfig = replace(load_kubeconfig(cluster.kubeconfig), rotated=cluster.client_pair)
     async with ApiServer(kubeconfig) as api, Service(lambda: "") as service:
-        yield Around(
+        yield NodeDependencies(
             config=config,
             cluster=cluster,
             api=api,
             runtime=runtime,
             service=service,
-            processes=Processes(config.root_dir),
+            processes=PeerProcesses(config.root_dir),
         )
     await runtime.close()
 
@@ -145,7 +145,7 @@ async def test_a_client_certificate_that_is_due_is_renewed_and_taken_up(
     store = CertificateStore(cluster.cert_dir, CLIENT)
     async with around(cluster, "renews") as here:
         await here.api.create(NODES.path(), {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "renews"}})
-        keeping = asyncio.create_task(keep_client_certificate(here))
+        keeping = asyncio.create_task(rotate_client_certificate(here))
         await until(lambda: store.current() is not None and here.certificates["client"].not_after is not None)
         keeping.cancel()
         own.unlink()  # from here on only the new one can be shown
@@ -175,7 +175,7 @@ async def test_the_serving_certificate_is_for_the_nodes_addresses_and_follows_th
     api = signing_plane.api
     async with around(cluster, "serves") as here:
         await here.api.create(NODES.path(), {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "serves"}})
-        keeping = asyncio.create_task(keep_serving_certificate(here))
+        keeping = asyncio.create_task(rotate_serving_certificate(here))
         store = CertificateStore(cluster.cert_dir, SERVER)
         addresses = [{"type": "InternalIP", "address": "10.88.0.9"}, {"type": "Hostname", "address": "serves"}]
         api.patch("/api/v1/nodes/serves/status", {"status": {"addresses": addresses}})

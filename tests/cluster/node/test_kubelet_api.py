@@ -19,7 +19,7 @@ from tests.cluster.kubectl import Kubectl
 from tests.node.tempolet_node import PATIENCE
 from tests.worker.api.node_api import NODE_NAME, REFUSED, NodeApi, node_around, node_config
 from tests.worker.api.reviews import Reviews
-from worker.api import review
+from worker.api.access import review
 from worker.api.server import open_server
 from worker.settings.cluster import Authentication, Serving
 

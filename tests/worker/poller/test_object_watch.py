@@ -13,7 +13,7 @@ from proto.pod_snapshot import PodSnapshot
 from tests.worker.poller.snapshots import snapshot
 from worker.machine.inotify import WatchedFolders
 from worker.objects.folder import ObjectFolder
-from worker.objects.news import Told, news
+from worker.objects.object_hints import LastNotified, object_hints
 from worker.poller import object_watch
 from worker.poller.calls.pod_workflows import PodWorkflows
 from worker.poller.object_watch import ObjectWatch, folders_of, versions_of
@@ -64,10 +64,14 @@ ID = showing().workflow_id
     ],
 )  # fmt: skip
 def test_who_is_told_what(
-    pod: PodSnapshot, versions: dict[tuple[str, str], str], told: Told, hints: dict[str, str], kept: Told
+    pod: PodSnapshot,
+    versions: dict[tuple[str, str], str],
+    told: LastNotified,
+    hints: dict[str, str],
+    kept: LastNotified,
 ) -> None:
     """Each version once, and again only when the poller was restarted."""
-    found, remembered = news([pod], versions, told, None)
+    found, remembered = object_hints([pod], versions, told, None)
     assert {name: version for hint in found for name, version in hint.versions.items()} == hints
     assert {hint.workflow_id for hint in found} <= {ID}
     assert remembered == kept
@@ -76,8 +80,8 @@ def test_who_is_told_what(
 def test_what_a_new_pod_waits_for_is_told_when_it_comes() -> None:
     """Also when the poller had not seen the pod before; what was there when it was listed last, the pod reads itself."""
     waiting = [showing(configmaps__app="?")]
-    assert [hint.versions for hint in news(waiting, {KEY: "1"}, {}, {})[0]] == [{APP: "1"}]
-    assert news(waiting, {KEY: "1"}, {}, {KEY: "1"})[0] == []
+    assert [hint.versions for hint in object_hints(waiting, {KEY: "1"}, {}, {})[0]] == [{APP: "1"}]
+    assert object_hints(waiting, {KEY: "1"}, {}, {KEY: "1"})[0] == []
 
 
 def put(folder: Path, place: str, text: str = "x") -> Path:

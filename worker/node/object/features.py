@@ -8,7 +8,7 @@ are bytes handed through.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from worker.node.runtime_state import RuntimeState
+from worker.node.runtime.state import RuntimeState
 from worker.settings.kubelet.feature_gates import FeatureGates
 
 DECLARED: Final = ("InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits")

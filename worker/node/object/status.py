@@ -15,7 +15,7 @@ from worker.machine.machine import Machine
 from worker.node.object.conditions import NodeEvent, conditions
 from worker.node.object.features import node_features, runtime_handlers
 from worker.node.object.resources import HUGE_PAGES, allocatable, capacity
-from worker.node.runtime_state import RuntimeState
+from worker.node.runtime.state import RuntimeState
 
 Json = dict[str, Any]
 

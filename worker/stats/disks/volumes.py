@@ -18,9 +18,8 @@ from activities.files.disk_use import NotCounted, count_files
 from activities.files.pod_paths import CLAIMS, plugin_folder
 from proto.kubernetes.claims import claim_of
 from worker.stats.cgroups.usage import folders
+from worker.stats.disks.bounded_reads import BoundedReads
 from worker.stats.disks.filesystems import file_system_of
-from worker.stats.disks.tried import Tried
-from worker.stats.prometheus.exposition import Family, labels
 
 KEEP: Final = 60.0
 """KubeletConfiguration volumeStatsAggPeriod's default."""
@@ -101,8 +100,15 @@ def volumes_of(root_dir: Path, pod: Mapping[str, Any], mount_points: Container[s
             yield Volume(uid, namespace, name, claim, is_local=False, folder=folder, is_written=False)
 
 
-def total_volumes(root_dir: Path, pods: Iterable[Mapping[str, Any]]) -> Family:
-    """Count volumes by plugin: those that pods want, and those that lie in their folders (volumemanager/metrics/metrics.go)."""
+class VolumeCounts(NamedTuple):
+    """Volumes by plugin: those that pods want, and those that are in the pods' folders."""
+
+    wanted: Counter[str]
+    actual: Counter[str]
+
+
+def count_volumes(root_dir: Path, pods: Iterable[Mapping[str, Any]]) -> VolumeCounts:
+    """Count volumes by plugin (volumemanager/metrics/metrics.go); blocks."""
     wanted: Counter[str] = Counter()
     actual: Counter[str] = Counter()
     for pod in pods:
@@ -110,11 +116,7 @@ def total_volumes(root_dir: Path, pods: Iterable[Mapping[str, Any]]) -> Family:
         home = f"{root_dir}/pods/{pod['metadata']['uid']}/volumes"
         for plugin in folders(home):
             actual[plugin.replace("~", "/", 1)] += len(folders(f"{home}/{plugin}"))
-    told = Family("volume_manager_total_volumes", "Volumes, by plugin: wanted, and there.", "gauge")
-    for state, counts in (("desired_state_of_world", wanted), ("actual_state_of_world", actual)):
-        for plugin, count in counts.items():
-            told.add(count, labels({"plugin_name": plugin, "state": state}))
-    return told
+    return VolumeCounts(wanted, actual)
 
 
 def _mounted(home: Path, name: str, mount_points: Container[str]) -> Path | None:
@@ -132,7 +134,7 @@ class Volumes:
     """The node's volumes, measured when somebody asks."""
 
     def __init__(self) -> None:
-        self._tried: Tried[Volume, VolumeUse] = Tried(KEEP, WAIT)
+        self._tried: BoundedReads[Volume, VolumeUse] = BoundedReads(KEEP, WAIT)
 
     async def measure(self, volumes: list[Volume]) -> dict[Volume, VolumeUse]:
         """Measure these, as far as they answer in time."""
