@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from activities.clients.runtime import RuntimeClient
 from activities.cri_config.security_context import NodeSecurity
 from activities.cri_config.service_links import NoServices, ServiceSource
-from activities.csi.drivers import CsiDrivers
 from activities.execution.pod_locks import PodLocks
 from activities.execution.timings import Timings
 from activities.files.pod_paths import PodPaths
-from activities.image_access.logins import ImageLogins
-from activities.image_access.rights import PullRights
+from activities.images.access.logins import ImageLogins
+from activities.images.access.rights import PullRights
 from activities.images.image_pulls import ImagePulls
 from activities.logs.links import ContainerLinks
 from activities.machine.cgroups import Cgroups
@@ -28,6 +27,7 @@ from activities.probes.loops import ProbeLoops
 from activities.probes.outcome import ProbeHeard, nobody
 from activities.runtime.image_users import ImageUsers
 from activities.sandbox.user_namespaces import UserNamespaces
+from activities.volumes.csi.drivers.drivers import CsiDrivers
 from proto.kubernetes.resources.node_resources import NodeResources
 from proto.kubernetes.resources.quantity import Quantity
 from proto.temporal.pod import PodKey

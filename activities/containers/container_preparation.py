@@ -19,7 +19,7 @@ from activities.node_services import NodeServices
 from activities.runtime.confidential import QUOTABLE, Hidden, hidden_in, is_quotable
 from activities.sandbox.isolation import Isolation, isolation_of
 from activities.sandbox.sandbox import describe_sandbox
-from activities.volumes.image import check_image_paths
+from activities.volumes.types.image import check_image_paths
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources.resources import container_resources
 from proto.temporal.requests import StartContainer

@@ -18,11 +18,11 @@ from temporalio.exceptions import ApplicationError
 from activities.clients.cri_error import CriError, Remedy
 from activities.execution.errors import failed, translated
 from activities.execution.heartbeat import Heartbeat, heartbeating
-from activities.image_access.docker_config import NotADockerConfig
-from activities.image_access.logins import FoundLogins
-from activities.image_access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_away
-from activities.image_access.verification import Standing
-from activities.images.image_names import InvalidImageName, quoted_name, with_default_tag
+from activities.images.access.image_names import InvalidImageName, quoted_name, with_default_tag
+from activities.images.access.logins import FoundLogins
+from activities.images.access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_away
+from activities.images.access.verification import Standing
+from activities.images.credentials.docker_config import NotADockerConfig
 from activities.node_services import NodeServices
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal import names

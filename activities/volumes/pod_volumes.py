@@ -23,11 +23,11 @@ from activities.node_services import NodeServices
 from activities.objects.going_pods import GivenUpError
 from activities.pods.directories import make_directories
 from activities.sandbox.runtime_classes import RuntimeClassRefused, runtime_class_of
-from activities.volumes.forsaken_mounts import mounts_again
-from activities.volumes.ownership import FsGroup, fs_group_of, give_to_group
+from activities.volumes.orphaned_volumes import mounts_again
+from activities.volumes.plugin.ownership import FsGroup, fs_group_of, give_to_group
+from activities.volumes.plugin.table import VOLUME_TYPES
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
 from activities.volumes.subpaths import unmount_sub_paths
-from activities.volumes.table import VOLUME_TYPES
-from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal import names
 from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT
 from proto.temporal.pod import PodJson, PodKey

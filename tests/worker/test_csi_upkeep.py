@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from activities.csi.forsaken import forsaken
-from activities.csi.left_behind import VolumesLeft, leave_to_the_worker
-from activities.csi.node_volumes import NodeVolumes
-from activities.csi.republishing import wishes
 from activities.files import mounts
 from activities.files.file_trees import remove_tree
-from tests.activities.volumes.csi_node import CANARY, PUBLISH, Node, NodeWithDriver
+from activities.volumes.csi.forsaken import forsaken
+from activities.volumes.csi.node_volumes import NodeVolumes
+from activities.volumes.csi.records.layout import VolumesLeft, leave_to_the_worker
+from activities.volumes.csi.records.republishing import wishes
+from tests.activities.volumes.csi.csi_node import CANARY, PUBLISH, Node, NodeWithDriver
 from tests.csi.orders import Order, Setup
 from worker.host.csi_upkeep import keeping_csi_volumes, look_after
 

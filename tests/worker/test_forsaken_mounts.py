@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from activities.csi.left_behind import VolumesLeft
 from activities.files import mounts
 from activities.files.file_trees import remove_tree
 from activities.node_services import NodeServices
-from activities.volumes import local, nfs
-from activities.volumes.forsaken_mounts import leave_mounts_to_the_worker, mounts_again, mounts_of
-from activities.volumes.persistent_type import PersistentVolume
-from activities.volumes.volume_type import PodVolume
+from activities.volumes.csi.records.layout import VolumesLeft
+from activities.volumes.orphaned_volumes import leave_mounts_to_the_worker, mounts_again, mounts_of
+from activities.volumes.plugin.persistent_type import PersistentVolume
+from activities.volumes.plugin.volume_type import PodVolume
+from activities.volumes.types import local, nfs
 from proto.temporal.pod import PodKey
 from tests.activities.volume_node import volume_services
 from tests.activities.volumes.stand_ins import StandIns

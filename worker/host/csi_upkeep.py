@@ -1,7 +1,7 @@
 """What CSI volumes need besides mounting, every syncFrequency.
 
-Volumes whose drivers ask for that are published again (`activities.csi.republishing`), and those of pods that nobody remembers
-are given back (`activities.csi.forsaken`).
+Volumes whose drivers ask for that are published again (`activities.volumes.csi.records.republishing`), and those of pods that nobody remembers
+are given back (`activities.volumes.csi.forsaken`).
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from typing import Any
 
 import structlog
 
-from activities.csi.forsaken import forsaken
-from activities.csi.places import Place
-from activities.csi.republishing import Wish, wishes
 from activities.node_services import NodeServices
-from activities.volumes.volume_type import VolumeFailed
+from activities.volumes.csi.forsaken import forsaken
+from activities.volumes.csi.records.places import Place
+from activities.volumes.csi.records.republishing import Wish, wishes
+from activities.volumes.plugin.volume_type import VolumeFailed
 
 _log = structlog.get_logger(__name__)
 
@@ -48,7 +48,7 @@ async def look_after(services: NodeServices) -> None:
     again, back = await asyncio.to_thread(_found, services.settings.root_dir)
     if not again and not back:
         return
-    from activities.csi.node_volumes import NodeVolumes  # noqa: PLC0415 - 3 MB, for whom has such a volume
+    from activities.volumes.csi.node_volumes import NodeVolumes  # noqa: PLC0415 - 3 MB, for whom has such a volume
 
     volumes = NodeVolumes(services)
     failed, left = (

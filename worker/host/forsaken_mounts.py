@@ -1,4 +1,4 @@
-"""Undo, every syncFrequency, what pods that nobody remembers have mounted (`activities.volumes.forsaken_mounts`)."""
+"""Undo, every syncFrequency, what pods that nobody remembers have mounted (`activities.volumes.orphaned_volumes`)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,8 +9,8 @@ from pathlib import Path
 import structlog
 
 from activities.node_services import NodeServices
-from activities.volumes.forsaken_mounts import is_marked, marked, mounts_of
-from activities.volumes.volume_type import PodVolume, VolumeFailed
+from activities.volumes.orphaned_volumes import is_marked, marked, mounts_of
+from activities.volumes.plugin.volume_type import PodVolume, VolumeFailed
 from proto.temporal.pod import PodKey
 
 _log = structlog.get_logger(__name__)
@@ -55,7 +55,7 @@ async def _undo(services: NodeServices, pod: Path) -> None:
 
 
 async def _unmount(kind: str, volume: PodVolume) -> None:
-    from activities.volumes import fc, iscsi, local, nfs  # noqa: PLC0415 - only who has such a volume needs them
+    from activities.volumes.types import fc, iscsi, local, nfs  # noqa: PLC0415 - only who has such a volume needs them
 
     match kind:
         case "nfs":

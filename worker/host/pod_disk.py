@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from activities.node_services import NodeServices
-from activities.volumes import empty_dir
+from activities.volumes.types import empty_dir
 from proto.kubernetes.resources.storage_limits import StorageLimits, is_more
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import ContainerState, PodKey

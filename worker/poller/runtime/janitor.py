@@ -20,12 +20,12 @@ from temporalio.exceptions import ApplicationError
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.csi.left_behind import VolumesLeft, leave_to_the_worker
 from activities.files.file_trees import StillMounted, remove_tree
 from activities.files.pod_paths import PodPaths
 from activities.machine.cgroups import Cgroups
-from activities.volumes.forsaken_mounts import leave_mounts_to_the_worker
+from activities.volumes.csi.records.layout import VolumesLeft, leave_to_the_worker
 from activities.volumes.leftovers import unmount_leftovers
+from activities.volumes.orphaned_volumes import leave_mounts_to_the_worker
 from proto.cri.labels import POD_GRACE
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
