@@ -8,9 +8,9 @@ from typing import Any
 
 from activities.clients.api_server.api_server import ApiServer, Json
 from activities.clients.api_server.kubeconfig import load_kubeconfig
+from activities.clients.csi_drivers import CsiDrivers
 from activities.objects.objects import KeptObject, ObjectKind
 from activities.objects.tokens import BoundPod, TokenWish
-from activities.volumes.csi.drivers.drivers import CsiDrivers
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
 from tests.cluster.control_plane import ControlPlane

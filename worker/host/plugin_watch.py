@@ -16,7 +16,7 @@ from typing import Final
 
 import structlog
 
-from activities.volumes.csi.drivers.drivers import CsiDrivers, Driver
+from activities.clients.csi_drivers import CsiDrivers, Driver
 from worker.machine.inotify import FolderWatch
 
 FOLDER: Final = "plugins_registry"

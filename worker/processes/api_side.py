@@ -10,7 +10,7 @@ from temporalio.client import Client
 from temporalio.worker import Interceptor
 
 from activities.clients.api_server.api_server import ApiServer
-from activities.volumes.csi.drivers.drivers import CsiDrivers
+from activities.clients.csi_drivers import CsiDrivers
 from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.cluster_objects import ClusterObjects
 from worker.api_objects.telling import telling

@@ -6,8 +6,6 @@ Run once for all who share it (`image_pulls`). Whatever the runtime may have don
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import grpc
-
 from activities.clients.cri_error import CriError, Remedy
 from activities.clients.runtime import RuntimeClient
 from activities.images.access.rights import PullRights
@@ -68,6 +66,4 @@ class RegistryPull:
                 if is_runtime_away(error):
                     raise  # another login would not be asked for either
                 failures.append(error)
-        if len(said := list(dict.fromkeys(one.details for one in failures))) == 1:
-            raise failures[0]
-        raise CriError(failures[0].call, grpc.StatusCode.UNKNOWN, f"[{', '.join(said)}]") from None
+        raise CriError.joined(failures) from None

@@ -6,7 +6,8 @@ Pure. Which of two equally good logins is right only the registry can say, so al
 
 from dataclasses import dataclass, field
 
-from activities.images.credentials.docker_config import DockerConfig, Login
+from activities.clients.registry_login import Login
+from activities.images.credentials.docker_config import DockerConfig
 from activities.images.credentials.locations import DEFAULT_REGISTRY, is_on_default_registry, matches
 
 

@@ -17,8 +17,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from activities.clients.registry_login import Login
 from activities.clients.scrub import scrubbed
-from activities.images.credentials.docker_config import DockerConfig, Login
+from activities.images.credentials.docker_config import DockerConfig
 from proto.kubernetes.go_duration import parse_duration
 
 TIME_LIMIT: Final = timedelta(minutes=1)

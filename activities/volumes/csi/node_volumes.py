@@ -14,19 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from activities.clients.csi_driver import CsiError, CsiNode, connected
+from activities.clients.csi_drivers import DriverNotRegistered
 from activities.files import mounts
-from activities.node_services import NodeServices
 from activities.volumes.csi.drivers.attachment import attached
 from activities.volumes.csi.drivers.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
-from activities.volumes.csi.drivers.drivers import DriverNotRegistered
 from activities.volumes.csi.drivers.pod_tokens import pod_tokens
 from activities.volumes.csi.drivers.requests import Asking, publish_request, stage_request
 from activities.volumes.csi.drivers.secrets import read_secret
-from activities.volumes.csi.records.layout import remembered_again
 from activities.volumes.csi.records.places import FilesPlace, Place, VolumeRecord
-from activities.volumes.csi.records.republishing import Wish, remember_wish
+from activities.volumes.csi.records.republishing import Republished, record_republished
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, lock_of
 from activities.volumes.plugin.ownership import fs_group_of
+from activities.volumes.plugin.services import VolumeServices
 from activities.volumes.plugin.volume_type import VolumeFailed
 
 _IN_USE = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
@@ -60,7 +59,7 @@ class _Mounting:
 class NodeVolumes:
     """The volumes of all drivers on this node."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: VolumeServices) -> None:
         self._services = services
         self._drivers = services.csi
 
@@ -76,9 +75,9 @@ class NodeVolumes:
             by_us = rules.takes_fs_group(volume) and not mounting.asking.group_is_drivers
             return Published(by_us, found)
 
-    async def publish_again(self, wish: Wish) -> None:
+    async def publish_again(self, one: Republished) -> None:
         """Publish a volume that its pod has once more, if its driver still asks for that. Raises VolumeFailed and OSError."""
-        volume, place = wish.volume, wish.place
+        volume, place = one.volume, one.place
         rules = await driver_rules(self._services.objects, volume.driver)
         if not rules.republish:
             return
@@ -89,10 +88,10 @@ class NodeVolumes:
         ):
             if await asyncio.to_thread(place.record) is None:
                 return  # its pod has gone meanwhile
-            asking = await _asking(node, volume, wish.pod, context)
+            asking = await _asking(node, volume, one.pod, context)
             staged = asking.stages and volume.lifecycle is Lifecycle.PERSISTENT
             staging = str(place.staging(volume.driver, volume.handle)) if staged else ""
-            await self._publish(node, _Mounting(asking, place, rules, wish.pod), staging)
+            await self._publish(node, _Mounting(asking, place, rules, one.pod), staging)
 
     async def unmount(self, place: Place) -> None:
         """Take a volume out of a pod, and off the node with the last pod; one that is not there is gone.
@@ -135,7 +134,6 @@ class NodeVolumes:
     async def _stage_and_publish(self, node: CsiNode, mounting: _Mounting) -> bool:
         """Do both; answers whether the pod had the volume already."""
         volume, place = mounting.asking.volume, mounting.place
-        await asyncio.to_thread(remembered_again, self._services.settings.root_dir, mounting.pod["metadata"]["uid"])
         known = str(place.target) in self._drivers.published and not mounting.rules.republish
         if known and await asyncio.to_thread(mounts.is_mount_point, place.target):
             return True
@@ -148,7 +146,7 @@ class NodeVolumes:
         await self._publish(node, mounting, staging)
         self._drivers.published.add(str(place.target))
         if mounting.rules.republish and isinstance(place, FilesPlace):
-            await asyncio.to_thread(remember_wish, place, volume, mounting.pod)
+            await asyncio.to_thread(record_republished, place, volume, mounting.pod)
         return False
 
     async def _stage(self, node: CsiNode, mounting: _Mounting) -> str:

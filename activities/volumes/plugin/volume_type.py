@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from activities.files.pod_paths import PodPaths, plain_name
-from activities.node_services import NodeServices
+from activities.volumes.plugin.services import VolumeServices
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson, PodKey
 
@@ -25,7 +25,7 @@ class PodVolume:
     """The part of the spec that is the type's own."""
     pod_spec: PodJson
     """The pod, as slices.volumes_slice has cut it."""
-    services: NodeServices
+    services: VolumeServices
 
     @property
     def paths(self) -> PodPaths:

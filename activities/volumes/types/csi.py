@@ -10,8 +10,8 @@ from activities.files.pod_paths import plain_name
 from activities.volumes.csi.records.block_places import BlockPlace
 from activities.volumes.csi.records.places import FilesPlace, Place
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, ephemeral_volume, persistent_fields
-from activities.volumes.plugin.persistent_type import PersistentVolume
-from activities.volumes.plugin.volume_type import Mounted, PodVolume
+from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeType
 from proto.temporal.mounted import MountedVolume
 
 if TYPE_CHECKING:
@@ -73,5 +73,5 @@ def _node_volumes(volume: PodVolume) -> "NodeVolumes":
     return NodeVolumes(volume.services)
 
 
-TYPE: Final = EphemeralCsi()
-PERSISTENT: Final = PersistentCsi()
+TYPE: Final[VolumeType] = EphemeralCsi()
+PERSISTENT: Final[PersistentType] = PersistentCsi()

@@ -17,13 +17,14 @@ from activities.files import mounts
 from activities.files.file_trees import remove_tree
 from activities.files.mounts import Mount
 from activities.volumes.plugin.ownership import FsGroup, fs_group_of, give_to_group
-from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
+from activities.volumes.plugin.table import plugin_of
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
 from proto.kubernetes.resources.node_resources import NodeResources
 from proto.kubernetes.resources.quantity import Quantity, QuantityError, parse_quantity
 from proto.kubernetes.resources.resources import pod_resources
 from proto.temporal.mounted import MountedVolume
 
-PLUGIN: Final = "kubernetes.io/empty-dir"
+PLUGIN: Final = plugin_of("emptyDir")
 MEMORY: Final = "Memory"
 HUGE_PAGES: Final = "HugePages"
 _HUGE_PAGE_RESOURCE: Final = "hugepages-"
@@ -184,4 +185,4 @@ def _check_pages(there: Mount, directory: Path, medium: str) -> None:
     raise VolumeFailed(f"mounted dir {directory} pagesize '{told}i' and requested medium {medium} differ")
 
 
-TYPE: Final = EmptyDir()
+TYPE: Final[VolumeType] = EmptyDir()

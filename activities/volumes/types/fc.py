@@ -12,13 +12,15 @@ from typing import Any, Final
 
 from activities.volumes.disks.attached_disk import AttachedDisk, Disk, one_name
 from activities.volumes.disks.scsi import TREE, ScsiTree, flush
-from activities.volumes.plugin.volume_type import PodVolume, VolumeFailed
+from activities.volumes.plugin.persistent_type import PersistentType
+from activities.volumes.plugin.table import plugin_of
+from activities.volumes.plugin.volume_type import PodVolume, VolumeFailed, VolumeType
 
 
 class FibreChannel:
     """Disks behind a host adapter."""
 
-    plugin = "kubernetes.io/fc"
+    plugin = plugin_of("fc")
 
     def __init__(self, tree: ScsiTree = TREE) -> None:
         self._tree = tree
@@ -70,4 +72,6 @@ class FibreChannel:
         return [one for one in self._tree.links("by-path") if wanted.fullmatch(one.name)]
 
 
-TYPE: Final = AttachedDisk(FibreChannel())
+_DISK: Final = AttachedDisk(FibreChannel())
+TYPE: Final[VolumeType] = _DISK
+PERSISTENT: Final[PersistentType] = _DISK

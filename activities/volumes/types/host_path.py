@@ -7,10 +7,12 @@ removed when the pod goes.
 import asyncio
 import stat
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
+from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
 from proto.temporal.mounted import MountedVolume
 
 _DIRECTORY_MODE: Final = 0o755
@@ -69,4 +71,24 @@ def _make(path: Path, kind: str) -> None:
         path.touch(mode=_FILE_MODE)
 
 
-TYPE: Final = HostPath()
+class PersistentHostPath:
+    """hostPath as a persistent volume: for nodes that have no other storage (pkg/volume/hostpath)."""
+
+    takes_mount_options = False
+    takes_block = False
+
+    async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
+        """Check that the path is what its type says."""
+        path, kind = persistent.source.get("path"), persistent.source.get("type") or ""
+        if not isinstance(path, str) or not path.startswith("/") or ".." in path.split("/"):
+            raise VolumeFailed(f"PV {persistent.name}: spec.hostPath.path must be an absolute path without '..'")
+        if kind not in TYPES:
+            raise VolumeFailed(f"PV {persistent.name}: spec.hostPath.type {str(kind)[:64]!r} is not known")
+        return await TYPE.mount(replace(volume, source={"path": path, "type": kind}))
+
+    async def unmount(self, volume: PodVolume, *, block: bool) -> None:
+        """Leave it as it is."""
+
+
+TYPE: Final[VolumeType] = HostPath()
+PERSISTENT: Final[PersistentType] = PersistentHostPath()

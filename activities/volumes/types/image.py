@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from activities.clients.runtime import RuntimeClient
-from activities.volumes.plugin.volume_type import Mounted, PodVolume
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeType
 from proto.temporal.mounted import MountedVolume
 
 _KNOWS_PATHS: Final = (2, 2)
@@ -54,4 +54,4 @@ def ignores_paths(runtime: str, version: str) -> bool:
     return runtime == "containerd" and numbers is not None and (int(numbers[1]), int(numbers[2])) < _KNOWS_PATHS
 
 
-TYPE: Final = Image()
+TYPE: Final[VolumeType] = Image()

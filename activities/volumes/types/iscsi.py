@@ -15,7 +15,9 @@ from typing import Any, Final
 from activities.execution.programs import Ended, ProgramMissing, ProgramTimedOut, run
 from activities.volumes.disks.attached_disk import AttachedDisk, Disk, one_name
 from activities.volumes.disks.scsi import TREE, ScsiTree, flush
-from activities.volumes.plugin.volume_type import PodVolume, VolumeFailed
+from activities.volumes.plugin.persistent_type import PersistentType
+from activities.volumes.plugin.table import plugin_of
+from activities.volumes.plugin.volume_type import PodVolume, VolumeFailed, VolumeType
 
 _PORT: Final = ":3260"
 _SESSION_EXISTS: Final = 15
@@ -29,7 +31,7 @@ _LOOK_AGAIN: Final = 0.1
 class Iscsi:
     """Disks of iSCSI targets."""
 
-    plugin = "kubernetes.io/iscsi"
+    plugin = plugin_of("iscsi")
 
     def __init__(self, tree: ScsiTree = TREE) -> None:
         self._tree = tree
@@ -197,4 +199,6 @@ async def _ask(*words: str) -> Ended:
         raise VolumeFailed(str(error)) from error
 
 
-TYPE: Final = AttachedDisk(Iscsi())
+_DISK: Final = AttachedDisk(Iscsi())
+TYPE: Final[VolumeType] = _DISK
+PERSISTENT: Final[PersistentType] = _DISK

@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from activities.files import mounts
 from activities.volumes.disks.mounted_disk import hide, mount_disk, show, users_of
-from activities.volumes.plugin.persistent_type import PersistentVolume
+from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
+from activities.volumes.plugin.table import plugin_of
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal.mounted import MountedVolume
 
-PLUGIN: Final = "kubernetes.io/local-volume"
+PLUGIN: Final = plugin_of("local")
 
 
 class PersistentLocal:
@@ -98,4 +99,4 @@ def _let_go(point: Path, pods: Path) -> None:
             point.rmdir()
 
 
-PERSISTENT: Final = PersistentLocal()
+PERSISTENT: Final[PersistentType] = PersistentLocal()

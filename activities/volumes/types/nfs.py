@@ -13,11 +13,12 @@ from typing import Final
 
 from activities.execution.programs import ProgramMissing, ProgramTimedOut, run
 from activities.files import mounts
-from activities.volumes.plugin.persistent_type import PersistentVolume
-from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
+from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
+from activities.volumes.plugin.table import plugin_of
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
 from proto.temporal.mounted import MountedVolume
 
-PLUGIN: Final = "kubernetes.io/nfs"
+PLUGIN: Final = plugin_of("nfs")
 _HELPER: Final = "mount.nfs"
 _MOUNT_WITHIN: Final = 180.0
 """Seconds. The helper itself gives up after two minutes."""
@@ -132,5 +133,5 @@ def _remove(target: Path) -> None:
         target.rmdir()
 
 
-TYPE: Final = Nfs()
-PERSISTENT: Final = PersistentNfs()
+TYPE: Final[VolumeType] = Nfs()
+PERSISTENT: Final[PersistentType] = PersistentNfs()

@@ -6,54 +6,21 @@ gone, or bound to another volume, by then.
 
 import asyncio
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from activities.clients.api_server.errors import ApiAway, ApiRefused
-from activities.clients.api_server.resources import NODES
 from activities.files.pod_paths import CLAIMS, plain_name
 from activities.files.whole_files import write_json
-from activities.node_services import NodeServices
-from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
-from activities.volumes.claims.claims import ClaimUnusable, bound_volume, check_owner, check_use, reachable, volume_name
+from activities.objects.objects import ObjectRefused
+from activities.volumes.claims.claims import ClaimUnusable
+from activities.volumes.claims.lookup import bound_to
 from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
-from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
-from activities.volumes.types import csi, fc, host_path, iscsi, local, nfs
+from activities.volumes.plugin.table import persistent_type
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
 from proto.kubernetes.claims import ephemeral_claim
 
 _MODE: Final = 0o750
-
-
-class PersistentHostPath:
-    """hostPath as a persistent volume: for nodes that have no other storage (pkg/volume/hostpath)."""
-
-    takes_mount_options = False
-    takes_block = False
-
-    async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
-        """Check that the path is what its type says."""
-        path, kind = persistent.source.get("path"), persistent.source.get("type") or ""
-        if not isinstance(path, str) or not path.startswith("/") or ".." in path.split("/"):
-            raise VolumeFailed(f"PV {persistent.name}: spec.hostPath.path must be an absolute path without '..'")
-        if kind not in host_path.TYPES:
-            raise VolumeFailed(f"PV {persistent.name}: spec.hostPath.type {str(kind)[:64]!r} is not known")
-        return await host_path.TYPE.mount(replace(volume, source={"path": path, "type": kind}))
-
-    async def unmount(self, volume: PodVolume, *, block: bool) -> None:
-        """Leave it as it is."""
-
-
-PERSISTENT_TYPES: Final[Mapping[str, PersistentType]] = {
-    "hostPath": PersistentHostPath(),
-    "csi": csi.PERSISTENT,
-    "local": local.PERSISTENT,
-    "nfs": nfs.PERSISTENT,
-    "iscsi": iscsi.TYPE,
-    "fc": fc.TYPE,
-}
-"""What a PersistentVolume can be made of, by the field of its spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +42,7 @@ class PersistentVolumes:
     async def _mount(self, volume: PodVolume, claim: str, *, own: bool = False) -> Mounted:
         """Mount a claim's volume; `own`: the claim must have been made for this pod."""
         try:
-            persistent = await _bound(volume, claim, own=own)
+            persistent = await bound_to(volume, claim, own=own)
         except (ClaimUnusable, ObjectRefused) as error:
             raise VolumeFailed(f"error processing PVC {volume.pod.namespace}/{claim}: {error}") from error
         kind = _type_of(persistent)
@@ -95,9 +62,10 @@ class PersistentVolumes:
         record = await asyncio.to_thread(_recorded, volume)
         if record is None:
             return
-        if record.type not in PERSISTENT_TYPES:
+        kind = persistent_type(record.type)
+        if kind is None:
             raise VolumeFailed(f"PV {record.name} is made of {record.type}, which nobody here unmounts")
-        await PERSISTENT_TYPES[record.type].unmount(_as_persistent(volume, record.name), block=record.block)
+        await kind.unmount(_as_persistent(volume, record.name), block=record.block)
         await asyncio.to_thread(_forget, volume)
 
 
@@ -109,43 +77,8 @@ class GenericEphemeral(PersistentVolumes):
         return await self._mount(volume, ephemeral_claim(volume.pod.name, volume.name), own=True)
 
 
-async def _bound(volume: PodVolume, claim: str, *, own: bool) -> PersistentVolume:
-    """Look up a claim and its volume; raises ClaimUnusable and ObjectRefused."""
-    objects, namespace = volume.services.objects, volume.pod.namespace
-    kept = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUME_CLAIMS, namespace, claim), "PVC")
-    name = volume_name(kept.json)
-    if own:
-        check_owner(kept.json, volume.pod.uid, f"{namespace}/{volume.pod.name}")
-    found = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUMES, "", name), f"PV {name}")
-    persistent = bound_volume(name, found.json, kept.json, read_only=bool(volume.source.get("readOnly")))
-    check_use(volume.name, persistent, volume.pod_spec["spec"])
-    spec, node = found.json["spec"], volume.services.settings.node_name
-    if spec.get("nodeAffinity") and not reachable(spec, await _node_labels(volume.services), node):
-        raise ClaimUnusable(f"MountVolume.NodeAffinity check failed for volume {name}: no matching NodeSelectorTerms")
-    return persistent
-
-
-async def _node_labels(services: NodeServices) -> Mapping[str, str]:
-    """Give the node's labels: in a cluster its object's, where a CSI driver's topology stands, too. Raises ClaimUnusable."""
-    if services.api is None:
-        return services.settings.node_labels
-    try:
-        node = await services.api.get(NODES.path(services.settings.node_name))
-    except (ApiAway, ApiRefused) as error:
-        raise ClaimUnusable(f"error getting node info: {error}") from error
-    return node["metadata"].get("labels") or {}
-
-
-async def _fetched(getting: Any, what: str) -> KeptObject:
-    try:
-        kept: KeptObject = await getting
-    except ObjectMissing as missing:
-        raise ClaimUnusable(f"failed to fetch {what}: {missing}") from missing
-    return kept
-
-
 def _type_of(persistent: PersistentVolume) -> PersistentType:
-    kind = PERSISTENT_TYPES.get(persistent.type)
+    kind = persistent_type(persistent.type)
     if kind is None:
         raise VolumeFailed(f"no volume plugin matched: PV {persistent.name} is made of {persistent.type}")
     if persistent.mount_options and not kind.takes_mount_options:
@@ -193,5 +126,5 @@ def _forget(volume: PodVolume) -> None:
     _record_file(volume).unlink(missing_ok=True)
 
 
-TYPE: Final = PersistentVolumes()
-EPHEMERAL: Final = GenericEphemeral()
+TYPE: Final[VolumeType] = PersistentVolumes()
+EPHEMERAL: Final[VolumeType] = GenericEphemeral()

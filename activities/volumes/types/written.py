@@ -7,6 +7,7 @@ change all at once. What an object holds goes from its source to the volume and 
 import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from activities.files.atomic_writer import InvalidPath, write
 from activities.objects.objects import KeptObject, ObjectMissing, ObjectRefused
@@ -14,7 +15,8 @@ from activities.volumes.contents.contents import Files, Known, files_of, referen
 from activities.volumes.contents.credentials import read_tokens, read_trust_bundles
 from activities.volumes.contents.nested_mounts import make_nested_mount_points
 from activities.volumes.plugin.ownership import fs_group_of, fs_user_of
-from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
+from activities.volumes.plugin.table import VOLUME_PLUGINS
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
 from activities.volumes.types import empty_dir
 from proto.temporal.mounted import IMMUTABLE, MountedVolume
 
@@ -24,9 +26,11 @@ class WrittenFiles:
     """A type of volume that is read-only to its pod and filled by the node; fsGroup is seen to before anybody sees a file."""
 
     kind: str
-    plugin: str
-    in_memory: bool
-    """Its files never reach a disk."""
+
+    @property
+    def plugin(self) -> str:
+        """The kubelet's name for the type."""
+        return VOLUME_PLUGINS[self.kind].plugin
 
     async def mount(self, volume: PodVolume) -> Mounted:
         """Write its files as they are to be now; raises VolumeFailed, which never quotes what an object holds."""
@@ -66,7 +70,7 @@ class WrittenFiles:
     def _wrapped(self, volume: PodVolume) -> PodVolume:
         """Give the emptyDir that holds the files, as with the kubelet; its group is given to what is in it here."""
         spec = {name: part for name, part in volume.pod_spec["spec"].items() if name != "securityContext"}
-        source = {"medium": empty_dir.MEMORY} if self.in_memory else {}
+        source = {"medium": empty_dir.MEMORY} if VOLUME_PLUGINS[self.kind].in_memory else {}
         return replace(volume, source=source, pod_spec={**volume.pod_spec, "spec": spec})
 
 
@@ -94,3 +98,9 @@ def _version(found: KeptObject | str) -> str:
     if isinstance(found, str):
         return ""
     return f"{IMMUTABLE}{found.version}" if found.immutable else found.version
+
+
+CONFIG_MAP: Final[VolumeType] = WrittenFiles("configMap")
+SECRET: Final[VolumeType] = WrittenFiles("secret")
+DOWNWARD_API: Final[VolumeType] = WrittenFiles("downwardAPI")
+PROJECTED: Final[VolumeType] = WrittenFiles("projected")

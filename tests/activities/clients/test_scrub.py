@@ -2,8 +2,8 @@
 
 import pytest
 
+from activities.clients.registry_login import Login
 from activities.clients.scrub import scrubbed
-from activities.images.credentials.docker_config import Login
 
 CANARY = "canary-7Q"
 

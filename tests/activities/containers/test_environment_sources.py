@@ -15,8 +15,9 @@ import pytest
 from activities.containers.environment_sources import container_environment
 from activities.cri_config.environment import UnresolvedVariable
 from activities.cri_config.service_links import NoServices, ServicesUnknown
-from activities.node_services import ActivitySettings, NodeServices
+from activities.node_services import NodeServices
 from activities.objects.objects import ObjectKind
+from activities.settings.activity_settings import ActivitySettings
 from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodKey

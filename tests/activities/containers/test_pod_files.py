@@ -52,5 +52,5 @@ async def test_a_pods_directory_is_never_open_to_everybody(tmp_path: Path, monke
     monkeypatch.setattr(Path, "chmod", die)
     async with volume_services(tmp_path) as services:
         with pytest.raises(Killed):
-            await make_directories(services, POD, ())
+            await make_directories(services.paths(POD), ())
         assert services.paths(POD).directory.stat().st_mode & 0o007 == 0

@@ -18,9 +18,10 @@ from activities.containers.containers import ContainerActivities
 from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
-from activities.node_services import ActivitySettings, NodeServices
+from activities.node_services import NodeServices
 from activities.objects.going_pods import GoingPods
 from activities.sandbox.sandbox import SandboxActivities, free_attempt
+from activities.settings.activity_settings import ActivitySettings
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.pod import PodKey
 from proto.temporal.requests import RunPodSandbox, StartContainer

@@ -13,9 +13,10 @@ from activities.cri_config.security_context import NODES_USERS, SecurityInputs, 
 from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
-from activities.node_services import ActivitySettings, NodeServices
+from activities.node_services import NodeServices
 from activities.sandbox.isolation import NoUsersOfItsOwnError, isolation_of, refuse_unsupported
 from activities.sandbox.runtime_classes import NO_CLASS
+from activities.settings.activity_settings import ActivitySettings
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources.resources import ContainerResources
 from proto.temporal.pod import PodKey

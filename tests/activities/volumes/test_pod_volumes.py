@@ -17,7 +17,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.node_services import NodeServices
 from activities.objects.objects import ObjectKind
 from activities.volumes import pod_volumes
-from activities.volumes.plugin.table import VOLUME_TYPES
+from activities.volumes.plugin.table import VOLUME_PLUGINS
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
 from activities.volumes.pod_volumes import VolumeActivities
 from activities.volumes.types.host_path import check
@@ -102,7 +102,7 @@ async def test_a_volume_becomes_the_groups_once_and_to_the_end(
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared/file").write_text("")
     odd = Odd(path=tmp_path / "shared")
-    monkeypatch.setattr(pod_volumes, "VOLUME_TYPES", {"emptyDir": odd})
+    monkeypatch.setattr(pod_volumes, "volume_type", lambda _: odd)
     group = {"securityContext": {"fsGroup": 4321}}
     with monkeypatch.context() as patched:
         patched.setattr(pod_volumes, "give_to_group", killed)
@@ -158,7 +158,7 @@ async def test_whether_a_mount_can_be_read_only_with_all_below(
 
 async def test_a_defect_is_not_told_as_a_failed_mount(services: NodeServices, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is raised as it is."""
-    monkeypatch.setattr(pod_volumes, "VOLUME_TYPES", {"emptyDir": Odd(ZeroDivisionError())})
+    monkeypatch.setattr(pod_volumes, "volume_type", lambda _: Odd(ZeroDivisionError()))
     with pytest.raises(ZeroDivisionError):
         await mount(services, DATA)
 
@@ -168,7 +168,7 @@ async def test_a_mount_that_hangs_is_given_up_when_its_pod_goes(
 ) -> None:
     """The error says so, and unmounting can begin."""
     hanging = Odd()
-    monkeypatch.setattr(pod_volumes, "VOLUME_TYPES", {"emptyDir": hanging})
+    monkeypatch.setattr(pod_volumes, "volume_type", lambda _: hanging)
     services.going.given_up_after = timedelta(milliseconds=10)
     waiting = asyncio.create_task(mount(services, DATA))
     await hanging.reached.wait()
@@ -285,4 +285,4 @@ def test_every_type_of_the_table_is_run() -> None:
     """What the tables of manifests and of an API's pods take is mounted here, and nothing else."""
     tables = (VOLUME, VOLUME_OF_API)
     taken = {name for one in tables for name, field in one.items() if field.support is Support.RUNS} - {"name"}
-    assert taken == set(VOLUME_TYPES)
+    assert taken == {kind for kind, row in VOLUME_PLUGINS.items() if row.own}

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from activities.clients.csi_driver import CsiError, connected
+from activities.clients.csi_drivers import CsiDrivers, Driver
 from activities.clients.plugin_registration import plugin_at
-from activities.volumes.csi.drivers.drivers import CsiDrivers, Driver
 from activities.volumes.csi.records.volume import DRIVER_NAME
 from proto.pluginregistration.v1 import api_pb2 as registration
 

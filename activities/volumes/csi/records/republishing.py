@@ -20,7 +20,7 @@ FILE: Final = "republish.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Republished:
     """A volume that is to be published again, and for which pod."""
 
     place: FilesPlace
@@ -28,18 +28,18 @@ class Wish:
     pod: Mapping[str, Any]
 
 
-def remember_wish(place: FilesPlace, volume: CsiVolume, pod: Mapping[str, Any]) -> None:
+def record_republished(place: FilesPlace, volume: CsiVolume, pod: Mapping[str, Any]) -> None:
     """Write down that a volume is to be published again. Blocks on files; raises OSError."""
     write_json(place.directory / FILE, {"volume": asdict(volume), "pod": pod})
 
 
-def wishes(root_dir: Path) -> Iterator[Wish]:
+def republished_volumes(root_dir: Path) -> Iterator[Republished]:
     """Find every volume of the node that is to be published again; one that can't be read is passed over. Blocks on files."""
     for file in (root_dir / "pods").glob(f"*/volumes/{ESCAPED_PLUGIN}/*/{FILE}"):
         try:
             said = json.loads(file.read_bytes())
             place = FilesPlace(root_dir, file.parents[3].name, file.parent.name)
-            yield Wish(place, _volume(said["volume"]), said["pod"])
+            yield Republished(place, _volume(said["volume"]), said["pod"])
         except (OSError, ValueError, KeyError, TypeError):
             continue  # its pod goes, or mounts it again
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from activities.clients.registry_login import Login
 from activities.images.access.pull_records import PullRecords
 from activities.images.access.record_format import Rights, SecretRight, file_name
 from activities.images.access.rights import PullRights
 from activities.images.access.verification import Standing
-from activities.images.credentials.docker_config import Login
 from activities.images.credentials.keyring import Credential, SecretSource
 
 IMAGE = "docker.io/testing/test:latest"

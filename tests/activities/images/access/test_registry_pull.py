@@ -10,12 +10,12 @@ import grpc
 import pytest
 
 from activities.clients.cri_error import CriError, Remedy
+from activities.clients.registry_login import Login
 from activities.clients.runtime import RuntimeClient
 from activities.images.access.pull_records import PullRecords
 from activities.images.access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_away
 from activities.images.access.rights import PullRights, secret_right
 from activities.images.access.verification import Standing
-from activities.images.credentials.docker_config import Login
 from activities.images.credentials.keyring import Credential, SecretSource
 
 IMAGE = "r.io/app:1"

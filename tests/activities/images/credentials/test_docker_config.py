@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from activities.images.credentials.docker_config import Login, NotADockerConfig, docker_config_json, dockercfg
+from activities.clients.registry_login import Login
+from activities.images.credentials.docker_config import NotADockerConfig, docker_config_json, dockercfg
 
 CANARY = "canary-7Q"
 

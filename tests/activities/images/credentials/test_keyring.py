@@ -2,7 +2,7 @@
 
 import pytest
 
-from activities.images.credentials.docker_config import Login
+from activities.clients.registry_login import Login
 from activities.images.credentials.keyring import Keyring, SecretSource
 from activities.images.credentials.locations import InvalidLocation, matches, parse_location
 

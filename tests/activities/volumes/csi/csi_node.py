@@ -7,15 +7,16 @@ from typing import Any, Final
 
 from temporalio.testing import ActivityEnvironment
 
+from activities.clients.csi_drivers import CsiDrivers, Driver
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.files import mounts
 from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroups import Cgroups
-from activities.node_services import ActivitySettings, NodeServices
+from activities.node_services import NodeServices
 from activities.objects.objects import ObjectKind
-from activities.volumes.csi.drivers.drivers import CsiDrivers, Driver
-from activities.volumes.plugin.table import VOLUME_TYPES
+from activities.settings.activity_settings import ActivitySettings
+from activities.volumes.plugin.table import volume_type
 from activities.volumes.plugin.volume_type import Mounted, PodVolume
 from activities.volumes.pod_volumes import VolumeActivities
 from proto.temporal.pod import PodJson, PodKey
@@ -86,7 +87,9 @@ class Node:
         """Mount a volume of a pod, as its activity does."""
         kind = next(field for field in volume if field != "name")
         told = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}, "spec": spec}
-        return await VOLUME_TYPES[kind].mount(PodVolume(pod, volume["name"], volume[kind], told, self.services))
+        found = volume_type(kind)
+        assert found
+        return await found.mount(PodVolume(pod, volume["name"], volume[kind], told, self.services))
 
     async def unmount(self, pod: PodKey, volume: PodJson = CLAIM) -> None:
         """Unmount it."""

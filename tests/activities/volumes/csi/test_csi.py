@@ -20,9 +20,9 @@ from activities.volumes.csi.records import block_places
 from activities.volumes.csi.records.block_places import BlockPlace
 from activities.volumes.csi.records.places import VolumeRecord, write_record
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle
-from activities.volumes.plugin.table import VOLUME_TYPES
 from activities.volumes.plugin.volume_type import PodVolume
 from activities.volumes.pod_volumes import VolumeActivities
+from activities.volumes.types import persistent_volume_claim
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.volumes import MountVolumes
 from tests.activities.volumes.csi.csi_node import (
@@ -212,9 +212,7 @@ async def test_a_device_that_was_forgotten_by_half(node: Node) -> None:
     await node.mount(pod)
     link = root / "pods/uid-1/volumeDevices/kubernetes.io~csi/pv1"
     to = link.readlink()
-    await VOLUME_TYPES["persistentVolumeClaim"].unmount(
-        PodVolume(pod, "data", {}, {"metadata": {}, "spec": {}}, node.services)
-    )
+    await persistent_volume_claim.TYPE.unmount(PodVolume(pod, "data", {}, {"metadata": {}, "spec": {}}, node.services))
     (root / "pods/uid-1/plugins/tempolet.dev~claims").mkdir(parents=True, exist_ok=True)
     (root / "pods/uid-1/plugins/tempolet.dev~claims/data").write_text('{"type": "csi", "name": "pv1", "block": true}')
     link.parent.mkdir(parents=True, exist_ok=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from activities.clients.csi_drivers import CsiDrivers, Driver, DriverNotRegistered
 from activities.clients.plugin_registration import PluginUnreachable
-from activities.volumes.csi.drivers.drivers import CsiDrivers, Driver, DriverNotRegistered
 from activities.volumes.csi.drivers.registration import PluginRefused, highest_version, register
 from tests.csi.orders import Order, Setup
 from tests.csi.serving import serving

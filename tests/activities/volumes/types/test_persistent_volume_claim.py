@@ -16,8 +16,9 @@ from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroups import Cgroups
-from activities.node_services import ActivitySettings, NodeServices
+from activities.node_services import NodeServices
 from activities.objects.objects import ObjectKind
+from activities.settings.activity_settings import ActivitySettings
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.volume_type import Mounted, PodVolume
 from activities.volumes.pod_volumes import VolumeActivities
@@ -180,7 +181,7 @@ class Tape:
 def tape(monkeypatch: pytest.MonkeyPatch) -> Tape:
     """Let volumes be made of tape."""
     made = Tape()
-    monkeypatch.setattr(persistent_volumes, "PERSISTENT_TYPES", {"tape": made})
+    monkeypatch.setattr(persistent_volumes, "persistent_type", {"tape": made}.get)
     return made
 
 

@@ -17,8 +17,9 @@ from activities.clients.start_limit import StartLimit
 from activities.files.mounts import mount_at, mounts_below, unmount
 from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroups import Cgroups
-from activities.node_services import ActivitySettings, NodeServices
+from activities.node_services import NodeServices
 from activities.objects.objects import ObjectKind
+from activities.settings.activity_settings import ActivitySettings
 from activities.volumes.pod_volumes import VolumeActivities
 from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.pod import PodJson, PodKey

@@ -12,15 +12,14 @@ import pytest
 from activities.files import mounts
 from activities.files.file_trees import remove_tree
 from activities.node_services import NodeServices
-from activities.volumes.csi.records.layout import VolumesLeft
-from activities.volumes.orphaned_volumes import leave_mounts_to_the_worker, mounts_again, mounts_of
+from activities.volumes.orphaned_volumes import VolumesLeft, leave_to_worker, orphaned_volumes, unmark
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.volume_type import PodVolume
 from activities.volumes.types import local, nfs
 from proto.temporal.pod import PodKey
 from tests.activities.volume_node import volume_services
 from tests.activities.volumes.stand_ins import StandIns
-from worker.host.forsaken_mounts import undo_forsaken_mounts
+from worker.host.orphaned_volumes import unmount_orphaned_volumes
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 
@@ -53,12 +52,12 @@ async def with_volumes(services: NodeServices, tmp_path: Path) -> Path:
 async def test_the_janitor_leaves_it_to_the_worker(services: NodeServices, tmp_path: Path) -> None:
     """Whose next look undoes it; then the folder goes, and what was mounted stays."""
     pod = await with_volumes(services, tmp_path)
-    assert mounts_of(pod) == [("local-volume", "pv1"), ("nfs", "server")]
+    assert orphaned_volumes(pod) == [("local", "pv1", False), ("nfs", "server", False)]
     with pytest.raises(VolumesLeft, match=r"its volumes \(pv1, server\) are being unmounted"):
-        leave_mounts_to_the_worker(pod)
-    await undo_forsaken_mounts(services)
+        leave_to_worker(pod)
+    await unmount_orphaned_volumes(services)
     assert mounts.mounts_below(pod) == []
-    leave_mounts_to_the_worker(pod)
+    leave_to_worker(pod)
     remove_tree(pod)
     assert (tmp_path / "export" / "file").exists()
     assert (tmp_path / "folder" / "file").exists()
@@ -67,12 +66,12 @@ async def test_the_janitor_leaves_it_to_the_worker(services: NodeServices, tmp_p
 async def test_a_pod_that_nobody_marked_is_left_alone(services: NodeServices, tmp_path: Path) -> None:
     """As is one that has come back, and mounts."""
     pod = await with_volumes(services, tmp_path)
-    await undo_forsaken_mounts(services)
+    await unmount_orphaned_volumes(services)
     assert len(mounts.mounts_below(pod)) == 2
     with pytest.raises(VolumesLeft):
-        leave_mounts_to_the_worker(pod)
-    mounts_again(pod)
-    await undo_forsaken_mounts(services)
+        leave_to_worker(pod)
+    unmark(pod)
+    await unmount_orphaned_volumes(services)
     assert len(mounts.mounts_below(pod)) == 2
 
 
@@ -82,13 +81,13 @@ async def test_one_that_does_not_go_is_told_and_the_others_go(
     """It is tried again with the next look."""
     pod = await with_volumes(services, tmp_path)
     with pytest.raises(VolumesLeft):
-        leave_mounts_to_the_worker(pod)
+        leave_to_worker(pod)
     held = os.open(pod / "volumes/kubernetes.io~nfs/server", os.O_RDONLY)
     try:
-        await undo_forsaken_mounts(services)
+        await unmount_orphaned_volumes(services)
         assert mounts.mounts_below(pod) == [str(pod / "volumes/kubernetes.io~nfs/server")]
         assert "a volume could not be unmounted" in capsys.readouterr().out
     finally:
         os.close(held)
-    await undo_forsaken_mounts(services)
+    await unmount_orphaned_volumes(services)
     assert mounts.mounts_below(pod) == []

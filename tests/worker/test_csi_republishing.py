@@ -7,16 +7,19 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from temporalio.testing import ActivityEnvironment
 
 from activities.files import mounts
 from activities.files.file_trees import remove_tree
-from activities.volumes.csi.forsaken import forsaken
 from activities.volumes.csi.node_volumes import NodeVolumes
-from activities.volumes.csi.records.layout import VolumesLeft, leave_to_the_worker
-from activities.volumes.csi.records.republishing import wishes
-from tests.activities.volumes.csi.csi_node import CANARY, PUBLISH, Node, NodeWithDriver
+from activities.volumes.csi.records.republishing import republished_volumes
+from activities.volumes.orphaned_volumes import VolumesLeft, leave_to_worker, marked_pods
+from activities.volumes.pod_volumes import VolumeActivities
+from proto.temporal.volumes import MountVolumes
+from tests.activities.volumes.csi.csi_node import CANARY, CLAIM, PUBLISH, Node, NodeWithDriver
 from tests.csi.orders import Order, Setup
-from worker.host.csi_upkeep import keeping_csi_volumes, look_after
+from worker.host.csi_republishing import republishing_volumes
+from worker.host.orphaned_volumes import unmount_orphaned_volumes
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
 
@@ -47,7 +50,7 @@ async def test_a_volume_is_published_again_where_its_driver_asks(
     mounted = await node.mount(pod)
     node = node.restarted()
     node.driver.order(PUBLISH, Order(times=3, code="INTERNAL", details=f"no {CANARY}"))
-    async with keeping_csi_volumes(node.services, timedelta(milliseconds=10)):
+    async with republishing_volumes(node.services, timedelta(milliseconds=10)):
         await calls(node, 3)
         node.secret("publish", key="renewed")
         await calls(node, 6)
@@ -68,14 +71,14 @@ async def test_a_volume_whose_driver_asks_no_more(node: Node) -> None:
     node.driver_object(requiresRepublish=True)
     pod = node.pod("uid-1")
     await node.mount(pod)
-    [wish] = wishes(node.services.settings.root_dir)
-    await NodeVolumes(node.services).publish_again(wish)
+    [volume] = republished_volumes(node.services.settings.root_dir)
+    await NodeVolumes(node.services).publish_again(volume)
     assert node.driver.count(PUBLISH) == 2
     node.driver_object()
-    await NodeVolumes(node.services).publish_again(wish)
+    await NodeVolumes(node.services).publish_again(volume)
     assert node.driver.count(PUBLISH) == 2
     await node.unmount(pod)
-    await NodeVolumes(node.services).publish_again(wish)
+    await NodeVolumes(node.services).publish_again(volume)
     assert node.left() == []
 
 
@@ -84,7 +87,7 @@ async def test_a_pod_that_goes_is_not_published_to(node: Node) -> None:
     node.driver_object(requiresRepublish=True)
     pod = node.pod("uid-1")
     await node.mount(pod)
-    async with keeping_csi_volumes(node.services, timedelta(milliseconds=1)):
+    async with republishing_volumes(node.services, timedelta(milliseconds=1)):
         await calls(node, 3)
         await node.unmount(pod)
         assert node.life()[-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
@@ -99,14 +102,14 @@ async def test_the_volumes_of_a_pod_that_nobody_remembers(node: Node, mode: str)
     (node.driver.volume("vol-1") / "file").write_text("kept")
     pod, folder = node.pod("uid-1"), node.services.settings.root_dir / "pods/uid-1"
     await node.mount(pod)
-    leave_to_the_worker(node.services.settings.root_dir / "pods/uid-2")
+    leave_to_worker(node.services.settings.root_dir / "pods/uid-2")
     node = node.restarted()
     node.driver.order("NodeUnstageVolume", Order(times=1, code="INTERNAL", details="not yet"))
     for _ in range(2):
-        with pytest.raises(VolumesLeft, match=r"its CSI volumes \(pv1\) are being given back"):
-            leave_to_the_worker(folder)
-        await look_after(node.services)
-    leave_to_the_worker(folder)
+        with pytest.raises(VolumesLeft, match=r"its volumes \(pv1\) are being unmounted"):
+            leave_to_worker(folder)
+        await unmount_orphaned_volumes(node.services)
+    leave_to_worker(folder)
     remove_tree(folder)
     assert node.left() == []
     assert (node.driver.volume("vol-1") / "file").read_text() == "kept"
@@ -117,7 +120,8 @@ async def test_a_pod_that_comes_back_keeps_its_volumes(node: Node) -> None:
     pod = node.pod("uid-1")
     await node.mount(pod)
     with pytest.raises(VolumesLeft):
-        leave_to_the_worker(node.services.settings.root_dir / "pods/uid-1")
-    await node.mount(pod)
-    assert list(forsaken(node.services.settings.root_dir)) == []
+        leave_to_worker(node.services.settings.root_dir / "pods/uid-1")
+    spec = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}, "spec": {}}
+    await ActivityEnvironment().run(VolumeActivities(node.services).mount_volumes, MountVolumes(pod, (CLAIM,), spec))
+    assert list(marked_pods(node.services.settings.root_dir)) == []
     await node.unmount(pod)
