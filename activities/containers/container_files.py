@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from activities.containers.services import ContainerServices
 from activities.cri_config.volume_mounts import is_mounted_over, volume_mounts
 from activities.network.network import hosts_file, on_host_network
-from activities.node_services import NodeServices
 from activities.runtime.termination_messages import message_mount
 from activities.volumes.subpaths import mount_sub_paths
 from proto.cri.v1 import api_pb2 as cri
@@ -23,7 +23,7 @@ _MESSAGE_MODE: Final = 0o666
 
 
 def container_mounts(
-    services: NodeServices, request: StartContainer, attempt: int, environment: Mapping[str, str]
+    services: ContainerServices, request: StartContainer, attempt: int, environment: Mapping[str, str]
 ) -> list[cri.Mount]:
     """Write a container's files and answer the mounts that show them. Raises OSError, SubPathFailed, UnmountableVolume."""
     paths = services.paths(request.pod)

@@ -11,15 +11,15 @@ from typing import Any
 
 from activities.containers.container_files import container_mounts
 from activities.containers.environment_sources import container_environment
+from activities.containers.services import ContainerServices
 from activities.cri_config.container_config import ContainerInputs, container_config
 from activities.cri_config.environment import Environment, UnresolvedVariable
 from activities.cri_config.security_context import SecurityInputs, container_security, verify_non_root
 from activities.cri_config.volume_mounts import volume_devices
-from activities.node_services import NodeServices
 from activities.runtime.confidential import QUOTABLE, Hidden, hidden_in, is_quotable
 from activities.sandbox.isolation import Isolation, isolation_of
 from activities.sandbox.sandbox import describe_sandbox
-from activities.volumes.image import check_image_paths
+from activities.volumes.types.image import check_image_paths
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources.resources import container_resources
 from proto.temporal.activities.requests import StartContainer
@@ -43,7 +43,7 @@ class _Awaited:
     isolation: Isolation
 
 
-async def prepare(services: NodeServices, request: StartContainer, attempt: int) -> Prepared:
+async def prepare(services: ContainerServices, request: StartContainer, attempt: int) -> Prepared:
     """Make a container's files and build both configurations. Raises OSError, ValueError, UnresolvedVariable, CriError."""
     await check_image_paths(services.runtime, request.container, request.volumes)
     environment = await container_environment(services, request)
@@ -62,7 +62,7 @@ async def prepare(services: NodeServices, request: StartContainer, attempt: int)
     return Prepared(config, sandbox, hidden)
 
 
-async def _security(services: NodeServices, request: StartContainer, isolation: Isolation) -> SecurityInputs:
+async def _security(services: ContainerServices, request: StartContainer, isolation: Isolation) -> SecurityInputs:
     return SecurityInputs(
         key=request.pod,
         pod=request.sandbox_spec,
@@ -76,7 +76,7 @@ async def _security(services: NodeServices, request: StartContainer, isolation: 
 
 
 def _configure(
-    services: NodeServices, request: StartContainer, attempt: int, awaited: _Awaited
+    services: ContainerServices, request: StartContainer, attempt: int, awaited: _Awaited
 ) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
     settings, pod = services.settings, request.sandbox_spec
     container: Mapping[str, Any] = request.container

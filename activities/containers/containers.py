@@ -19,13 +19,13 @@ from temporalio import activity
 from activities.clients.cri_error import CriError, Remedy
 from activities.containers.container_preparation import prepare
 from activities.containers.resize import update_adopted
+from activities.containers.services import ContainerServices
 from activities.cri_config.container_config import container_labels
 from activities.cri_config.environment import UnresolvedVariable
 from activities.cri_config.security_context import BreaksNonRootError
 from activities.execution.errors import failed, translated
 from activities.execution.heartbeat import heartbeating
 from activities.logs.links import link_log, unlink_log
-from activities.node_services import NodeServices
 from activities.objects.going_pods import GivenUpError
 from activities.runtime.confidential import Hidden, hidden_of, without_values
 from activities.runtime.early_ends import end_or_status
@@ -71,7 +71,7 @@ class _Found:
 class ContainerActivities:
     """A container, from its creation to its removal."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: ContainerServices) -> None:
         self._services = services
 
     @activity.defn(name=names.START_CONTAINER)
@@ -119,7 +119,7 @@ class ContainerActivities:
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
                     doing = f"stop container {request.name} of {request.pod}"
-                    raise translated(error, self._services.endpoint, "KillContainerError", doing) from error
+                    raise translated(error, self._services.runtime.endpoint, "KillContainerError", doing) from error
                 end = _lost(request)
             self._services.probes.ended(request.container_id)
             return end
@@ -133,7 +133,7 @@ class ContainerActivities:
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
                     doing = f"remove container {request.name} of {request.pod}"
-                    raise translated(error, self._services.endpoint, "FailedRemoveContainer", doing) from error
+                    raise translated(error, self._services.runtime.endpoint, "FailedRemoveContainer", doing) from error
             await unlink_log(self._services.links, request.pod, request.name, request.container_id)
 
     async def _find_and_start(self, request: StartContainer, name: str) -> RuntimeContainer:
@@ -165,7 +165,7 @@ class ContainerActivities:
                 raise failed(CONFIG_ERROR, f"{doing}: {error}") from error
             except CriError as error:
                 if error.remedy is not Remedy.ADOPT or raised == _RAISES:
-                    raise translated(error, self._services.endpoint, "CreateContainerError") from error
+                    raise translated(error, self._services.runtime.endpoint, "CreateContainerError") from error
             if monotonic() < wait_until:
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
@@ -203,7 +203,7 @@ class ContainerActivities:
             return await self._services.runtime.container_status(found.container_id)
         except CriError as error:
             told = found.hidden.hide_in(error)
-            raise translated(told, self._services.endpoint, "RunContainerError") from None
+            raise translated(told, self._services.runtime.endpoint, "RunContainerError") from None
 
     async def _resize_adopted(self, request: StartContainer, container_id: str) -> None:
         """Give it what this start asks for: the pod may have been resized after the one that made it."""
@@ -211,7 +211,7 @@ class ContainerActivities:
         try:
             await update_adopted(self._services, request, container_id)
         except CriError as error:
-            raise translated(error, self._services.endpoint, "RunContainerError", doing) from error
+            raise translated(error, self._services.runtime.endpoint, "RunContainerError", doing) from error
 
     async def _remove_interrupted(self, request: StartContainer, container_id: str) -> None:
         """Give the name of an interrupted start back: its program has not run, so its end is nobody's."""
@@ -220,7 +220,7 @@ class ContainerActivities:
             await self._services.runtime.remove_container(container_id)
         except CriError as error:
             if error.remedy is not Remedy.GONE:
-                raise translated(error, self._services.endpoint, "CreateContainerError", doing) from error
+                raise translated(error, self._services.runtime.endpoint, "CreateContainerError", doing) from error
 
     async def _start_created(self, container_id: str) -> cri.ContainerStatus:
         """Start it, or wait for the start that an earlier try of ours has under way in the runtime."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from activities.containers.env_files import EnvFileRefused, read_variable
+from activities.containers.services import ContainerServices
 from activities.cri_config.environment import (
     Absent,
     Environment,
@@ -25,13 +26,12 @@ from activities.cri_config.environment import (
 )
 from activities.cri_config.service_links import ServicesUnknown, service_variables
 from activities.network.network import on_host_network
-from activities.node_services import NodeServices
 from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
 from proto.kubernetes.source_annotations import SOURCE_ANNOTATION
 from proto.temporal.activities.requests import StartContainer
 
 
-async def container_environment(services: NodeServices, request: StartContainer) -> Environment:
+async def container_environment(services: ContainerServices, request: StartContainer) -> Environment:
     """Resolve the variables of a container that is to start; raises UnresolvedVariable."""
     pod, container = request.sandbox_spec, request.container
     services_known = await _services(services, request)
@@ -47,7 +47,7 @@ async def container_environment(services: NodeServices, request: StartContainer)
     return resolve_environment(container, sources)
 
 
-async def _services(services: NodeServices, request: StartContainer) -> Mapping[str, str]:
+async def _services(services: ContainerServices, request: StartContainer) -> Mapping[str, str]:
     """Write the variables of Services; a static pod does not wait for an API server, which it may be itself.
 
     Raises UnresolvedVariable.

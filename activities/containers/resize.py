@@ -11,10 +11,11 @@ from typing import Final
 from temporalio import activity
 
 from activities.clients.cri_error import CriError, Remedy
+from activities.clients.runtime import RuntimeClient
+from activities.containers.services import ContainerServices
 from activities.cri_config.container_config import linux_resources
 from activities.execution.errors import failed, translated
 from activities.execution.heartbeat import heartbeating
-from activities.node_services import NodeServices
 from activities.sandbox.runtime_classes import runtime_class_of, with_overhead
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources.qos import qos_class
@@ -36,7 +37,7 @@ _NOT_RESIZED: Final = "ResizePodInPlaceError"
 class ResizeActivities:
     """The two halves of a resize."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: ContainerServices) -> None:
         self._services = services
 
     @activity.defn(name=names.UPDATE_POD_SANDBOX_RESOURCES)
@@ -46,7 +47,7 @@ class ResizeActivities:
         doing = f"resize the cgroup of {pod}"
         async with heartbeating(doing), services.locks.hold(f"{pod.namespace}/{pod.name}"):
             try:
-                whole = with_overhead(spec, await runtime_class_of(services, spec))
+                whole = with_overhead(spec, await runtime_class_of(services.objects, spec))
                 resources, qos = pod_resources(whole, services.settings.resources), qos_class(spec)
                 if not request.growing and resources.memory_limit:
                     limit, usage = await asyncio.to_thread(services.cgroups.pod_memory, pod.uid, qos)
@@ -59,7 +60,7 @@ class ResizeActivities:
                     services.cgroups.resize_pod, pod.uid, qos, resources, only_raise=request.growing
                 )
             except CriError as error:
-                raise translated(error, services.endpoint, _NOT_RESIZED, doing) from error
+                raise translated(error, services.runtime.endpoint, _NOT_RESIZED, doing) from error
             except (OSError, ValueError) as error:
                 raise failed(_NOT_RESIZED, f"{doing}: {error}") from error
 
@@ -72,12 +73,12 @@ class ResizeActivities:
             try:
                 figures = container_resources(request.sandbox_spec, request.container, services.settings.resources)
                 await self._refuse_below_usage(request, figures)
-                await update(services, container_id, figures)
+                await update(services.runtime, container_id, figures)
                 return _told(await services.runtime.container_status(container_id))
             except CriError as error:
                 if error.remedy is Remedy.GONE:
                     return RuntimeResources(gone=True)
-                raise translated(error, services.endpoint, _NOT_RESIZED, doing) from error
+                raise translated(error, services.runtime.endpoint, _NOT_RESIZED, doing) from error
             except ValueError as error:
                 raise failed(_NOT_RESIZED, f"{doing}: {error}") from error
 
@@ -90,18 +91,18 @@ class ResizeActivities:
             _refuse_below_usage(f'container "{request.name}"', wanted, limit, usage)
 
 
-async def update(services: NodeServices, container_id: str, figures: ContainerResources) -> None:
+async def update(runtime: RuntimeClient, container_id: str, figures: ContainerResources) -> None:
     """Tell the runtime what a container is to have; raises CriError."""
     resources = linux_resources(figures)
-    await services.runtime.update_container_resources(container_id, resources)
+    await runtime.update_container_resources(container_id, resources)
 
 
-async def update_adopted(services: NodeServices, request: StartContainer, container_id: str) -> None:
+async def update_adopted(services: ContainerServices, request: StartContainer, container_id: str) -> None:
     """Give a container that an earlier start has left what this one asks for; raises CriError, ValueError."""
     figures = container_resources(request.sandbox_spec, request.container, services.settings.resources)
     status = await services.runtime.container_status(container_id)
     if status.resources.HasField("linux") and _told(status) != _asked(figures):
-        await update(services, container_id, figures)
+        await update(services.runtime, container_id, figures)
 
 
 def _refuse_below_usage(whose: str, wanted: int, limit: int, usage: int) -> None:

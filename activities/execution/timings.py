@@ -6,17 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from proto.temporal.pod import PodJson
-
-_PLUGINS: Final = {
-    "emptyDir": "kubernetes.io/empty-dir",
-    "hostPath": "kubernetes.io/host-path",
-    "configMap": "kubernetes.io/configmap",
-    "downwardAPI": "kubernetes.io/downward-api",
-    "persistentVolumeClaim": "persistentVolumeClaim",
-    "ephemeral": "persistentVolumeClaim",
-}
-"""By the pod's word for a volume; what is missing is called as in the pod. Of a claim the plugin is known later only."""
 MOUNT: Final = "volume_mount"
 UNMOUNT: Final = "volume_unmount"
 
@@ -35,21 +24,11 @@ class Timings:
     """create, update or destroy, and the seconds."""
 
     @contextmanager
-    def of_volume(self, operation: str, kind: str) -> Iterator[None]:
+    def of_volume(self, operation: str, plugin: str) -> Iterator[None]:
         """Time what is done with a volume; one that is given up has failed."""
         start, failed = time.perf_counter(), True
         try:
             yield
             failed = False
         finally:
-            self.volume(plugin_of(kind), operation, time.perf_counter() - start, failed)
-
-
-def plugin_of(kind: str) -> str:
-    """Name the plugin of a volume's type, as the kubelet's labels do."""
-    return _PLUGINS.get(kind, f"kubernetes.io/{kind}")
-
-
-def volume_kind(volume: PodJson) -> str:
-    """Say by which word a pod calls a volume's type; empty: none."""
-    return next((field for field in volume if field != "name"), "")
+            self.volume(plugin, operation, time.perf_counter() - start, failed)

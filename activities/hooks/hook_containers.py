@@ -22,8 +22,8 @@ from activities.containers.containers import START_UNDER_WAY_SECONDS
 from activities.cri_config.environment import UnresolvedVariable
 from activities.execution.errors import unavailable
 from activities.execution.heartbeat import Heartbeat
+from activities.hooks.services import HookServices
 from activities.images.images import ImageActivities
-from activities.node_services import NodeServices
 from activities.runtime.confidential import Hidden
 from activities.runtime.termination_messages import log_tail
 from proto.cri.ownership import HOOK_CONTAINER, HOOK_LABEL, HOOK_POD_UID
@@ -55,7 +55,7 @@ def hook_labels(request: RunHook) -> dict[str, str]:
 class HookContainers:
     """The containers of hooks on this node."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: HookServices) -> None:
         self._services = services
 
     async def get_ready(self, request: RunHook, helper: StartContainer) -> StartContainer:
@@ -97,7 +97,7 @@ class HookContainers:
             raise HookContainerFailed(str(error)) from error
         except CriError as error:
             if error.remedy is Remedy.RETRY:
-                raise unavailable(error, self._services.endpoint) from error
+                raise unavailable(error, self._services.runtime.endpoint) from error
             raise HookContainerFailed(error.details) from error
 
     async def _run(self, request: RunHook, helper: StartContainer) -> Ended:

@@ -20,7 +20,7 @@ from activities.execution.errors import tried_again, unavailable
 from activities.execution.heartbeat import heartbeating
 from activities.hooks.hook_containers import HookContainerFailed, HookContainers
 from activities.hooks.hook_request import answered, asked_as_probe
-from activities.node_services import NodeServices
+from activities.hooks.services import HookServices
 from activities.probes.outcome import Target
 from proto.temporal import names
 from proto.temporal.activities.heartbeats import HookProgress
@@ -45,7 +45,7 @@ class HookFailed(Exception):
 class HookActivities:
     """Hooks, from the request to how they ended."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: HookServices) -> None:
         self._services = services
         self._containers = HookContainers(services)
         self._handlers: _Handlers = {"exec": self._exec, "httpGet": self._http_get, "sleep": _sleep}
@@ -102,7 +102,7 @@ class HookActivities:
             )
         except CriError as error:
             if error.remedy is Remedy.RETRY:
-                raise unavailable(error, self._services.endpoint) from error
+                raise unavailable(error, self._services.runtime.endpoint) from error
             raise HookFailed(error.details) from error
         if answer.exit_code:
             raise HookFailed(f"exit code {answer.exit_code}{_told(answer.stdout + answer.stderr)}")

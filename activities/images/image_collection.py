@@ -21,7 +21,7 @@ from temporalio.converter import value_to_type
 from activities.clients.cri_error import CriError, Remedy
 from activities.execution.errors import WORKER_STOPPING, translated, tried_again
 from activities.execution.heartbeat import heartbeating
-from activities.node_services import NodeServices
+from activities.images.services import ImageServices
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.image_age import is_worth_telling
 from proto.node_images import NodeImages, write_node_images
@@ -45,7 +45,7 @@ _log: Final = structlog.get_logger(__name__)
 class ImageCollectionActivities:
     """Which images are there, and that there are the right ones."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: ImageServices) -> None:
         self._services = services
 
     @activity.defn(name=names.WATCH_IMAGES)
@@ -89,7 +89,7 @@ class ImageCollectionActivities:
                 await self._forget_records()
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
-                    raise translated(error, self._services.endpoint, "ImageGCFailed", doing) from error
+                    raise translated(error, self._services.runtime.endpoint, "ImageGCFailed", doing) from error
             return RemovedImage()
 
     async def _forget_records(self) -> None:

@@ -18,12 +18,12 @@ from temporalio.exceptions import ApplicationError
 from activities.clients.cri_error import CriError, Remedy
 from activities.execution.errors import failed, translated
 from activities.execution.heartbeat import Heartbeat, heartbeating
-from activities.image_access.docker_config import NotADockerConfig
-from activities.image_access.logins import FoundLogins
-from activities.image_access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_away
-from activities.image_access.verification import Standing
-from activities.images.image_names import InvalidImageName, quoted_name, with_default_tag
-from activities.node_services import NodeServices
+from activities.images.access.image_names import InvalidImageName, quoted_name, with_default_tag
+from activities.images.access.logins import FoundLogins
+from activities.images.access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_away
+from activities.images.access.verification import Standing
+from activities.images.credentials.docker_config import NotADockerConfig
+from activities.images.services import ImageServices
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal import names
 from proto.temporal.activities.requests import ImagesPresent, PulledImage, PullImage, ReadImages
@@ -41,7 +41,7 @@ _NO_POD: Final = PodKey("", "", "")
 class ImageActivities:
     """Images on this node."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: ImageServices) -> None:
         self._services = services
 
     @activity.defn(name=names.READ_IMAGES)
@@ -93,7 +93,9 @@ class ImageActivities:
             return ""
         except CriError as error:
             if error.remedy is Remedy.RETRY:
-                raise translated(error, self._services.endpoint, "ImageInspectError", f"look for {asked}") from error
+                raise translated(
+                    error, self._services.runtime.endpoint, "ImageInspectError", f"look for {asked}"
+                ) from error
             return ""
         return str(found.id)
 
@@ -159,7 +161,9 @@ class ImageActivities:
             raise self._not_inspected(image, error) from error
 
     def _not_inspected(self, image: str, error: CriError) -> ApplicationError:
-        return translated(error, self._services.endpoint, "ImageInspectError", f'Failed to inspect image "{image}"')
+        return translated(
+            error, self._services.runtime.endpoint, "ImageInspectError", f'Failed to inspect image "{image}"'
+        )
 
     def _pull_failed(self, wanted: "_Wanted", error: CriError) -> ApplicationError:
         image, word, rest = wanted.image, *error.details.partition(":")[::2]
@@ -167,7 +171,7 @@ class ImageActivities:
         if because := _REGISTRY_REASONS.get(word):
             return failed(word, f"image pull failed for {image} {because}:{rest}{remarks}")
         if is_runtime_away(error):
-            return translated(error, self._services.endpoint, "ErrImagePull")
+            return translated(error, self._services.runtime.endpoint, "ErrImagePull")
         return failed("ErrImagePull", f"{error.details}{remarks}")
 
 
@@ -178,7 +182,7 @@ class _Wanted:
     request: PullImage
     image: str
     """With its tag."""
-    services: NodeServices
+    services: ImageServices
     logins: FoundLogins | None = None
     withheld: str = ""
     """Why it has to be pulled though it is there."""

@@ -15,7 +15,7 @@ from activities.files.file_trees import StillMounted, remove_tree
 from activities.files.pod_paths import PodPaths
 from activities.logs.links import unlink_logs
 from activities.machine.cgroups import pids_below
-from activities.node_services import NodeServices
+from activities.pods.services import PodServices
 from proto.temporal import names
 from proto.temporal.activities.requests import MakePodDirectories, RemovePodDirectories
 from proto.temporal.pod import PodKey
@@ -30,13 +30,13 @@ _POD_FOLDERS: Final = ("volumes", "plugins", "containers")
 class DirectoryActivities:
     """The first step of a pod's life and the last one."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: PodServices) -> None:
         self._services = services
 
     @activity.defn(name=names.MAKE_POD_DIRECTORIES)
     async def make_pod_directories(self, request: MakePodDirectories) -> None:
         """Make the pod's directories; those that exist stay as they are. Raises FailedToMakePodDataDirectories."""
-        await make_directories(self._services, request.pod, request.containers)
+        await make_directories(self._services.paths(request.pod), request.containers)
 
     @activity.defn(name=names.REMOVE_POD_DIRECTORIES)
     async def remove_pod_directories(self, request: RemovePodDirectories) -> None:
@@ -67,12 +67,12 @@ class DirectoryActivities:
             await asyncio.sleep(_CGROUP_PAUSE)
 
 
-async def make_directories(services: NodeServices, pod: PodKey, containers: Sequence[str]) -> None:
+async def make_directories(paths: PodPaths, containers: Sequence[str]) -> None:
     """Make the pod's directories, those that exist stay as they are; raises FailedToMakePodDataDirectories."""
     try:
-        await asyncio.to_thread(_make, services.paths(pod), containers)
+        await asyncio.to_thread(_make, paths, containers)
     except OSError as error:
-        raise failed("FailedToMakePodDataDirectories", f"directories of {pod}: {error}") from error
+        raise failed("FailedToMakePodDataDirectories", f"directories of {paths.key}: {error}") from error
 
 
 def _make(paths: PodPaths, containers: Sequence[str]) -> None:

@@ -11,8 +11,8 @@ from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.resources import PODS
 from activities.execution.errors import tried_again
 from activities.execution.heartbeat import heartbeating
-from activities.node_services import NodeServices
 from activities.objects.pod_objects import ObjectState
+from activities.pods.services import PodServices
 from proto.temporal import names
 from proto.temporal.activities.requests import DeletePodObject
 from proto.temporal.failure_types import API_SERVER_AWAY
@@ -21,7 +21,7 @@ from proto.temporal.failure_types import API_SERVER_AWAY
 class PodDeletionActivities:
     """The last step of the life of a pod of the API."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: PodServices) -> None:
         self._services = services
 
     @activity.defn(name=names.DELETE_POD_OBJECT)

@@ -13,9 +13,10 @@ from typing import Final
 from temporalio import activity
 
 from activities.clients.cri_error import CriError
+from activities.clients.runtime import RuntimeClient
 from activities.execution.errors import translated
 from activities.execution.heartbeat import heartbeating
-from activities.node_services import NodeServices
+from activities.pods.services import PodServices
 from activities.runtime.runtime_facts import READ_FAILED
 from proto.cri.labels import POD_NAME, POD_NAMESPACE, POD_UID
 from proto.cri.v1 import api_pb2 as cri
@@ -31,7 +32,7 @@ _LONGEST_PAUSE: Final = 0.5
 class PredecessorActivities:
     """The wait before a pod's first step."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: PodServices) -> None:
         self._services = services
 
     @activity.defn(name=names.AWAIT_PREDECESSOR)
@@ -46,10 +47,10 @@ class PredecessorActivities:
 
     async def _predecessor(self, pod: PodKey) -> str | None:
         try:
-            sandboxes, containers = await list_of_full_name(self._services, pod)
+            sandboxes, containers = await list_of_full_name(self._services.runtime, pod)
         except CriError as error:
             doing = f"look for a predecessor of {pod}"
-            raise translated(error, self._services.endpoint, READ_FAILED, doing) from error
+            raise translated(error, self._services.runtime.endpoint, READ_FAILED, doing) from error
         if uid := other_uid(pod, sandboxes, containers):
             return uid
         snapshots = await asyncio.to_thread(read_snapshots, self._services.settings.root_dir)
@@ -57,11 +58,10 @@ class PredecessorActivities:
 
 
 async def list_of_full_name(
-    services: NodeServices, pod: PodKey
+    runtime: RuntimeClient, pod: PodKey
 ) -> tuple[Sequence[cri.PodSandbox], Sequence[cri.Container]]:
     """List what the runtime holds under a pod's namespace and name, of any uid. Raises CriError."""
     labels = {POD_NAMESPACE: pod.namespace, POD_NAME: pod.name}
-    runtime = services.runtime
     return await asyncio.gather(runtime.list_pod_sandbox(labels), runtime.list_containers(labels))
 
 

@@ -17,8 +17,8 @@ from temporalio.converter import ActivitySerializationContext
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.execution.errors import WORKER_STOPPING, tried_again
-from activities.node_services import NodeServices
 from activities.probes.loop import ProbeLoop
+from activities.probes.services import ProbeServices
 from proto.temporal import names
 from proto.temporal.activities.heartbeats import ProbeProgress
 from proto.temporal.activities.requests import ProbeContainer
@@ -34,7 +34,7 @@ _PAUSE_SECONDS: Final = 1.0
 class ProbeActivities:
     """Startup, liveness and readiness of a container."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: ProbeServices) -> None:
         self._services = services
 
     @activity.defn(name=names.PROBE_CONTAINER)

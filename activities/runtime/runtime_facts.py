@@ -16,8 +16,8 @@ from activities.cri_config.stop_signals import signal_name
 from activities.execution.errors import translated
 from activities.execution.heartbeat import heartbeating
 from activities.network.network import sandbox_ips
-from activities.node_services import NodeServices
 from activities.runtime.confidential import without_values
+from activities.runtime.services import RuntimeServices
 from activities.runtime.termination_messages import termination_message
 from proto.cri.labels import CONTAINER_HASH, POD_UID
 from proto.cri.v1 import api_pb2 as cri
@@ -33,7 +33,7 @@ _Found = TypeVar("_Found", RuntimeSandbox, RuntimeContainer)
 class RuntimeFactsActivities:
     """Reading, no change."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: RuntimeServices) -> None:
         self._services = services
 
     @activity.defn(name=names.READ_POD_RUNTIME)
@@ -48,7 +48,9 @@ class RuntimeFactsActivities:
                 read_sandboxes = await asyncio.gather(*(self._sandbox(one) for one in sandboxes))
                 read_containers = await asyncio.gather(*(self._container(one) for one in containers))
             except CriError as error:
-                raise translated(error, self._services.endpoint, READ_FAILED, f"read pod {request.pod}") from error
+                raise translated(
+                    error, self._services.runtime.endpoint, READ_FAILED, f"read pod {request.pod}"
+                ) from error
         found = [one for one in read_containers if one]
         alive = [one.container_id for one in found if one.state is not ContainerState.EXITED]
         self._services.probes.only(request.pod.uid, alive)

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from activities.cri_config.security_context import NODES_USERS
 from activities.execution.errors import failed
-from activities.node_services import NodeServices
 from activities.sandbox.runtime_classes import (
     NO_CLASS,
     RuntimeClass,
@@ -18,6 +17,7 @@ from activities.sandbox.runtime_classes import (
     runtime_class_of,
     with_overhead,
 )
+from activities.sandbox.services import SandboxServices
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED
 from proto.temporal.pod import PodKey
@@ -44,25 +44,25 @@ class Isolation:
 ORDINARY: Final = Isolation()
 
 
-async def isolation_of(services: NodeServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
+async def isolation_of(services: SandboxServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
     """Say what a pod is kept in, and give it users of its own where it wants them.
 
     Raises RuntimeClassRefused, NoUsersOfItsOwnError, NoRangeError, OSError, CriError.
     """
-    return await _isolation(services, key, pod, await runtime_class_of(services, pod))
+    return await _isolation(services, key, pod, await runtime_class_of(services.objects, pod))
 
 
-async def isolation_of_new(services: NodeServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
+async def isolation_of_new(services: SandboxServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
     """Say the same of a pod whose sandbox is to be made, and refuse first what can't be.
 
     Raises SupplementalGroupsPolicyNotSupported besides.
     """
-    named = await runtime_class_of(services, pod)
+    named = await runtime_class_of(services.objects, pod)
     await refuse_unsupported(services, pod, named)
     return await _isolation(services, key, pod, named)
 
 
-async def refuse_unsupported(services: NodeServices, pod: Mapping[str, Any], named: RuntimeClass) -> None:
+async def refuse_unsupported(services: SandboxServices, pod: Mapping[str, Any], named: RuntimeClass) -> None:
     """Refuse what can't be; raises SupplementalGroupsPolicyNotSupported, RuntimeClassRefused, and CriError.
 
     A runtime that does not know the policy would let the image's own groups in, which the pod wants to be kept from.
@@ -76,7 +76,7 @@ async def refuse_unsupported(services: NodeServices, pod: Mapping[str, Any], nam
             raise failed(GROUPS_POLICY_NOT_SUPPORTED, message)
 
 
-async def _isolation(services: NodeServices, key: PodKey, pod: Mapping[str, Any], named: RuntimeClass) -> Isolation:
+async def _isolation(services: SandboxServices, key: PodKey, pod: Mapping[str, Any], named: RuntimeClass) -> Isolation:
     handler = named.handler or services.settings.runtime_handler
     if (pod.get("spec") or {}).get("hostUsers") is not False:
         return Isolation(handler, runtime_class=named)
@@ -85,7 +85,7 @@ async def _isolation(services: NodeServices, key: PodKey, pod: Mapping[str, Any]
     return Isolation(handler, await asyncio.to_thread(services.user_namespaces.of_pod, directory), named)
 
 
-async def _require_user_namespaces(services: NodeServices, handler: str) -> None:
+async def _require_user_namespaces(services: SandboxServices, handler: str) -> None:
     """Ask the runtime whether this handler of its gives pods users of their own (HandlerSupportsUserNamespaces)."""
     handlers = (await services.runtime.abilities()).runtime_handlers
     own = next((one for one in handlers if one.name == handler), None)

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from activities.node_services import NodeServices
-from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
 from proto.kubernetes.resources.quantity import QuantityError, canonical_quantity, parse_quantity
 
 _DOES_NOT_MATCH: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
@@ -34,13 +33,13 @@ class RuntimeClass:
 NO_CLASS: Final = RuntimeClass()
 
 
-async def runtime_class_of(services: NodeServices, pod: Mapping[str, Any]) -> RuntimeClass:
+async def runtime_class_of(objects: ObjectSource, pod: Mapping[str, Any]) -> RuntimeClass:
     """Look up the class that a pod names; raises RuntimeClassRefused."""
     name = (pod.get("spec") or {}).get("runtimeClassName")
     if not name:
         return NO_CLASS
     try:
-        found = await services.objects.get(ObjectKind.RUNTIME_CLASSES, "", name)
+        found = await objects.get(ObjectKind.RUNTIME_CLASSES, "", name)
     except ObjectMissing as missing:
         raise RuntimeClassRefused(str(missing).replace("runtimeclass", "runtimeclass.node.k8s.io", 1)) from missing
     except ObjectRefused as refused:

@@ -20,12 +20,12 @@ from activities.execution.errors import failed, translated
 from activities.execution.heartbeat import heartbeating
 from activities.network.network import network_failure, on_host_network, read_node_file
 from activities.network.resolver import NodeDns, Resolver, pod_resolver
-from activities.node_services import NodeServices
 from activities.objects.going_pods import GivenUpError
 from activities.pods.directories import make_directories
 from activities.pods.predecessor import list_of_full_name, other_uid
 from activities.runtime.runtime_facts import runtime_sandbox
 from activities.sandbox.isolation import ORDINARY, Isolation, isolation_of_new
+from activities.sandbox.services import SandboxServices
 from proto.cri.labels import POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources.huge_pages import missing_sizes, page_size_name
@@ -48,7 +48,7 @@ _RAISES: Final = 3
 class SandboxActivities:
     """A pod's sandbox, from its cgroup to its removal."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: SandboxServices) -> None:
         self._services = services
 
     @activity.defn(name=names.RUN_POD_SANDBOX)
@@ -61,7 +61,7 @@ class SandboxActivities:
         pod = request.pod
         async with heartbeating(f"run the sandbox of {pod}"), self._services.locks.hold(f"{pod.namespace}/{pod.name}"):
             if request.containers:
-                await make_directories(self._services, pod, request.containers)
+                await make_directories(self._services.paths(pod), request.containers)
             try:
                 return await self._services.going.unless_it_goes(pod.uid, self._find_or_run(request))
             except GivenUpError as given_up:
@@ -80,7 +80,7 @@ class SandboxActivities:
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
                     doing = f"stop sandbox {request.sandbox_id} of {request.pod}"
-                    raise translated(error, self._services.endpoint, _NOT_STOPPED, doing) from error
+                    raise translated(error, self._services.runtime.endpoint, _NOT_STOPPED, doing) from error
 
     @activity.defn(name=names.REMOVE_POD_SANDBOX)
     async def remove_pod_sandbox(self, request: RemovePodSandbox) -> None:
@@ -91,7 +91,7 @@ class SandboxActivities:
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
                     doing = f"remove sandbox {request.sandbox_id} of {request.pod}"
-                    raise translated(error, self._services.endpoint, _NOT_REMOVED, doing) from error
+                    raise translated(error, self._services.runtime.endpoint, _NOT_REMOVED, doing) from error
 
     async def _find_or_run(self, request: RunPodSandbox) -> PodSandbox:
         services, pod = self._services, request.sandbox_spec
@@ -119,7 +119,7 @@ class SandboxActivities:
     async def _look(self, request: RunPodSandbox) -> tuple[str | None, int]:
         """Answer the ready sandbox to adopt, or None and the first attempt whose name is free."""
         pod = request.pod
-        sandboxes, containers = await list_of_full_name(self._services, pod)
+        sandboxes, containers = await list_of_full_name(self._services.runtime, pod)
         if uid := other_uid(pod, sandboxes, containers):
             message = (
                 f"pod {uid} of the same name {pod} still has a sandbox or container; {pod.uid} waits until it is gone"
@@ -161,7 +161,7 @@ class SandboxActivities:
             except CriError:
                 pass  # the first error says more
         doing = f"Failed to create pod sandbox of {request.pod}"
-        return translated(error, self._services.endpoint, _NOT_MADE, doing)
+        return translated(error, self._services.runtime.endpoint, _NOT_MADE, doing)
 
 
 def free_attempt(asked: int, taken: Iterable[int]) -> int:
@@ -179,7 +179,7 @@ class Described:
 
 
 def prepare_sandbox(
-    services: NodeServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
+    services: SandboxServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
 ) -> Described:
     """Make the cgroup and log folder of a sandbox and build its configuration; blocks on files. Raises OSError, ValueError."""
     sizes = services.settings.resources.huge_page_sizes
@@ -195,7 +195,7 @@ def prepare_sandbox(
 
 
 def describe_sandbox(
-    services: NodeServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
+    services: SandboxServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
 ) -> Described:
     """Build the configuration of a sandbox, as it was made and as each of its containers names it."""
     settings, resolver = services.settings, _resolver(services, pod)
@@ -217,7 +217,7 @@ def describe_sandbox(
     return Described(config, resolver.notices)
 
 
-def _resolver(services: NodeServices, pod: Mapping[str, Any]) -> Resolver:
+def _resolver(services: SandboxServices, pod: Mapping[str, Any]) -> Resolver:
     """Answer a pod's name resolution on this node; blocks on the node's resolv.conf. Raises OSError."""
     settings = services.settings
     dns = NodeDns(settings.cluster_dns, settings.cluster_domain, read_node_file(settings.resolv_conf))

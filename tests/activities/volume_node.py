@@ -9,7 +9,8 @@ from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroups import Cgroups
-from activities.node_services import ActivitySettings, NodeServices
+from activities.node_services import NodeServices
+from activities.settings.activity_settings import ActivitySettings
 
 
 @asynccontextmanager

@@ -16,11 +16,12 @@ from activities.containers.containers import ContainerActivities
 from activities.images.image_pulls import ImagePulls
 from activities.images.images import ImageActivities
 from activities.machine.cgroups import Cgroups
-from activities.node_services import ActivitySettings, NodeServices
+from activities.node_services import NodeServices
 from activities.pods.directories import DirectoryActivities
 from activities.pods.predecessor import PredecessorActivities
 from activities.runtime.runtime_facts import RuntimeFactsActivities
 from activities.sandbox.sandbox import SandboxActivities
+from activities.settings.activity_settings import ActivitySettings
 from proto.temporal.activities.requests import (
     MakePodDirectories,
     PodRuntime,

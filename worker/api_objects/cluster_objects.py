@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.resources import SERVICES
+from activities.clients.csi_drivers import CsiDrivers
 from activities.cri_config.service_links import ServicesUnknown, linked
-from activities.csi.drivers import CsiDrivers
 from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.change_signals import ObjectChangeSignals, SendSignal
 from worker.api_objects.csi_node import CsiNodeKeeper

@@ -10,7 +10,7 @@ from temporalio.client import Client
 from temporalio.worker import Interceptor
 
 from activities.clients.api_server.api_server import ApiServer
-from activities.csi.drivers import CsiDrivers
+from activities.clients.csi_drivers import CsiDrivers
 from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.change_signals import signal_sender
 from worker.api_objects.cluster_objects import ClusterObjects

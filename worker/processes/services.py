@@ -14,11 +14,12 @@ from activities.execution.timings import Timings
 from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroups import Cgroups
 from activities.machine.node_capacity import architecture, this_node, throttle_paths
-from activities.node_services import ActivitySettings, NodeServices, unheard
+from activities.node_services import NodeServices, unheard
 from activities.objects.tokens import NoTokens
 from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
 from activities.probes.outcome import nobody
 from activities.sandbox.user_namespaces import UserNamespaces
+from activities.settings.activity_settings import ActivitySettings
 from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources
 from worker.daemon.config import NodeConfig
 from worker.host.image_access import image_logins, pull_rights

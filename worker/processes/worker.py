@@ -27,11 +27,11 @@ from worker.daemon.node_client import node_client, place_of
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
 from worker.host.bounded_threads import make_room_for_hung_files
-from worker.host.csi_upkeep import keeping_csi_volumes
-from worker.host.forsaken_mounts import undoing_forsaken_mounts
+from worker.host.csi_republishing import republishing_volumes
 from worker.host.image_access import count_pulls
 from worker.host.local_storage import StorageWatch, hinting, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
+from worker.host.orphaned_volumes import unmounting_orphaned_volumes
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_metrics import PodNumbers
@@ -102,11 +102,11 @@ async def work(
         drivers = watching_plugins(config.root_dir, services.csi)
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency
-        volumes, forsaken = keeping_csi_volumes(services, every), undoing_forsaken_mounts(services, every)
+        republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
         storage = StorageWatch(services, cache.snapshots, hinting(client)) if config.local_storage_limits else None
         loops = keeping_logs_small(rotator), watching_storage(storage), giving_back_freed_memory(every)
         at_work = side.at_work(cache.snapshots, client, services.csi) if side else contextlib.nullcontext()
-        async with drivers, volumes, forsaken, at_work, worker, loops[0], loops[1], loops[2]:
+        async with drivers, republishing, orphans, at_work, worker, loops[0], loops[1], loops[2]:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from activities.image_access.locations import InvalidLocation, parse_location
+from activities.images.credentials.locations import InvalidLocation, parse_location
 from proto.kubernetes.go_duration import parse_duration
 from worker.documents.yaml_document import DocumentRefused, read_document
 from worker.settings.kubelet.configuration import ConfigurationRefused

@@ -7,8 +7,8 @@ images/pullmanager/image_pull_policies.go's.
 from collections.abc import Iterator
 from typing import Final
 
-from activities.image_access.verification import Verification, VerificationPolicy
-from activities.images.image_names import InvalidImageName, without_tag
+from activities.images.access.image_names import InvalidImageName, without_tag
+from activities.images.access.verification import Verification, VerificationPolicy
 from worker.settings.kubelet.configuration import KubeletConfiguration
 from worker.settings.kubelet.feature_gates import VERIFICATION_GATE, FeatureGates
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from activities.image_access.verification import Verification
+from activities.images.access.verification import Verification
 from proto.temporal.node import ImagePolicy
 from worker.settings.image_verification import verification
 from worker.settings.kubelet.configuration import KubeletConfiguration

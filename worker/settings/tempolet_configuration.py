@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NewType, get_type_hints
 
-from activities.images.image_names import InvalidImageName, with_default_tag
+from activities.images.access.image_names import InvalidImageName, with_default_tag
 from proto.kubernetes.go_duration import parse_duration
 from proto.temporal.names import RETENTION_DAYS
 from worker.documents.yaml_document import DocumentRefused, read_document

@@ -8,7 +8,7 @@ from typing import Any
 
 from activities.clients.api_server.api_server import ApiServer, Json
 from activities.clients.api_server.kubeconfig import load_kubeconfig
-from activities.csi.drivers import CsiDrivers
+from activities.clients.csi_drivers import CsiDrivers
 from activities.objects.objects import KeptObject, ObjectKind
 from activities.objects.tokens import BoundPod, TokenWish
 from proto.pod_snapshot import PodSnapshot

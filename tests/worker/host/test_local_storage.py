@@ -17,7 +17,8 @@ from activities.files.disk_use import used_bytes
 from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
-from activities.node_services import ActivitySettings, NodeServices
+from activities.node_services import NodeServices
+from activities.settings.activity_settings import ActivitySettings
 from proto.kubernetes.resources.storage_limits import StorageLimits
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import StorageExceeded

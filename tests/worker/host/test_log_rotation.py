@@ -14,7 +14,8 @@ from activities.clients.runtime import RuntimeClient
 from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
-from activities.node_services import ActivitySettings, NodeServices
+from activities.node_services import NodeServices
+from activities.settings.activity_settings import ActivitySettings
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot
 from worker.host.log_rotation import LogRotator
 from worker.settings.log_rotation import ContainerLogs

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.csi.drivers import CsiDrivers
+from activities.clients.csi_drivers import CsiDrivers
 from tests.csi.orders import DriverFolder, Order, Setup
 from tests.csi.serving import serving
 from worker.host import plugin_watch

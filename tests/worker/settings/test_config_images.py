@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activities.image_access.verification import Verification, VerificationPolicy
+from activities.images.access.verification import Verification, VerificationPolicy
 from worker.daemon.config import NodeConfig, load_node_config
 from worker.settings.flags import Flags
 from worker.settings.kubelet.configuration import ConfigurationRefused

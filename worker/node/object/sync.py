@@ -8,8 +8,8 @@ from typing import Final
 
 import structlog
 
-from activities.csi.in_use import volumes_in_use
 from activities.machine.node_capacity import storage_capacity
+from activities.volumes.csi.records.in_use import volumes_in_use
 from proto.kubernetes.resources.quantity import Quantity
 from worker.daemon.config import NodeConfig
 from worker.daemon.version import own_version

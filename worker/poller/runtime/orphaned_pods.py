@@ -20,12 +20,10 @@ from temporalio.exceptions import ApplicationError
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.csi.left_behind import VolumesLeft, leave_to_the_worker
 from activities.files.file_trees import StillMounted, remove_tree
 from activities.files.pod_paths import PodPaths
 from activities.machine.cgroups import Cgroups
-from activities.volumes.forsaken_mounts import leave_mounts_to_the_worker
-from activities.volumes.leftovers import unmount_leftovers
+from activities.volumes.orphaned_volumes import VolumesLeft, leave_to_worker, unmount_memory
 from proto.cri.labels import POD_GRACE
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
@@ -111,9 +109,8 @@ def remover(config: NodeConfig) -> Callable[[PodKey], None]:
         paths = PodPaths(config.root_dir, config.pod_logs_dir, pod)
         cgroups.remove_pod(pod.uid)
         remove_tree(paths.logs)
-        unmount_leftovers(paths.directory)
-        leave_to_the_worker(paths.directory)
-        leave_mounts_to_the_worker(paths.directory)
+        unmount_memory(paths.directory)
+        leave_to_worker(paths.directory)
         remove_tree(paths.directory)
 
     return remove

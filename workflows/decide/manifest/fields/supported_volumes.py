@@ -1,6 +1,6 @@
 """What of a pod's volumes and of the mounts of a container this version runs; a part of the tables in `supported`.
 
-One line a type of volume: a type is run when `activities/volumes/table.py` has it.
+One line a type of volume: a type is run when `activities/volumes/plugin/table.py` has it.
 """
 
 from typing import Final
