@@ -29,8 +29,7 @@ class Kind:
 KINDS: Final = (
     Kind("cluster", "tests/cluster/", longest=300, guess=30, at_once=1),
     Kind("node", "tests/node/", longest=240, guess=20, at_once=2),
-    Kind("workflows", "tests/workflows/", longest=150, guess=8, at_once=1),
-    Kind("rest", "", longest=75, guess=1, at_once=2),
+    Kind("rest", "", longest=100, guess=2, at_once=2),
 )
 """The first whose folder a file is in."""
 

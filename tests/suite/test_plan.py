@@ -10,7 +10,7 @@ from tests.suite.files import find_test_files, read_durations, write_durations
 from tests.suite.plan import KINDS, Planned, expected, kind_of, next_session, plan, split
 
 ROOT = Path(__file__).parents[2]
-CLUSTER, NODE, WORKFLOWS, REST = KINDS
+CLUSTER, NODE, REST = KINDS
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,6 @@ CLUSTER, NODE, WORKFLOWS, REST = KINDS
     [
         pytest.param("tests/cluster/test_kubectl.py", CLUSTER, id="of-the-cluster"),
         pytest.param("tests/node/volumes/test_csi.py", NODE, id="of-a-node-in-a-folder"),
-        pytest.param("tests/workflows/test_pod_lives.py", WORKFLOWS, id="of-workflows"),
         pytest.param("tests/worker/node/test_own_node.py", REST, id="only-the-first-folder-counts"),
         pytest.param("tests/test_session_end.py", REST, id="in-no-folder"),
     ],
