@@ -18,9 +18,13 @@ down:  ## stop the node, leave nothing of it (root); ARGS=--purge removes its st
 	@test -x $(BIN)/tempolet || { echo "nothing to stop: no $(BIN), so 'make up' never ran here"; exit 1; }
 	@$(BIN)/tempolet down $(ARGS)
 
-test:  ## all tests, on real containerd and Temporal too (root); ARGS="…" goes to pytest
+test:  ## all tests, on real containerd and Temporal too, in sessions side by side (root); ARGS="…" goes to one pytest
 	@$(SETUP) --dev --root-for "make test"
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m $(if $(strip $(ARGS)),pytest $(ARGS),tests.suite)
+
+stress:  ## the tests that load a node for long, which `make test` leaves out (root); ARGS="…" goes to pytest
+	@$(SETUP) --dev --root-for "make stress"
+	@$(BIN)/python -m pytest -m stress $(ARGS)
 
 lint:  ## style, types and import contracts
 	@$(SETUP) --dev --without-parts
@@ -70,4 +74,4 @@ lock:  ## pin the newest packages that pyproject.toml allows, with hashes and wi
 	@$(LOCK) --extra build --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
 	@$(LOCK) --output-file requirements-temporal.txt requirements-temporal.in
 
-.PHONY: help up down test lint cluster cluster-down conformance bench record screenshot parts stubs lock
+.PHONY: help up down test stress lint cluster cluster-down conformance bench record screenshot parts stubs lock

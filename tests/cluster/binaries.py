@@ -1,11 +1,11 @@
 """Where the programs of a real cluster are: the control plane's, kubectl and etcd.
 
-Asked by everything below tests/cluster that starts one. `$TEMPOLET_KUBE_BIN` names a folder with them; else they are in
-.build/kube, built there once by conformance/build.sh with Go (about 7 minutes on 2 cores). etcd is Debian's, fetched by `make parts`
-for tests.
+Asked by everything below tests/cluster that starts one. `$TEMPOLET_KUBE_BIN` names a folder with them; else they are built with Go by
+conformance/build.sh (about 7 minutes on 2 cores), once for all checkouts on the machine (`build_cache`). etcd is Debian's, fetched by
+`make parts` for tests.
 """
 
-import fcntl
+import functools
 import os
 import shutil
 import subprocess
@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.cluster.build_cache import BuildCache, cache_root, digest
 from worker.standalone.machine.programs import default_parts_dir, search_path
 
 VARIABLE: Final = "TEMPOLET_KUBE_BIN"
 BUILD: Final = Path(__file__).parent / "conformance" / "build.sh"
-BUILT: Final = Path(__file__).parents[2] / ".build" / "kube"
+SOURCES: Final = frozenset({".sh", ".mod", ".sum", ".go"})
+"""Endings of the files beside it that the programs are built from."""
 CONTROL_PLANE: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 OFFICIAL_TESTS: Final = ("agnhost", "nonewprivs", "ginkgo", "e2e.test")
 KUBELET: Final = ("kubelet",)
@@ -39,20 +41,34 @@ def find_binaries(names: Sequence[str] = CONTROL_PLANE, *, build: bool = True) -
         if lacking := _lacking(Path(chosen), names):
             raise NoBinaries(f"{VARIABLE} names {chosen}, which has no {', '.join(lacking)}")
         return Path(chosen)
-    if not _lacking(BUILT, names):
-        return BUILT
-    go = _go()
+    cache, go = build_cache(), _go()
+    if not (lacking := cache.lacking(names)):
+        return cache.folder
     if not build or go is None:
         raise NoBinaries(
-            f"no {', '.join(_lacking(BUILT, names))} in {BUILT}: set {VARIABLE} to a folder that has them, "
+            f"no {', '.join(lacking)} in {cache.folder}: set {VARIABLE} to a folder that has them, "
             "or install Go >= 1.26, which builds them once"
         )
-    BUILT.mkdir(parents=True, exist_ok=True)
-    with (BUILT / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if lacking := _lacking(BUILT, names):
-            _build(Path(go), lacking)
-    return BUILT
+    with cache.building() as fresh:
+        if lacking := cache.lacking(names):
+            _build(Path(go), fresh, lacking)
+    return cache.folder
+
+
+@functools.cache
+def build_cache() -> BuildCache:
+    """Give where this version's programs are kept; its name has the version of Go, where there is one."""
+    sources = digest(path for path in BUILD.parent.rglob("*") if path.suffix in SOURCES)
+    root, go = cache_root(), _go()
+    if go is None:
+        built = sorted(root.glob(f"kube-{sources}-*"))
+        return BuildCache(root, "kube", built[0].name.removeprefix("kube-") if built else sources)
+    environment = {
+        **os.environ,
+        "GOTOOLCHAIN": "local",
+    }  # go.mod may name a newer one, which would be fetched to be asked
+    version = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=True, env=environment)
+    return BuildCache(root, "kube", f"{sources}-{version.stdout.strip()}")
 
 
 def can_be_had(names: Sequence[str] = CONTROL_PLANE) -> str:
@@ -83,10 +99,10 @@ def _lacking(folder: Path, names: Sequence[str]) -> list[str]:
     return [name for name in names if not os.access(folder / name, os.X_OK)]
 
 
-def _build(go: Path, names: Sequence[str]) -> None:
+def _build(go: Path, folder: Path, names: Sequence[str]) -> None:
     environment = {**os.environ, "PATH": f"{go.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
     done = subprocess.run(
-        [BUILD, BUILT, *names],
+        [BUILD, folder, *names],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

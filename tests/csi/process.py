@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final, Self
 
 from activities.files import mounts
+from tests import patience
 from tests.csi.orders import DriverFolder, Setup
 
 ROOT: Final = Path(__file__).parents[2]
-PATIENCE: Final = 55.0
+PATIENCE: Final = patience.PATIENCE
 
 
 @dataclass

@@ -22,14 +22,16 @@ from temporalio.client import Client, WorkflowHandle
 
 from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.temporal.names import NAMESPACE, PodWorkflowId
+from tests import patience
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import remains
 from worker.standalone.temporal_server import TemporalServer
 from worker.temporal.temporal_client import TemporalSettings, connect
 
 BUSYBOX: Final = "docker.io/library/busybox:1.37"
-PATIENCE: Final = 55.0
-"""Less than the minute after which tempolet compares everything anyway: what is awaited is to come of itself."""
+PATIENCE: Final = patience.PATIENCE
+COMPARES_EVERY: Final = "10m"
+"""More than `PATIENCE`: what is awaited is to come of itself, not because tempolet compares everything after a minute."""
 STARTS_WITHIN: Final = 240.0
 LOOK_AGAIN: Final = 0.01
 ROOT: Final = Path(__file__).parents[2]
@@ -115,6 +117,7 @@ class TempoletNode:
             "failCgroupV1": False,
             "containerRuntimeEndpoint": self.containerd.endpoint,
             "healthzPort": 0,
+            "syncFrequency": COMPARES_EVERY,
             **self.keys,
         }
         own = {

@@ -18,6 +18,7 @@ from activities.clients.api_server.resources import NODES
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from tests.cluster.control_plane import ControlPlane
+from tests.patience import PATIENCE
 from worker.daemon.config import NodeConfig
 from worker.daemon.service import Service
 from worker.node.certificates.bootstrap import bootstrap
@@ -191,7 +192,7 @@ async def test_the_serving_certificate_is_for_the_nodes_addresses_and_follows_th
         keeping.cancel()
 
 
-async def until(holds: Callable[[], bool], patience: float = 60) -> None:
+async def until(holds: Callable[[], bool], patience: float = PATIENCE) -> None:
     """Look again and again, until it holds; what is awaited happens in the control plane's processes."""
     deadline = asyncio.get_running_loop().time() + patience
     while not await asyncio.to_thread(holds):

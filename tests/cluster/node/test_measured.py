@@ -164,7 +164,7 @@ def test_kubectl_top_works(node: ClusterNode, plane: ControlPlane, node_ip: str,
     """With the real metrics-server, which refuses what it can't read."""
     kubectl = Kubectl(plane.admin_kubeconfig, tmp_path)
     with metrics_server(plane, node_ip, free_ports(1)[0], tmp_path / "metrics-server.log"):
-        node.until(lambda: kubectl("top", "pod", "busy", "--containers").code == 0, "kubectl top works", patience=90)
+        node.until(lambda: kubectl("top", "pod", "busy", "--containers").code == 0, "kubectl top works")
         pod = kubectl.ok("top", "pod", "busy", "--containers", "--no-headers").split()
         assert pod[:2] == ["busy", "main"]
         assert 50 <= int(pod[2].removesuffix("m")) <= 150

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from activities.clients.api_server.api_server import ApiServer, Json
 from activities.clients.api_server.kubeconfig import load_kubeconfig
@@ -13,12 +13,13 @@ from activities.objects.objects import KeptObject, ObjectKind
 from activities.objects.tokens import BoundPod, TokenWish
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
+from tests import patience
 from tests.cluster.control_plane import ControlPlane
 from tests.worker.poller.snapshots import snapshot
 from worker.api_objects.cluster_objects import ClusterObjects
 from worker.temporal.signal_numbers import SignalNumbers
 
-PATIENCE = 30.0
+PATIENCE: Final = patience.PATIENCE
 
 
 class CountedApi(ApiServer):

@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from tests import patience
 from tests.cluster.cluster_node import NewNode, condition, pods_path
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.kubectl import Kubectl
@@ -18,7 +19,7 @@ from tests.cluster.peers.described import Described, alike, read_description
 from tests.cluster.peers.described_pods import CASES, GIVEN_UP_EARLY, OBJECTS, RESIZE, RESIZE_TOLD_EARLY, RESIZED, Case
 from tests.cluster.peers.kubelet_node import KubeletNode
 
-PATIENCE: Final = 120.0
+PATIENCE: Final = patience.PATIENCE
 KEYS: Final = {"evictionHard": {"memory.available": "100Mi"}, "imageGCHighThresholdPercent": 100}
 """A full disk must not evict what is compared, nor remove its image."""
 LOOKS: Final = {"syncFrequency": "2s"}

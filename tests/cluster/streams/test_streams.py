@@ -303,8 +303,9 @@ def test_a_debugged_node_is_seen(kubectl: Kubectl, cluster_node: ClusterNode) ->
         terminal.ended()
 
 
-def test_nothing_stays_of_200_commands_some_of_whose_clients_are_killed(
-    kubectl: Kubectl, cluster_node: ClusterNode, web: str
+@pytest.mark.parametrize("number", [pytest.param(20), pytest.param(200, marks=pytest.mark.stress)])
+def test_nothing_stays_of_commands_some_of_whose_clients_are_killed(
+    kubectl: Kubectl, cluster_node: ClusterNode, web: str, number: int
 ) -> None:
     """Neither descriptors nor memory of the node's process, nor the commands in the pod."""
     node = cluster_node.processes["node"].pid
@@ -316,17 +317,17 @@ def test_nothing_stays_of_200_commands_some_of_whose_clients_are_killed(
     time.sleep(1)  # what the first one used is closed
     before = descriptors()
 
-    def one(number: int) -> None:
+    def one(index: int) -> None:
         with kubectl.started("exec", "-i", web, "-c", "main", "--", "sh", "-c", "echo here; cat") as process:
             assert process.stdout is not None
             assert process.stdin is not None
             assert process.stdout.readline() == b"here\n"
-            if number % 3:
+            if index % 3:
                 process.stdin.close()
                 assert process.wait(PATIENCE) == 0
 
     with ThreadPoolExecutor(20) as pool:
-        list(pool.map(one, range(200)))
+        list(pool.map(one, range(number)))
     cluster_node.until(lambda: descriptors() <= before, f"at most {before} descriptors of the node's process")
     count = ("exec", web, "-c", "main", "--", "sh", "-c", "ps | grep -c '[e]cho here' || true")
     cluster_node.until(lambda: kubectl.ok(*count).strip() == "0", "no command in the pod")

@@ -13,6 +13,7 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 from deploy.parts.fetch import REGISTRY
+from tests import patience
 from worker.standalone.machine import programs
 from worker.standalone.temporal_server import free_ports
 
@@ -20,7 +21,7 @@ USER: Final = "robot"
 PASSWORD: Final = "wrench-canary-7Q"
 HTPASSWD: Final = f"{USER}:$2b$05$abcdefghijklmnopqrstuuMRlKx2TLh3ZMWRvNhVc19w0qw7B/OsW\n"
 """The same as bcrypt, the one form that docker-registry takes."""
-PATIENCE: Final = 55.0
+PATIENCE: Final = patience.PATIENCE
 
 
 def program() -> Path:

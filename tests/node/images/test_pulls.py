@@ -59,15 +59,16 @@ def test_a_registry_that_fails_is_asked_again(node: TempoletNode, registry: Regi
     node.until_running("later")
 
 
-def test_fifty_pods_of_one_absent_image_are_one_pull(node: TempoletNode, registry: Registry) -> None:
+@pytest.mark.parametrize("many", [pytest.param(8), pytest.param(50, marks=pytest.mark.stress)])
+def test_many_pods_of_one_absent_image_are_one_pull(node: TempoletNode, registry: Registry, many: int) -> None:
     """They all wait for the registry's one answer."""
     registry.seconds_a_manifest = 1.0
-    names = [f"many-{number}" for number in range(50)]
+    names = [f"many-{number}" for number in range(many)]
     for name in names:
-        node.apply(pulling(name, f"{registry.host}/many:1"))
+        node.apply(pulling(name, f"{registry.host}/many-{many}:1"))
     node.until(
         lambda: all((one := node.pod(name)) and one.phase == "Running" for name in names),
-        "all fifty run",
+        "all of them run",
         STARTS_WITHIN,
     )
     assert 1 <= registry.tags_asked <= 2  # HEAD, and then GET

@@ -17,7 +17,6 @@ from tests.node.tempolet_node import PATIENCE, TempoletNode, pod_manifest, tempo
 from worker.standalone.containerd import Containerd
 from worker.standalone.temporal_server import TemporalServer
 
-PODS = 30
 BACK_WITHIN = 20.0
 """Seconds from the restart: what the node owes."""
 
@@ -40,29 +39,32 @@ def ours(node: TempoletNode) -> list[cri.Container]:
 
 
 @pytest.mark.parametrize("role", ["worker", "poller"])
-def test_a_kill_in_the_middle_of_thirty_starts_loses_and_doubles_nothing(node: TempoletNode, role: str) -> None:
-    """Exactly thirty sandboxes and thirty running containers, within 20 s of the restart."""
+@pytest.mark.parametrize("pods", [pytest.param(8), pytest.param(30, marks=pytest.mark.stress)])
+def test_a_kill_in_the_middle_of_many_starts_loses_and_doubles_nothing(
+    node: TempoletNode, role: str, pods: int
+) -> None:
+    """Exactly so many sandboxes and running containers, within 20 s of the restart."""
     node.apply(pod_manifest("first"))
     node.until_running("first")
     node.remove("first")
     node.until(lambda: not node.snapshots(), "the first pod gone")
-    for number in range(PODS):
+    for number in range(pods):
         node.apply(pod_manifest(f"many-{number}"))
-    moment = random.Random().randrange(1, PODS - 5)
+    moment = random.Random().randrange(1, pods - 2)
     node.until(lambda: len(ours(node)) >= moment, f"{moment} containers running")
     node.stop(role, signal.SIGKILL)
     node.start(role)
     restarted = time.monotonic()
     node.until(
-        lambda: len([one for one in node.snapshots() if one.ready]) == PODS,
+        lambda: len([one for one in node.snapshots() if one.ready]) == pods,
         f"all ready, killed at {moment}",
         BACK_WITHIN,
     )
     assert time.monotonic() - restarted < BACK_WITHIN
-    assert len(ours(node)) == PODS
+    assert len(ours(node)) == pods
     ready = [ready for one in node.snapshots() for _, ready in sandboxes_of(node.containerd, one.uid)]
-    assert ready == [True] * PODS
-    assert [one.restarts for one in node.snapshots()] == [0] * PODS
+    assert ready == [True] * pods
+    assert [one.restarts for one in node.snapshots()] == [0] * pods
 
 
 def test_a_worker_that_was_dead_finds_what_happened_meanwhile(node: TempoletNode) -> None:

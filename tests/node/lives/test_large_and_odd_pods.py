@@ -23,7 +23,7 @@ def showing(name: str, command: str, *volumes: dict[str, Any], **container: Any)
 
 def gone(node: TempoletNode, name: str) -> None:
     """Take a pod away, and see that nothing of it stays mounted."""
-    node.take_away(name, patience=90)
+    node.take_away(name)
     assert mounts_below(node.root_dir) == []
 
 

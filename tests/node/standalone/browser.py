@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tests import patience
 from worker.standalone.temporal_server import free_ports
 
 PROGRAMS: Final = ("chromium", "chromedriver")
@@ -34,7 +35,7 @@ FLAGS: Final = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-PATIENCE: Final = 90.0
+PATIENCE: Final = patience.PATIENCE
 ONE_LOAD: Final = 10.0
 LOOK_AGAIN: Final = 0.2
 BROKEN: Final = ("Uh oh.", "ERR_NETWORK_CHANGED")

@@ -19,6 +19,7 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import read_snapshots
 from tests.node.conftest import BUSYBOX
 from tests.node.standalone.searched_files import content_of
+from tests.patience import PATIENCE
 from worker.settings.flags import Flags
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import PodNetwork
@@ -92,7 +93,7 @@ def kill(node: Settings, *names: str) -> None:
         assert wait_for_end(running[name], 10)
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 60) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
     """Look until something holds."""
     until = time.monotonic() + seconds
     while not holds():

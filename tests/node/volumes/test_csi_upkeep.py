@@ -80,7 +80,7 @@ def test_the_volume_of_a_pod_that_nobody_remembers_is_given_back(node: TempoletN
         wait(terminate(node, snapshot))
         node.remove("forgotten")
         node.start("poller")
-        node.until(lambda: not (node.root_dir / "pods" / snapshot.uid).exists(), "its folders gone", 90)
+        node.until(lambda: not (node.root_dir / "pods" / snapshot.uid).exists(), "its folders gone")
         undone = driver.folder.calls("NodeUnpublishVolume", "NodeUnstageVolume")
         assert [one["call"] for one in undone] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
         assert file.read_text() == "kept\n"

@@ -7,9 +7,6 @@ from proto.pod_snapshot import PodSnapshot
 from tests.node.pod_story import story
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
 
-PATIENCE = 40
-"""Two looks, and the stop."""
-
 
 def writing(name: str, megabytes: int, limit: str = "2Mi", **spec: Any) -> dict[str, Any]:
     """Write a pod that fills its emptyDir so far, and waits."""
@@ -34,7 +31,7 @@ def test_a_pod_that_fills_its_empty_dir_is_evicted(node: TempoletNode) -> None:
         pod = node.pod("full")
         return pod is not None and pod.lifecycle == "terminated"
 
-    node.until(failed, "the full one ended", PATIENCE)
+    node.until(failed, "the full one ended")
     shown = node.pod("full")
     assert shown is not None
     assert (shown.phase, shown.reason) == ("Failed", "Evicted")
@@ -65,7 +62,7 @@ def test_containers_that_write_too_much_are_evicted(node: TempoletNode) -> None:
         "whole": "Pod ephemeral local storage usage exceeds the total limit of containers 3Mi. ",
     }
     for name, words in expected.items():
-        node.until(lambda name=name: getattr(node.pod(name), "phase", "") == "Failed", f"{name} ended", PATIENCE)  # type: ignore[misc]  # a default
+        node.until(lambda name=name: getattr(node.pod(name), "phase", "") == "Failed", f"{name} ended")  # type: ignore[misc]  # a default
         shown = node.pod(name)
         assert shown is not None
         assert (shown.reason, shown.status["message"][: len(words)]) == ("Evicted", words)

@@ -73,7 +73,7 @@ def test_a_worker_killed_while_it_unmounts_forgets_nothing(node: TempoletNode, o
     node.stop("worker", signal.SIGKILL)
     time.sleep(after)  # what was under way in the kernel ends
     node.start("worker")
-    node.until_gone(name, patience=90)
+    node.until_gone(name)
     node.until(lambda: not pod_dir.exists(), "its directory gone")
     assert mounts_below(node.root_dir) == []
     assert is_whole(outside)
@@ -92,7 +92,7 @@ def test_a_worker_killed_while_ten_volumes_are_mounted(node: TempoletNode, outsi
     node.stop("worker", signal.SIGKILL)
     node.remove(name)
     node.start("worker")
-    node.until_gone(name, patience=90)
+    node.until_gone(name)
     node.until(lambda: not pod_dir.exists(), "its directory gone")
     assert mounts_below(node.root_dir) == []
     assert is_whole(outside)
@@ -140,7 +140,7 @@ def test_what_a_privileged_container_mounts_in_its_volume(shared_node: TempoletN
     assert f"{inside} is still mounted; unmount it, then the removal goes on by itself" in waiting.message
     assert is_whole(outside)
     mounts.unmount(inside)
-    node.until_gone("binds", patience=90)
+    node.until_gone("binds")
     assert is_whole(outside)
 
 

@@ -5,7 +5,9 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-PATIENCE: Final = 60.0
+from tests import patience
+
+PATIENCE: Final = patience.PATIENCE
 
 
 async def until(holds: Callable[[], bool], what: str = "what the test waits for") -> None:

@@ -16,6 +16,8 @@ from typing import Final
 
 import pytest
 
+from tests.patience import PATIENCE
+
 SYSTEMD: Final = Path("/lib/systemd/systemd")
 TARGETS: Final = ("default", "sysinit", "basic", "shutdown", "network-online", "multi-user")
 INSIDE: Final = """
@@ -156,7 +158,7 @@ def remove_tree(cgroup: Path) -> bool:
     return not cgroup.exists()
 
 
-def wait_until(true: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def wait_until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
     """Wait for another process; there is no event to await."""
     deadline = time.monotonic() + seconds
     while not true():

@@ -1,0 +1,1 @@
+"""All tests in separate pytest sessions, side by side: what `make test` runs."""

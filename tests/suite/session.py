@@ -1,0 +1,108 @@
+"""One pytest session as a process: started, listened to, ended.
+
+It is a process group of its own, so Ctrl-C in a terminal reaches the runner alone, which passes it on once. The kernel ends it when
+the runner is killed.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tests.suite.reporting import PIPE
+
+HERE: Final = Path(__file__).parents[2]
+SILENT_SECONDS: Final = 30 * 60.0
+"""A session that tells nothing for so long hangs; the first of the cluster builds Kubernetes' programs meanwhile."""
+_LAST_WORDS_SECONDS: Final = 10.0
+_LONGEST_LINE: Final = 1 << 30
+_PR_SET_PDEATHSIG: Final = 1
+_LIBC: Final = ctypes.CDLL(None)
+
+
+@dataclass(slots=True)
+class Session:
+    """A pytest session over some files or tests of a checkout; what it prints goes to `log`."""
+
+    root: Path
+    wanted: Sequence[str]
+    log: Path
+    process: asyncio.subprocess.Process | None = None
+    interrupted: bool = False
+    _end: int = field(default=0, init=False)
+
+    async def run(self, hear: Callable[[Mapping[str, Any]], None]) -> int:
+        """Run it, and give each event to `hear`; answers its exit code."""
+        reading, writing = os.pipe()
+        with os.fdopen(reading, "rb") as pipe:
+            try:
+                with self.log.open("wb") as log:
+                    self.process = await asyncio.create_subprocess_exec(
+                        *(sys.executable, "-m", "pytest", "-p", "tests.suite.reporting", "-p", "no:cacheprovider"),
+                        f"--rootdir={self.root}",
+                        *self.wanted,
+                        cwd=self.root,
+                        env={**os.environ, PIPE: str(writing), "PYTHONPATH": _python_path()},
+                        stdin=asyncio.subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        pass_fds=(writing,),
+                        start_new_session=True,
+                        preexec_fn=_end_with_runner,
+                    )
+            finally:
+                os.close(writing)
+            if self.interrupted:
+                self.interrupt()
+            telling = asyncio.create_task(self._listen(pipe, hear))
+            code = await self.process.wait()
+            with contextlib.suppress(TimeoutError):  # what the session has left behind may hold the pipe open
+                await asyncio.wait_for(telling, _LAST_WORDS_SECONDS)
+            if code < 0:
+                self._kill_rest()
+            return code
+
+    def interrupt(self) -> None:
+        """Let it end as at Ctrl-C, so that its fixtures end what they have started."""
+        self.interrupted = True
+        if self.process is not None and self.process.returncode is None:
+            self.process.send_signal(signal.SIGTERM)
+
+    async def _listen(self, pipe: Any, hear: Callable[[Mapping[str, Any]], None]) -> None:
+        reader = asyncio.StreamReader(_LONGEST_LINE)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        try:
+            while True:
+                try:
+                    line = await asyncio.wait_for(reader.readline(), SILENT_SECONDS)
+                except TimeoutError:
+                    self.interrupt()
+                    continue
+                if not line.endswith(b"\n"):
+                    return
+                hear(json.loads(line))
+        finally:
+            transport.close()
+
+    def _kill_rest(self) -> None:
+        """End what a session that was killed has left in its process group."""
+        assert self.process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+def _python_path() -> str:
+    return os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def _end_with_runner() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
