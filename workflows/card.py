@@ -13,7 +13,7 @@ from kubernetes.client.models.v1_container_state_terminated import V1ContainerSt
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 from kubernetes.client.models.v1_pod_status import V1PodStatus
 
-from workflows.calls import CALLS
+from workflows.calls import summary
 from workflows.decide.actions import Action
 from workflows.decide.status.status import Headline
 
@@ -31,7 +31,7 @@ def card(status: V1PodStatus, line: Headline, busy: Mapping[str, Action]) -> str
         parts.append(quoted(line.message))
     parts.append("\n".join(f"- {words}" for words in container_rows(status)))
     if busy:
-        parts.append("under way: " + ", ".join(code(CALLS[type(one)].summary(one)) for one in busy.values()))
+        parts.append("under way: " + ", ".join(code(summary(one)) for one in busy.values()))
     return "\n\n".join(parts)
 
 

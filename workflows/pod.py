@@ -28,7 +28,7 @@ from proto.temporal.signals import (
     StorageExceeded,
 )
 from workflows import publish
-from workflows.calls import CALLS
+from workflows.calls import summary
 from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.explain.explain import explanation
 from workflows.decide.hooks import hooks, own_hooks
@@ -249,7 +249,7 @@ class PodWorkflow(OperatorUpdates):
     @workflow.query(name=names.EXPLAIN, description="what the pod waits for, and what would happen next")
     def explain(self) -> Explanation:
         """Answer in sentences, from what is known and decided now."""
-        return explanation(self.situation(), lambda action: CALLS[type(action)].summary(action))
+        return explanation(self.situation(), summary)
 
     @workflow.query(name=names.POD_STATUS, description="the pod's status, as the API shows it")
     def pod_status(self) -> dict[str, Any]:

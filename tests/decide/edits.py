@@ -7,7 +7,7 @@ from proto.kubernetes.container_hash import container_hash
 from proto.temporal.pod import ImageFacts, PodJson
 from proto.temporal.signals import PodListed
 from tests.decide.situations import IMAGE, KEY, Around, container, pod, situation
-from workflows.decide.actions import image_key
+from workflows.decide.keys import image_key
 from workflows.decide.record.hints import hear
 from workflows.decide.situation import Situation
 

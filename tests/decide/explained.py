@@ -17,8 +17,8 @@ from tests.decide.situations import (
     up,
     words,
 )
-from workflows.decide.actions import image_key
 from workflows.decide.explain.explain import explanation
+from workflows.decide.keys import image_key
 
 KEY_OF_IMAGE = image_key(IMAGE, "IfNotPresent")
 PULL = PullImage(KEY, IMAGE, "IfNotPresent")

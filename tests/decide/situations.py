@@ -32,8 +32,9 @@ from proto.temporal.pod import (
     SandboxFacts,
 )
 from proto.temporal.wishes import Deletion
-from workflows.decide.actions import Action, Wake, image_key, key
+from workflows.decide.actions import Action, Wake, key
 from workflows.decide.ending.grace import DEFAULT
+from workflows.decide.keys import image_key
 from workflows.decide.record.fold import fold
 from workflows.decide.situation import Situation
 from workflows.decide.versions import CURRENT

@@ -28,9 +28,9 @@ from tests.decide.situations import (
     told,
     up,
 )
-from workflows.decide.actions import image_key
 from workflows.decide.containers.restart import RestartPolicy, comes_back
 from workflows.decide.containers.standing import is_due
+from workflows.decide.keys import image_key
 from workflows.decide.record.fold import fold
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import pod_status

@@ -25,8 +25,8 @@ from tests.decide.situations import (
     told,
     up,
 )
-from workflows.decide.actions import image_key
 from workflows.decide.explain.explain import explanation
+from workflows.decide.keys import image_key
 from workflows.decide.operator.skips import waiting_backoffs
 from workflows.decide.situation import Situation
 from workflows.decide.slices import container_slice

@@ -11,10 +11,10 @@ from proto.temporal.mounted import MountedVolume, VolumesFacts
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import ImageFacts, NodeSettings, PodJson
 from tests.decide.situations import IMAGE, KEY, Around, at, container, down, pod, seen, situation, told, up, words
-from workflows.decide.actions import image_key
 from workflows.decide.containers.definitions import redefine
 from workflows.decide.containers.instances import instance_seen
 from workflows.decide.explain.explain import explanation
+from workflows.decide.keys import image_key
 from workflows.decide.operator.skips import skip, waiting_backoffs
 from workflows.decide.record.fold import fold
 from workflows.decide.situation import Situation

@@ -9,7 +9,7 @@ from proto.temporal.activities.requests import ImagesPresent, PullImage, ReadIma
 from proto.temporal.images import PullSecrets
 from proto.temporal.pod import ImageFacts
 from tests.decide.situations import IMAGE, KEY, Around, at, container, done, down, pod, situation, told, up
-from workflows.decide.actions import image_key
+from workflows.decide.keys import image_key
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.steps.images import pull_images
 

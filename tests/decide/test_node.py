@@ -18,15 +18,14 @@ from proto.temporal.node import (
     WatchImages,
 )
 from workflows.decide.actions import Wake
+from workflows.decide.node.actions import NodeAction, node_key
 from workflows.decide.node.node import (
     NEWS_KEPT,
-    NodeAction,
     NodeSituation,
     configured,
     fold_node,
     fold_node_failure,
     node_actions,
-    node_key,
     outdated,
 )
 

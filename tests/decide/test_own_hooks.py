@@ -28,7 +28,8 @@ from tests.decide.situations import (
     told,
     up,
 )
-from workflows.calls import PATIENT, retry_policy
+from workflows.calls import retry_policy
+from workflows.decide.action_type import PATIENT
 from workflows.decide.hooks.hooks import run_hook
 from workflows.decide.hooks.own_hooks import any_pending, given_up, post_stop
 from workflows.decide.record.fold import fold, fold_failure
@@ -265,7 +266,7 @@ def test_limits_of_a_hook_of_kubernetes() -> None:
     """Its handler stands in the spec, timeout and retry in the annotation; Temporal tries again by that policy."""
     source = pod(containers=[container("web", lifecycle={"postStart": EXEC})])
     plain = run_hook(situation(source, HERE, containers={"web": up()}), "web", Hook.POST_START)
-    assert (plain.timeout, plain.retry, retry_policy(plain)) == (None, None, PATIENT)
+    assert (plain.timeout, plain.retry, retry_policy(plain).initial_interval) == (None, None, PATIENT.initial)
     said = {"timeoutSeconds": 5, "retry": {"maxAttempts": 3, "initialSeconds": 2, "factor": 3, "maxSeconds": 9}}
     source["metadata"]["annotations"] = {"postStart.tempolet.dev/web": json.dumps(said)}
     hook = run_hook(situation(source, HERE, containers={"web": up()}), "web", Hook.POST_START)

@@ -9,7 +9,7 @@ from proto.temporal.activities.requests import PullImage
 from proto.temporal.operator import SkipBackoff
 from proto.temporal.pod import ImageFacts, Lifecycle
 from tests.decide.situations import IMAGE, KEY, Around, at, container, deletion, down, pod, seen, situation, told, up
-from workflows.decide.actions import image_key
+from workflows.decide.keys import image_key
 from workflows.decide.operator.skips import waiting_backoffs, why_not
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.record.hints import hear

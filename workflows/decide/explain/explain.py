@@ -14,7 +14,7 @@ from kubernetes.client.models.v1_pod_status import V1PodStatus
 from proto.temporal.activities.requests import PullImage, ReadPodRuntime, RunPodSandbox, StartContainer, StopContainer
 from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import ContainerState, Exit, Lifecycle
-from workflows.decide.actions import Action, Wake, container_key, holds_reread, is_endless
+from workflows.decide.actions import Action, Wake, holds_reread, is_endless
 from workflows.decide.containers.backoff import starts_at, will_earn
 from workflows.decide.containers.init_containers import init_failed
 from workflows.decide.containers.standing import Standing, standing
@@ -22,6 +22,7 @@ from workflows.decide.containers.targets import lacks_target
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.ending.grace import SHORTEST, grace_of
 from workflows.decide.explain.forecast import AfterEnd, if_all_goes_well, if_it_ended
+from workflows.decide.keys import container_key
 from workflows.decide.operator.skips import waiting_backoffs
 from workflows.decide.resources.allocation import must_grow
 from workflows.decide.situation import AskedImage, Situation

@@ -42,10 +42,11 @@ from proto.temporal.pod import (
 )
 from proto.temporal.resources import RuntimeResources
 from proto.temporal.wishes import Rejected
-from workflows.decide.actions import Action, image_key, is_endless, key
+from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.containers import backoff
 from workflows.decide.containers.instances import container_stopped, forget_image, hook_ended, instance_started
 from workflows.decide.containers.restart_all import removed
+from workflows.decide.keys import image_key
 from workflows.decide.lifecycle import admission
 from workflows.decide.record.reread import runtime_read
 from workflows.decide.resources import allocation

@@ -16,7 +16,7 @@ from proto.kubernetes.resources.qos import qos_class
 from proto.temporal.activities.requests import RunPodSandbox, StartContainer
 from proto.temporal.failure_types import PREDECESSOR_PRESENT
 from proto.temporal.pod import Lifecycle
-from workflows.decide.actions import VOLUMES_KEY
+from workflows.decide.keys import VOLUMES_KEY
 from workflows.decide.situation import Situation
 from workflows.decide.status.conditions import GATES_NOT_READY, READY, conditions
 from workflows.decide.status.container_status import (
