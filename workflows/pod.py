@@ -205,9 +205,9 @@ class PodWorkflow(OperatorUpdates):
     def outcome(self) -> PodOutcome:
         """What is left to say of the pod."""
         situation = self.situation()
-        line = status.headline(situation, last := status.pod_status(situation))
+        line = status.pod_summary(situation, status.pod_status(situation))
         why = self.observed.eviction or self.observed.deletion or line
-        return PodOutcome(last.phase or "", why.reason, line.restarts, why.message)
+        return PodOutcome(line.phase, why.reason, line.restarts, why.message)
 
     # --- what it is told and asked
 

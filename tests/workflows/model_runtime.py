@@ -38,7 +38,6 @@ from proto.temporal.activities.requests import (
     RunHook,
     RunPodSandbox,
     RuntimeContainer,
-    RuntimeSandbox,
     ShortenStop,
     StartContainer,
     StopContainer,
@@ -48,7 +47,7 @@ from proto.temporal.activities.resize import UpdateContainerResources
 from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.hooks import HookEnded
 from proto.temporal.mounted import MountedVolume
-from proto.temporal.pod import ContainerState
+from proto.temporal.pod import ContainerState, Sandbox
 from proto.temporal.resources import RuntimeResources
 from workflows.decide.actions import ACTIONS
 from workflows.decide.contents import shown_objects
@@ -58,7 +57,7 @@ from workflows.decide.contents import shown_objects
 class ModelRuntime:
     """What the runtime knows, and how each call shall fail next."""
 
-    sandboxes: dict[str, RuntimeSandbox] = field(default_factory=dict)
+    sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
     mounted: set[str] = field(default_factory=set)
@@ -176,7 +175,7 @@ class ModelRuntime:
         assert not any(one.ready for one in self.sandboxes.values()), "one live sandbox a pod"
         if request.containers:
             self.directories.add(request.pod.uid)
-        made = RuntimeSandbox(f"sandbox-{self.ids()}", request.attempt, ready=True, ips=("10.88.0.5",))
+        made = Sandbox(f"sandbox-{self.ids()}", request.attempt, ready=True, ips=("10.88.0.5",))
         self.sandboxes[made.sandbox_id] = made
         return PodSandbox(made.sandbox_id, made.attempt, made.ips, datetime.now(UTC))
 

@@ -27,7 +27,6 @@ from proto.temporal.activities.requests import (
     RunHook,
     RunPodSandbox,
     RuntimeContainer,
-    RuntimeSandbox,
     ShortenStop,
     StartContainer,
     StopContainer,
@@ -36,7 +35,7 @@ from proto.temporal.activities.requests import (
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.activities.volumes import MountVolumes, UnmountVolumes
 from proto.temporal.hooks import Hook, HookEnded
-from proto.temporal.pod import ContainerState, PodJson
+from proto.temporal.pod import ContainerState, PodJson, Sandbox
 from proto.temporal.resources import CgroupFigures, RuntimeResources
 from tests.workflows.decide.volumes.shown_objects import ShownObjects
 from workflows.decide.actions import Action
@@ -66,7 +65,7 @@ class RuntimeModel:
     """Those of them that run on."""
     ephemeral: set[str] = field(default_factory=set)
     """Those that look into the pod: each is made once, in whatever sandbox."""
-    sandboxes: dict[str, RuntimeSandbox] = field(default_factory=dict)
+    sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: bool = False
     mounted: bool = False
@@ -106,7 +105,7 @@ class RuntimeModel:
         found = self.containers.get(container_id)
         return found is not None and found.state is ContainerState.RUNNING
 
-    def ready(self) -> list[RuntimeSandbox]:
+    def ready(self) -> list[Sandbox]:
         """The sandboxes that are ready."""
         return [one for one in self.sandboxes.values() if one.ready]
 
@@ -188,7 +187,7 @@ class RuntimeModel:
         assert not self.ready(), "one live sandbox a pod"
         assert self.forgotten or not self.live(), "nothing lives on in a lost sandbox when a new one is made"
         attempt = max([asked, *(one.attempt + 1 for one in self.sandboxes.values())])
-        made = RuntimeSandbox(f"s{attempt}-{next(self.ids)}", attempt, ready=True, ips=("10.88.0.5",))
+        made = Sandbox(f"s{attempt}-{next(self.ids)}", attempt, ready=True, ips=("10.88.0.5",))
         self.sandboxes[made.sandbox_id] = made
         return PodSandbox(made.sandbox_id, made.attempt, made.ips, self.now)
 

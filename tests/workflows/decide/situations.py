@@ -16,7 +16,6 @@ from proto.temporal.activities.requests import (
     ReadPodRuntime,
     RunHook,
     RuntimeContainer,
-    RuntimeSandbox,
     StartContainer,
     StopContainer,
 )
@@ -29,7 +28,7 @@ from proto.temporal.pod import (
     Observed,
     PodJson,
     PodKey,
-    SandboxFacts,
+    Sandbox,
 )
 from proto.temporal.wishes import Deletion
 from workflows.decide.actions import Action, Wake, key
@@ -70,9 +69,9 @@ def init_container(name: str) -> dict[str, Any]:
     return container(name[1:], restartPolicy="Always") if name.startswith("+") else container(name)
 
 
-def sandbox(attempt: int = 0, *, ready: bool = True, stopped: bool = False) -> SandboxFacts:
+def sandbox(attempt: int = 0, *, ready: bool = True, stopped: bool = False) -> Sandbox:
     """Say what is known of a sandbox."""
-    return SandboxFacts(f"s{attempt}", attempt, ready=ready, stopped=stopped, ips=("10.88.0.5",), created_at=NOW)
+    return Sandbox(f"s{attempt}", attempt, ready=ready, stopped=stopped, ips=("10.88.0.5",), created_at=NOW)
 
 
 def up(name: str = "web", attempt: int = 0, *, sandbox_id: str = "s0", **fields: Any) -> ContainerFacts:
@@ -146,9 +145,9 @@ def seen(name: str = "web", attempt: int = 0, code: int | None = None, **fields:
     return RuntimeContainer(name=name, container_id=f"{name}-{attempt}", attempt=attempt, **told)
 
 
-def seen_sandbox(attempt: int = 0, *, ready: bool = True, ips: tuple[str, ...] = ("10.88.0.5",)) -> RuntimeSandbox:
+def seen_sandbox(attempt: int = 0, *, ready: bool = True, ips: tuple[str, ...] = ("10.88.0.5",)) -> Sandbox:
     """Say what the runtime tells of a sandbox."""
-    return RuntimeSandbox(f"s{attempt}", attempt, ready, ips, NOW)
+    return Sandbox(f"s{attempt}", attempt, ready, ips, NOW)
 
 
 def told(answers: Sequence[Action | Wake]) -> list[str]:
@@ -179,9 +178,7 @@ def stopping(name: str = "web", attempt: int = 0) -> StopContainer:
     return StopContainer(KEY, name, f"{name}-{attempt}", DEFAULT, at(0), "ManifestRemoved")
 
 
-def read(
-    here: Situation, *containers: RuntimeContainer, sandboxes: tuple[RuntimeSandbox, ...] | None = None
-) -> Observed:
+def read(here: Situation, *containers: RuntimeContainer, sandboxes: tuple[Sandbox, ...] | None = None) -> Observed:
     """Fold a re-read of the runtime."""
     fold(here, READ, PodRuntime((seen_sandbox(),) if sandboxes is None else sandboxes, containers))
     return here.observed

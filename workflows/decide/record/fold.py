@@ -38,7 +38,7 @@ from proto.temporal.pod import (
     ImageFacts,
     Lifecycle,
     Observed,
-    SandboxFacts,
+    Sandbox,
 )
 from proto.temporal.resources import RuntimeResources
 from proto.temporal.wishes import Rejected
@@ -191,7 +191,7 @@ def sandbox_made(observed: Observed, action: RunPodSandbox, made: PodSandbox) ->
     observed.runtime_stale = observed.runtime_stale or made.adopted or made.attempt != action.attempt
     if observed.sandbox and observed.sandbox.sandbox_id != made.sandbox_id:
         observed.old_sandboxes = (*observed.old_sandboxes, observed.sandbox.sandbox_id)
-    observed.sandbox = SandboxFacts(made.sandbox_id, made.attempt, ready=True, ips=made.ips, created_at=made.created_at)
+    observed.sandbox = Sandbox(made.sandbox_id, made.attempt, ready=True, ips=made.ips, created_at=made.created_at)
     observed.next_sandbox_attempt = made.attempt + 1
     observed.directories = observed.directories or bool(action.containers)
 

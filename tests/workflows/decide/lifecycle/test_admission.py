@@ -16,7 +16,7 @@ from workflows.decide.lifecycle import admission, lifecycle
 from workflows.decide.lifecycle.admission import APPARMOR, OTHER_OS, OTHER_OS_LABEL, SYSCTL_FORBIDDEN, why_rejected
 from workflows.decide.record.fold import fold_failure
 from workflows.decide.situation import Situation
-from workflows.decide.status.status import headline, pod_status
+from workflows.decide.status.status import pod_status, pod_summary
 from workflows.decide.steps.pod_actions import pod_actions
 
 NODE = NodeSettings(kernel="6.1.0", allowed_unsafe_sysctls=("kernel.msg*",))
@@ -115,7 +115,7 @@ def test_a_pod_that_is_not_taken_has_failed() -> None:
     said = 'Pod was rejected: forbidden sysctl: "kernel.sem" not allowlisted'
     assert (status.phase, status.reason, status.message) == ("Failed", SYSCTL_FORBIDDEN, said)
     assert (status.container_statuses, status.init_container_statuses) == ([], None), "of what was never begun"
-    assert headline(asked, status).reason == SYSCTL_FORBIDDEN
+    assert pod_summary(asked, status).reason == SYSCTL_FORBIDDEN
 
 
 def test_a_pod_that_has_begun_is_not_asked_again() -> None:

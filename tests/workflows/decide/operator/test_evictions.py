@@ -15,7 +15,7 @@ from workflows.decide.lifecycle.lifecycle import Event, happened, next_event
 from workflows.decide.operator.evictions import evicted, why_no_eviction
 from workflows.decide.record.hints import hear
 from workflows.decide.status.conditions import DISRUPTION_TARGET
-from workflows.decide.status.status import headline, pod_status
+from workflows.decide.status.status import pod_status, pod_summary
 
 WEB: dict[str, Any] = {"containers": {"web": up()}}
 DONE: dict[str, Any] = {"containers": {"web": down(0)}}
@@ -117,7 +117,7 @@ def test_it_goes_and_has_failed() -> None:
     going = pod_status(here)
     assert (going.phase, going.reason) == ("Running", None)
     assert DISRUPTION_TARGET not in [one.type for one in going.conditions or ()]
-    assert headline(here, going).reason == "Evicted"
+    assert pod_summary(here, going).reason == "Evicted"
     here.observed.containers["web"] = down(0)
     ended = pod_status(here)
     assert (ended.phase, ended.reason, ended.message) == ("Failed", "Evicted", "low on memory")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.activities.requests import RuntimeContainer, RuntimeSandbox
-from proto.temporal.pod import ContainerState
+from proto.temporal.activities.requests import RuntimeContainer
+from proto.temporal.pod import ContainerState, Sandbox
 from tests.workflows.decide.situations import (
     UNKNOWN,
     done,
@@ -127,7 +127,7 @@ def test_an_init_container_stays_done_when_its_record_is_pruned() -> None:
         ),
     ],
 )
-def test_sandboxes(known: Any, sandboxes: tuple[RuntimeSandbox, ...], expected: tuple[str, bool, Any]) -> None:
+def test_sandboxes(known: Any, sandboxes: tuple[Sandbox, ...], expected: tuple[str, bool, Any]) -> None:
     """Which one is the pod's, is it ready, which are old."""
     observed = read(situation(sandbox=known), sandboxes=sandboxes)
     assert observed.sandbox is not None

@@ -25,7 +25,7 @@ from tests.workflows.decide.situations import (
 )
 from workflows.decide.actions import Action
 from workflows.decide.situation import Situation
-from workflows.decide.status.status import Headline, headline, pod_status
+from workflows.decide.status.status import PodSummary, pod_status, pod_summary
 
 FORTY: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}
 NO_IMAGE = ImageFacts(reason="ErrImagePull", message="not found", backoff=timedelta(seconds=10), failed_at=at(-1))
@@ -34,101 +34,100 @@ GONE: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATED, "sandbox": sandbox(re
 NO_SANDBOX = Failure("FailedCreatePodSandBox", "no CNI", at(-1))
 
 
-def line(here: Situation) -> Headline:
-    """Say a pod's headline."""
-    return headline(here, pod_status(here))
+def line(here: Situation) -> PodSummary:
+    """Summarize a pod."""
+    return pod_summary(here, pod_status(here))
 
 
 @pytest.mark.parametrize(
     ("source", "known", "expected"),
     [
-        pytest.param(pod(), {"containers": {"web": up()}}, Headline(True, 0, "", ""), id="healthy"),
-        pytest.param(pod(), {}, Headline(False, 0, "ContainerCreating", ""), id="on-its-way"),
+        pytest.param(pod(), {"containers": {"web": up()}}, (True, 0, "", ""), id="healthy"),
+        pytest.param(pod(), {}, (False, 0, "ContainerCreating", ""), id="on-its-way"),
         pytest.param(
             pod("a", "b"),
             {"containers": {"a": up("a", 2), "b": up("b", 3)}},
-            Headline(True, 5, "", ""),
+            (True, 5, "", ""),
             id="restarts-sum-up",
         ),
         pytest.param(
             pod(),
             {"containers": {"web": up(attempt=1, last_exit=Exit("web-0", 3, "Error", "", None, at(-9)))}},
-            Headline(True, 1, "Error", "exit code 3"),
+            (True, 1, "Error", "exit code 3"),
             id="ready-again-tells-how-it-last-ended",
         ),
         pytest.param(
             pod(),
             {"containers": {"web": down(1, attempt=2, **FORTY)}},
-            Headline(
-                False, 2, "CrashLoopBackOff", "back-off 40s restarting failed container=web pod=web_default(uid-1)"
-            ),
+            (False, 2, "CrashLoopBackOff", "back-off 40s restarting failed container=web pod=web_default(uid-1)"),
             id="a-crash-loop",
         ),
         pytest.param(
             pod("a", "b"),
             {"containers": {"a": down(1, "a"), "b": ContainerFacts(failure_reason="CreateContainerError")}},
-            Headline(False, 0, "CreateContainerError", ""),
+            (False, 0, "CreateContainerError", ""),
             id="a-wait-with-a-reason-before-an-end",
         ),
         pytest.param(
             pod(),
             {"images": {f"{IMAGE} IfNotPresent": NO_IMAGE}},
-            Headline(False, 0, "ErrImagePull", "not found"),
+            (False, 0, "ErrImagePull", "not found"),
             id="image",
         ),
         pytest.param(
             pod(),
             {"sandbox": None, "failures": {"sandbox": NO_SANDBOX}},
-            Headline(False, 0, "FailedCreatePodSandBox", "no CNI"),
+            (False, 0, "FailedCreatePodSandBox", "no CNI"),
             id="no-sandbox",
         ),
         pytest.param(
             pod(),
             {"sandbox": None, "waiting_for": "uid-0 is there"},
-            Headline(False, 0, "PredecessorPresent", "uid-0 is there"),
+            (False, 0, "PredecessorPresent", "uid-0 is there"),
             id="a-predecessor",
         ),
         pytest.param(
             pod(),
             {"containers": {"web": up()}, "deletion": deletion(), "failures": {"sandbox": NO_SANDBOX}},
-            Headline(True, 0, "Terminating", "ManifestRemoved: web.yaml is gone"),
+            (True, 0, "Terminating", "ManifestRemoved: web.yaml is gone"),
             id="it-goes",
         ),
         pytest.param(
             pod(),
             {"containers": {"web": up()}, "eviction": EVICTED, "lifecycle": Lifecycle.TERMINATING},
-            Headline(True, 0, "DeadlineExceeded", "too long"),
+            (True, 0, "DeadlineExceeded", "too long"),
             id="it-is-evicted",
         ),
         pytest.param(
             pod(),
             {"containers": {"web": down(0)}, "eviction": EVICTED, "deletion": deletion(), **GONE},
-            Headline(False, 0, "DeadlineExceeded", "too long"),
+            (False, 0, "DeadlineExceeded", "too long"),
             id="it-was-evicted-and-then-deleted",
         ),
         pytest.param(
             pod(init=["i"], restartPolicy="Never"),
             {"containers": {"i": done("i"), "web": down(0)}},
-            Headline(False, 0, "Completed", ""),
+            (False, 0, "Completed", ""),
             id="all-done",
         ),
         pytest.param(
             pod(restartPolicy="Never"),
             {"containers": {"web": down(7)}},
-            Headline(False, 0, "Error", "exit code 7"),
+            (False, 0, "Error", "exit code 7"),
             id="failed",
         ),
         pytest.param(
             pod("a", "b", restartPolicy="Never"),
             {"containers": {"a": down(7, "a", ended=-5), "b": down(8, "b", ended=-9)}},
-            Headline(False, 0, "Error", "exit code 7"),
+            (False, 0, "Error", "exit code 7"),
             id="the-latest-of-two-ends",
         ),
     ],
 )
-def test_headline(source: dict[str, Any], known: dict[str, Any], expected: Headline) -> None:
+def test_pod_summary(source: dict[str, Any], known: dict[str, Any], expected: tuple[bool, int, str, str]) -> None:
     """Ready, restarts and the most urgent reason."""
-    assert line(situation(source, **known)) == expected
+    shown = line(situation(source, **known))
+    assert (shown.ready, shown.restarts, shown.reason, shown.message) == expected
 
 
 def test_the_whole() -> None:

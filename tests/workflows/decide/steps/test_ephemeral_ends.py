@@ -28,7 +28,7 @@ from tests.workflows.decide.situations import (
 from tests.workflows.decide.steps.test_ephemeral import LOST, SIDE, UP, looked_into, state
 from workflows.decide.lifecycle import lifecycle
 from workflows.decide.record.fold import fold_failure
-from workflows.decide.status.status import headline, pod_status
+from workflows.decide.status.status import pod_status, pod_summary
 from workflows.decide.steps.containers import start_containers
 from workflows.decide.steps.pod_actions import pod_actions
 from workflows.decide.steps.sandbox import run_sandbox
@@ -112,7 +112,7 @@ def test_it_counts_for_nothing(containers: dict[str, Any], policy: str, phase: s
     """Neither in the phase, but that no phase is final while it runs, nor in readiness, restarts and reason."""
     here = situation(looked_into(pod(restartPolicy=policy)), containers=containers)
     status = pod_status(here)
-    line = headline(here, status)
+    line = pod_summary(here, status)
     assert (status.phase, line.ready, line.restarts) == (phase, ready, 0)
     assert "debug" not in line.message
 

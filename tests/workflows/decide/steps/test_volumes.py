@@ -29,7 +29,7 @@ from workflows.decide.explain.explain import explanation
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.situation import Situation
 from workflows.decide.slices import volumes_slice
-from workflows.decide.status.status import headline, pod_status
+from workflows.decide.status.status import pod_status, pod_summary
 from workflows.decide.steps.containers import start
 from workflows.decide.steps.pod_actions import pod_actions
 from workflows.decide.volumes.mounts import mount_statuses, mounted_for
@@ -153,7 +153,7 @@ def test_a_mount_that_fails_is_shown_and_tried_again() -> None:
     """The pod's reason is FailedMount; nothing else of it waits."""
     here = situation(with_volume())
     fold_failure(here, MOUNTING, "FailedMount", "no such directory")
-    line = headline(here, pod_status(here))
+    line = pod_summary(here, pod_status(here))
     assert (line.reason, line.message) == ("FailedMount", "no such directory")
     plan = pod_actions(here)
     assert plan.begin == ()
