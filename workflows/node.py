@@ -16,9 +16,8 @@ from temporalio import workflow
 from proto.temporal import names
 from proto.temporal.node import NodeConfigured, NodeObserved, NodeStart, NodeStatus
 from workflows.decide.actions import Wake
+from workflows.decide.node.actions import WATCH, NodeAction, node_key
 from workflows.decide.node.node import (
-    WATCH,
-    NodeAction,
     NodeAnswer,
     NodeSituation,
     carried,
@@ -26,7 +25,6 @@ from workflows.decide.node.node import (
     fold_node,
     fold_node_failure,
     node_actions,
-    node_key,
     outdated,
 )
 from workflows.decide.versions import NODE_BEHAVIOURS, require_known

@@ -28,7 +28,7 @@ from proto.temporal.signals import (
     StorageExceeded,
 )
 from workflows import publish
-from workflows.calls import CALLS
+from workflows.calls import summary
 from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.explain.explain import explanation
 from workflows.decide.hooks import hooks, own_hooks
@@ -205,9 +205,9 @@ class PodWorkflow(OperatorUpdates):
     def outcome(self) -> PodOutcome:
         """What is left to say of the pod."""
         situation = self.situation()
-        line = status.headline(situation, last := status.pod_status(situation))
+        line = status.pod_summary(situation, status.pod_status(situation))
         why = self.observed.eviction or self.observed.deletion or line
-        return PodOutcome(last.phase or "", why.reason, line.restarts, why.message)
+        return PodOutcome(line.phase, why.reason, line.restarts, why.message)
 
     # --- what it is told and asked
 
@@ -249,7 +249,7 @@ class PodWorkflow(OperatorUpdates):
     @workflow.query(name=names.EXPLAIN, description="what the pod waits for, and what would happen next")
     def explain(self) -> Explanation:
         """Answer in sentences, from what is known and decided now."""
-        return explanation(self.situation(), lambda action: CALLS[type(action)].summary(action))
+        return explanation(self.situation(), summary)
 
     @workflow.query(name=names.POD_STATUS, description="the pod's status, as the API shows it")
     def pod_status(self) -> dict[str, Any]:

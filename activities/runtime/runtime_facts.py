@@ -22,12 +22,12 @@ from activities.runtime.termination_messages import termination_message
 from proto.cri.labels import CONTAINER_HASH, POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal import names
-from proto.temporal.activities.requests import PodRuntime, ReadPodRuntime, RuntimeContainer, RuntimeSandbox
-from proto.temporal.pod import ContainerState, LinuxUser
+from proto.temporal.activities.requests import PodRuntime, ReadPodRuntime, RuntimeContainer
+from proto.temporal.pod import ContainerState, LinuxUser, Sandbox
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 READ_FAILED: Final = "RuntimeReadFailed"
-_Found = TypeVar("_Found", RuntimeSandbox, RuntimeContainer)
+_Found = TypeVar("_Found", Sandbox, RuntimeContainer)
 
 
 class RuntimeFactsActivities:
@@ -58,9 +58,9 @@ class RuntimeFactsActivities:
             sandboxes=_newest_first([one for one in read_sandboxes if one]), containers=_newest_first(found)
         )
 
-    async def _sandbox(self, listed: cri.PodSandbox) -> RuntimeSandbox | None:
+    async def _sandbox(self, listed: cri.PodSandbox) -> Sandbox | None:
         if listed.state != cri.PodSandboxState.SANDBOX_READY:
-            return RuntimeSandbox(listed.id, listed.metadata.attempt, ready=False, created_at=moment(listed.created_at))
+            return Sandbox(listed.id, listed.metadata.attempt, ready=False, created_at=moment(listed.created_at))
         try:
             return runtime_sandbox(await self._services.runtime.pod_sandbox_status(listed.id))
         except CriError as error:
@@ -83,9 +83,9 @@ def moment(nanoseconds: int) -> datetime | None:
     return _EPOCH + timedelta(microseconds=nanoseconds // 1000) if nanoseconds > 0 else None
 
 
-def runtime_sandbox(status: cri.PodSandboxStatus) -> RuntimeSandbox:
+def runtime_sandbox(status: cri.PodSandboxStatus) -> Sandbox:
     """Read a sandbox's facts."""
-    return RuntimeSandbox(
+    return Sandbox(
         sandbox_id=status.id,
         attempt=status.metadata.attempt,
         ready=status.state == cri.PodSandboxState.SANDBOX_READY,

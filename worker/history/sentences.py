@@ -1,7 +1,7 @@
 """What each signal, activity and change of state says in a pod's story: one row a kind.
 
-Read by `story`. A new activity is one row in `ACTIVITIES`: the shapes of its request and answer (so that a payload is read
-by type), a name for it when it fails, and what it says when it is done.
+Read by `story`. An activity without a row in `ACTIVITIES` is told by its summary. A row has the shapes of its request and
+answer (so that a payload is read by type), a name for it when it fails, and what it says when it is done.
 """
 
 import functools
@@ -20,6 +20,7 @@ from proto.temporal.resources import RuntimeResources
 from worker.history import container_sentences, edit_sentences, resize_sentences, volume_sentences
 from worker.history.probe_sentences import said_verdict
 from worker.history.story_state import Done, Told, seconds
+from workflows.decide.actions import ACTIONS
 
 WAIT_TOLD: Final = timedelta(seconds=0.1)
 """From which on it is told that a pull waited for others."""
@@ -194,7 +195,11 @@ def _predecessor_gone(_: Told, done: Done) -> Iterator[str]:
     yield f"no other pod of this name is left, after {seconds(done.took)}"
 
 
-ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
+_SUMMARIES: Final[dict[str, ActivityRow]] = {
+    row.name: ActivityRow(asked, row.result, row.summary, _plain(row.summary)) for asked, row in ACTIONS.items()
+}
+"""For an activity without a row of its own: its summary."""
+ACTIVITIES: Final[Mapping[str, ActivityRow]] = _SUMMARIES | {
     names.MAKE_POD_DIRECTORIES: ActivityRow(
         requests.MakePodDirectories, None, lambda _: "making directories", _plain(lambda _: "directories made")
     ),

@@ -22,7 +22,8 @@ from proto.temporal.pod import (
     PodJson,
     PodKey,
 )
-from workflows.decide.actions import Action, Wake, image_key, key
+from workflows.decide.actions import Action, Wake, key
+from workflows.decide.keys import image_key
 from workflows.decide.versions import CURRENT
 
 LIVE: Final = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)

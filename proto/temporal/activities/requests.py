@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from proto.temporal.hooks import Hook, HookRetry
 from proto.temporal.images import NO_SECRETS, PullSecrets
 from proto.temporal.mounted import MountedVolume
-from proto.temporal.pod import ContainerState, LinuxUser, PodJson, PodKey, ProbeFact, ProbeKind
+from proto.temporal.pod import ContainerState, LinuxUser, PodJson, PodKey, ProbeFact, ProbeKind, Sandbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,19 +271,8 @@ class ReadPodRuntime:
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeSandbox:
-    """One sandbox as the runtime reports it."""
-
-    sandbox_id: str
-    attempt: int
-    ready: bool
-    ips: tuple[str, ...] = ()
-    created_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PodRuntime:
     """All sandboxes and containers of one pod, newest attempt first."""
 
-    sandboxes: tuple[RuntimeSandbox, ...] = ()
+    sandboxes: tuple[Sandbox, ...] = ()
     containers: tuple[RuntimeContainer, ...] = ()

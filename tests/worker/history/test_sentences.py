@@ -24,7 +24,7 @@ from proto.temporal.signals import (
 from proto.temporal.wishes import Ended, GivenCondition
 from tests.worker.history.story_recorder import LISTED, POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
 from worker.history.sentences import ACTIVITIES, SIGNALS
-from workflows.calls import CALLS
+from workflows.decide.actions import ACTIONS
 
 USR1 = requests.StartContainer(POD, "s1", 0, "sha256:1", {"name": "web", "lifecycle": {"stopSignal": "SIGUSR1"}}, {})
 
@@ -274,7 +274,7 @@ def test_what_an_activity_says(recorded: Recorder, name: str, request_: Any, ans
 
 def test_every_activity_and_signal_has_a_row() -> None:
     """A new kind that the story cannot tell is noticed here, and its request is read by its own type."""
-    assert {call.name: request for request, call in CALLS.items()} == {
+    assert {row.name: request for request, row in ACTIONS.items()} == {
         name: row.asked for name, row in ACTIVITIES.items()
     }
     assert set(SIGNALS) == {

@@ -10,7 +10,7 @@ from temporalio.api.failure.v1 import Failure, TimeoutFailureInfo
 
 from proto.temporal import names
 from proto.temporal.activities import requests
-from proto.temporal.pod import Observed, PodOutcome, PodStart
+from proto.temporal.pod import Observed, PodOutcome, PodStart, Sandbox
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.history.story_recorder import (
     LISTED,
@@ -82,8 +82,8 @@ def test_ends_are_told_in_their_order(recorded: Recorder) -> None:
 def test_a_sandbox_that_was_ready_is_lost(recorded: Recorder) -> None:
     """Found by a look at the runtime; an older one that never was ready is no news."""
     recorded.do(names.RUN_POD_SANDBOX, RUN_SANDBOX, requests.PodSandbox("s1", 0))
-    gone = requests.RuntimeSandbox("s1", 0, ready=False)
-    old = requests.RuntimeSandbox("s0", 0, ready=False)
+    gone = Sandbox("s1", 0, ready=False)
+    old = Sandbox("s0", 0, ready=False)
     for _ in range(2):
         recorded.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), requests.PodRuntime(sandboxes=(gone, old)))
     assert recorded.texts()[2:] == ["sandbox attempt 0 is not ready any more"]
@@ -135,7 +135,7 @@ def test_a_sandbox_that_we_stopped_is_not_lost(recorded: Recorder) -> None:
     """Only what the runtime did by itself is news."""
     recorded.do(names.RUN_POD_SANDBOX, RUN_SANDBOX, requests.PodSandbox("s1", 0))
     recorded.do(names.STOP_POD_SANDBOX, requests.StopPodSandbox(POD, "s1"))
-    seen_now = requests.PodRuntime(sandboxes=(requests.RuntimeSandbox("s1", 0, ready=False),))
+    seen_now = requests.PodRuntime(sandboxes=(Sandbox("s1", 0, ready=False),))
     recorded.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), seen_now)
     assert recorded.texts()[2:] == ["sandbox stopped (0.00 s)"]
 

@@ -9,10 +9,10 @@ from typing import Final
 from proto.temporal.activities.requests import RunHook, RuntimeContainer, StartContainer
 from proto.temporal.hooks import Hook, HookEnded, HookOutcome
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Failure, Observed
-from workflows.decide.actions import container_key, image_key
 from workflows.decide.containers.backoff import will_earn
 from workflows.decide.containers.definitions import definition_seen
 from workflows.decide.containers.init_containers import ends_by_itself
+from workflows.decide.keys import container_key, image_key
 from workflows.decide.situation import Situation
 
 UNKNOWN_EXIT: Final = 137

@@ -19,12 +19,13 @@ from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.activities.requests import RemoveContainer, StopContainer
 from proto.temporal.pod import ContainerFacts
-from workflows.decide.actions import Action, Wake, container_key
+from workflows.decide.actions import Action, Wake
 from workflows.decide.containers import backoff
 from workflows.decide.containers.restart import RuleAction, matching_rule
 from workflows.decide.containers.termination_order import live_containers, waiting_for_others
 from workflows.decide.ending.grace import Grace, stop_request
 from workflows.decide.hooks import own_hooks
+from workflows.decide.keys import container_key
 from workflows.decide.situation import Situation, unless_failed
 
 RESTARTING: Final = "RestartingAllContainers"

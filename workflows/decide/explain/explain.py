@@ -14,7 +14,7 @@ from kubernetes.client.models.v1_pod_status import V1PodStatus
 from proto.temporal.activities.requests import PullImage, ReadPodRuntime, RunPodSandbox, StartContainer, StopContainer
 from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import ContainerState, Exit, Lifecycle
-from workflows.decide.actions import Action, Wake, container_key, holds_reread, is_endless
+from workflows.decide.actions import Action, Wake, holds_reread, is_endless
 from workflows.decide.containers.backoff import starts_at, will_earn
 from workflows.decide.containers.init_containers import init_failed
 from workflows.decide.containers.standing import Standing, standing
@@ -22,10 +22,11 @@ from workflows.decide.containers.targets import lacks_target
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.ending.grace import SHORTEST, grace_of
 from workflows.decide.explain.forecast import AfterEnd, if_all_goes_well, if_it_ended
+from workflows.decide.keys import container_key
 from workflows.decide.operator.skips import waiting_backoffs
 from workflows.decide.resources.allocation import must_grow
 from workflows.decide.situation import AskedImage, Situation
-from workflows.decide.status.status import headline, pod_status
+from workflows.decide.status.status import pod_status, pod_summary
 from workflows.decide.status.unready import unready_words, waits_for_gates
 from workflows.decide.steps.containers import next_in_line
 from workflows.decide.steps.images import image_action_key, is_unread, pulls_at
@@ -66,7 +67,7 @@ def stands(situation: Situation, status: V1PodStatus) -> str:
         return f"{status.phase}: {gone if deletion else why_done(situation) + ', and its source still lists it'}"
     if observed.lifecycle is Lifecycle.TERMINATING:
         return f"{status.phase}: {why_done(situation)}, and it is being stopped"
-    line = headline(situation, status)
+    line = pod_summary(situation, status)
     reason = f", {'last reason ' if line.ready else ''}{line.reason}" if line.reason else ""
     return f"{status.phase} and {'ready' if line.ready else 'not ready'}, {said_running(situation)}{reason}"
 

@@ -14,34 +14,25 @@ from typing import Final
 from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.activities.requests import (
-    AwaitPredecessor,
-    DeletePodObject,
     ImagesPresent,
-    MakePodDirectories,
     PodSandbox,
-    ProbeContainer,
     PulledImage,
     PullImage,
     ReadImages,
-    ReadPodRuntime,
-    RemoveContainer,
-    RemovePodDirectories,
-    RemovePodSandbox,
     RunHook,
     RunPodSandbox,
     RuntimeContainer,
     ShortenStop,
     StartContainer,
     StopContainer,
-    StopPodSandbox,
 )
-from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
-from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
+from proto.temporal.activities.resize import UpdateContainerResources
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes
 from proto.temporal.hooks import HookEnded
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import ContainerState
 from proto.temporal.resources import RuntimeResources
-from workflows.decide.actions import Action, key
+from workflows.decide.actions import ACTIONS, Action, is_endless, key
 from workflows.decide.containers.backoff import starts_at
 from workflows.decide.containers.instances import instance_seen, reason_of
 from workflows.decide.containers.standing import Standing, next_attempt, standing
@@ -113,7 +104,7 @@ def gone_well(ahead: Situation) -> Situation:
     return ahead
 
 
-def foretell(ahead: Situation, action: Action) -> Foretold | None:  # noqa: C901 - a table, one row a kind
+def foretell(ahead: Situation, action: Action) -> Foretold | None:
     """Write the answer of an action that goes well, if all that matters of it is known; what a re-read finds is not."""
     match action:
         case RunPodSandbox(attempt=attempt):
@@ -128,18 +119,13 @@ def foretell(ahead: Situation, action: Action) -> Foretold | None:  # noqa: C901
             return Foretold(HookEnded(succeeded=True))
         case StopContainer(name=name, container_id=container_id) | ShortenStop(name=name, container_id=container_id):
             return Foretold(ended(ahead, name, container_id, TERMINATED_BY_SIGTERM))
-        case AwaitPredecessor() | MakePodDirectories() | StopPodSandbox():
-            return Foretold(None)
-        case RemoveContainer() | RemovePodSandbox() | RemovePodDirectories() | UpdatePodSandboxResources():
-            return Foretold(None)
-        case UnmountVolumes() | DeletePodObject():
-            return Foretold(None)
         case MountVolumes(volumes=volumes):
             return Foretold(MountedVolumes(tuple(MountedVolume(one["name"]) for one in volumes)))
         case UpdateContainerResources():
             return Foretold(RuntimeResources())
-        case ReadPodRuntime() | ProbeContainer():
-            return None
+        case _:
+            says_nothing = ACTIONS[type(action)].result is None and not is_endless(action)
+            return Foretold(None) if says_nothing else None
 
 
 def started(ahead: Situation, start: StartContainer) -> RuntimeContainer:

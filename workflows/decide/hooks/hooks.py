@@ -15,8 +15,9 @@ from kubernetes.client.models.v1_container import V1Container
 from proto.temporal.activities.requests import RunHook, StopContainer
 from proto.temporal.hooks import Hook, HookOutcome
 from proto.temporal.pod import ContainerState, Lifecycle
-from workflows.decide.actions import Action, Wake, hook_key, key
+from workflows.decide.actions import Action, Wake, key
 from workflows.decide.ending.grace import Grace, pod_grace, stop_request
+from workflows.decide.keys import hook_key
 from workflows.decide.manifest import hook_terms
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import hook_slice

@@ -5,10 +5,10 @@ from typing import Final
 
 from proto.temporal.pod import Lifecycle
 from proto.temporal.wishes import Eviction
-from workflows.decide.actions import container_key
 from workflows.decide.containers.standing import is_through
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.ending import deadline
+from workflows.decide.keys import container_key
 from workflows.decide.lifecycle import admission
 from workflows.decide.situation import Situation
 from workflows.decide.steps.sandbox import may_have_sandbox

@@ -24,13 +24,11 @@ from proto.temporal.node import (
 )
 from workflows.decide.actions import Wake
 from workflows.decide.containers.backoff import next_image_delay
+from workflows.decide.node.actions import WATCH, NodeAction, node_key
 from workflows.decide.node.image_collection import cannot_make_room, choose, size_in_words
 
-NodeAction = WatchImages | RemoveImage | PrepullImage
 NodeAnswer = ImageUse | RemovedImage | PulledImage
 
-WATCH: Final = "images"
-"""What watching is about, after a slash the policy's number."""
 NEWS_KEPT: Final = 20
 FIRST_DELAY: Final = timedelta(seconds=10)
 LONGEST_DELAY: Final = timedelta(hours=1)
@@ -45,17 +43,6 @@ class NodeSituation:
     now: datetime
     busy: frozenset[str] = field(default_factory=frozenset)
     """Keys of what is under way."""
-
-
-def node_key(action: NodeAction) -> str:
-    """Say what an action is about; also its activity id."""
-    match action:
-        case WatchImages(policies=policies):
-            return f"{WATCH}/{policies}"
-        case RemoveImage(image_id=image_id):
-            return f"remove/{image_id}"
-        case PrepullImage(image=image):
-            return f"prepull/{image}"
 
 
 def node_actions(situation: NodeSituation) -> Iterator[NodeAction | Wake]:

@@ -10,10 +10,10 @@ from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.operator import SkipBackoff, SkippedBackoff
 from proto.temporal.pod import Lifecycle
-from workflows.decide.actions import container_key, image_key
 from workflows.decide.containers.backoff import starts_at
 from workflows.decide.containers.init_containers import init_failed
 from workflows.decide.containers.standing import Standing, next_attempt, standing
+from workflows.decide.keys import container_key, image_key
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
 from workflows.decide.steps.images import image_action_key, pulls_at

@@ -38,14 +38,15 @@ from proto.temporal.pod import (
     ImageFacts,
     Lifecycle,
     Observed,
-    SandboxFacts,
+    Sandbox,
 )
 from proto.temporal.resources import RuntimeResources
 from proto.temporal.wishes import Rejected
-from workflows.decide.actions import Action, image_key, is_endless, key
+from workflows.decide.actions import Action, is_endless, key
 from workflows.decide.containers import backoff
 from workflows.decide.containers.instances import container_stopped, forget_image, hook_ended, instance_started
 from workflows.decide.containers.restart_all import removed
+from workflows.decide.keys import image_key
 from workflows.decide.lifecycle import admission
 from workflows.decide.record.reread import runtime_read
 from workflows.decide.resources import allocation
@@ -190,7 +191,7 @@ def sandbox_made(observed: Observed, action: RunPodSandbox, made: PodSandbox) ->
     observed.runtime_stale = observed.runtime_stale or made.adopted or made.attempt != action.attempt
     if observed.sandbox and observed.sandbox.sandbox_id != made.sandbox_id:
         observed.old_sandboxes = (*observed.old_sandboxes, observed.sandbox.sandbox_id)
-    observed.sandbox = SandboxFacts(made.sandbox_id, made.attempt, ready=True, ips=made.ips, created_at=made.created_at)
+    observed.sandbox = Sandbox(made.sandbox_id, made.attempt, ready=True, ips=made.ips, created_at=made.created_at)
     observed.next_sandbox_attempt = made.attempt + 1
     observed.directories = observed.directories or bool(action.containers)
 

@@ -5,8 +5,10 @@ about what it no longer holds, what was known before stays, and a container that
 kubelet's words for that.
 """
 
-from proto.temporal.activities.requests import PodRuntime, RuntimeContainer, RuntimeSandbox
-from proto.temporal.pod import ContainerFacts, SandboxFacts
+from dataclasses import replace
+
+from proto.temporal.activities.requests import PodRuntime, RuntimeContainer
+from proto.temporal.pod import ContainerFacts, Sandbox
 from workflows.decide.containers.init_containers import is_sidecar
 from workflows.decide.containers.instances import instance_seen, new_instance, vanished
 from workflows.decide.situation import Situation
@@ -63,7 +65,7 @@ def initialization_read(situation: Situation) -> None:
         later = later or situation.facts(one.name).sandbox_id == sandbox_id
 
 
-def sandboxes_read(situation: Situation, seen: tuple[RuntimeSandbox, ...]) -> None:
+def sandboxes_read(situation: Situation, seen: tuple[Sandbox, ...]) -> None:
     """Take the newest sandbox as the pod's own; all others are old."""
     observed = situation.observed
     observed.old_sandboxes = ()
@@ -73,7 +75,7 @@ def sandboxes_read(situation: Situation, seen: tuple[RuntimeSandbox, ...]) -> No
         return
     newest = max(seen, key=lambda one: one.attempt)
     if observed.sandbox is None or newest.sandbox_id != observed.sandbox.sandbox_id:
-        observed.sandbox = SandboxFacts(newest.sandbox_id, newest.attempt, ips=newest.ips, created_at=newest.created_at)
+        observed.sandbox = replace(newest, ready=False)
     has_network = bool(situation.spec.host_network or newest.ips or observed.sandbox.ips)
     observed.sandbox.ready = newest.ready and has_network and not observed.sandbox.stopped
     observed.next_sandbox_attempt = max(observed.next_sandbox_attempt, newest.attempt + 1)

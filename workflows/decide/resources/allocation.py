@@ -15,7 +15,7 @@ from proto.temporal.activities.requests import RunPodSandbox, StartContainer
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.pod import Observed, PodJson
 from proto.temporal.resources import CgroupFigures, PendingResize, Resize
-from workflows.decide.actions import RESOURCES_KEY, container_key
+from workflows.decide.keys import RESOURCES_KEY, container_key
 from workflows.decide.resources.resources import INFEASIBLE, compute, granted, resources_by_name
 from workflows.decide.situation import Situation, is_live
 

@@ -13,9 +13,9 @@ from kubernetes.client.models.v1_container_status import V1ContainerStatus
 from kubernetes.client.models.v1_pod_condition import V1PodCondition
 
 from proto.temporal.pod import ContainerState, Observed
-from workflows.decide.actions import RESOURCES_KEY
 from workflows.decide.containers.init_containers import is_sidecar
 from workflows.decide.containers.restart_all import sources
+from workflows.decide.keys import RESOURCES_KEY
 from workflows.decide.situation import Situation
 from workflows.decide.status import gates
 from workflows.decide.status.phase import TERMINAL, Phase

@@ -16,7 +16,7 @@ from proto.kubernetes.resources.qos import qos_class
 from proto.temporal.activities.requests import RunPodSandbox, StartContainer
 from proto.temporal.failure_types import PREDECESSOR_PRESENT
 from proto.temporal.pod import Lifecycle
-from workflows.decide.actions import VOLUMES_KEY
+from workflows.decide.keys import VOLUMES_KEY
 from workflows.decide.situation import Situation
 from workflows.decide.status.conditions import GATES_NOT_READY, READY, conditions
 from workflows.decide.status.container_status import (
@@ -32,13 +32,14 @@ ORDINARY_WAITS = (CONTAINER_CREATING, POD_INITIALIZING)
 
 
 @dataclass(frozen=True, slots=True)
-class Headline:
-    """What fits into a table row: is it ready, how often did it restart, and what is the last reason."""
+class PodSummary:
+    """The columns of a pod in a table, and what the search attributes say of it."""
 
-    ready: bool
-    restarts: int
-    reason: str
-    message: str
+    phase: str = "Pending"
+    ready: bool = False
+    restarts: int = 0
+    reason: str = ""
+    message: str = ""
 
 
 def pod_status(situation: Situation) -> V1PodStatus:
@@ -77,7 +78,7 @@ def pod_status(situation: Situation) -> V1PodStatus:
     )
 
 
-def headline(situation: Situation, status: V1PodStatus) -> Headline:
+def pod_summary(situation: Situation, status: V1PodStatus) -> PodSummary:
     """Say the row of `tempolet pods`: the most urgent reason comes first."""
     statuses = [*(status.init_container_statuses or []), *(status.container_statuses or [])]
     readiness = next((one for one in status.conditions or [] if one.type == READY), None)
@@ -85,7 +86,8 @@ def headline(situation: Situation, status: V1PodStatus) -> Headline:
     ready = readiness is not None and readiness.status == "True"
     if readiness and readiness.reason == GATES_NOT_READY and situation.observed.lifecycle is Lifecycle.SYNC:
         reason, message = GATES_NOT_READY, readiness.message or ""
-    return Headline(ready, sum(one.restart_count for one in statuses), reason, message)
+    restarts = sum(one.restart_count for one in statuses)
+    return PodSummary(status.phase or "", ready, restarts, reason, message)
 
 
 def held_up(situation: Situation) -> str:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.activities.requests import RemoveContainer, RemovePodSandbox, RunHook, StartContainer, StopContainer
-from workflows.decide.actions import Action, Wake, container_key
+from workflows.decide.actions import Action, Wake
 from workflows.decide.containers.backoff import starts_at
 from workflows.decide.containers.init_containers import (
     ends_by_itself,
@@ -32,6 +32,7 @@ from workflows.decide.containers.standing import (
 from workflows.decide.containers.targets import lacks_target, target_id
 from workflows.decide.ending.grace import stop_request
 from workflows.decide.hooks import hooks, own_hooks
+from workflows.decide.keys import container_key
 from workflows.decide.resources.allocation import must_grow
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import container_slice

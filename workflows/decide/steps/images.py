@@ -10,8 +10,9 @@ from datetime import datetime
 
 from proto.temporal.activities.requests import PullImage, ReadImages
 from proto.temporal.pod import ImageFacts
-from workflows.decide.actions import Action, Wake, image_key, key
+from workflows.decide.actions import Action, Wake, key
 from workflows.decide.containers.standing import is_due, is_through, stops_outdated
+from workflows.decide.keys import image_key
 from workflows.decide.situation import AskedImage, Situation, pull_secrets, unless_failed
 from workflows.decide.versions import STARTS_LEAN
 

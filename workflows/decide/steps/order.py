@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from workflows.decide.actions import OBJECT_KEY, RESOURCES_KEY, VOLUMES_KEY, Action, Wake
+from workflows.decide.actions import Action, Wake
+from workflows.decide.keys import OBJECT_KEY, RESOURCES_KEY, VOLUMES_KEY
 from workflows.decide.situation import Situation
 from workflows.decide.steps.containers import start_containers, tidy
 from workflows.decide.steps.images import pull_images

@@ -13,13 +13,14 @@ from proto.kubernetes.grace_seconds import grace_of_seconds
 from proto.temporal.activities.requests import ProbeContainer, StopContainer
 from proto.temporal.pod import ProbeFact, ProbeKind
 from proto.temporal.signals import ProbeVerdict
-from workflows.decide.actions import Action, Wake, container_key
+from workflows.decide.actions import Action, Wake
 from workflows.decide.containers.init_containers import policy_of
 from workflows.decide.containers.readiness import probe_of
 from workflows.decide.containers.restart import RestartPolicy, failed_probe, policy_for
 from workflows.decide.containers.standing import Standing, standing, stops_outdated
 from workflows.decide.ending.grace import Grace, bounded, pod_grace, stop_request
 from workflows.decide.hooks import hooks
+from workflows.decide.keys import container_key
 from workflows.decide.situation import Situation, unless_failed
 from workflows.decide.slices import probe_slice
 

@@ -14,10 +14,11 @@ from kubernetes.client.models.v1_container import V1Container
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.pod import ContainerState, PodJson
 from proto.temporal.resources import RuntimeResources
-from workflows.decide.actions import Action, Wake, container_key
+from workflows.decide.actions import Action, Wake
 from workflows.decide.containers.restart import NEEDS_RESTART
 from workflows.decide.ending.grace import stop_request
 from workflows.decide.hooks import hooks
+from workflows.decide.keys import container_key
 from workflows.decide.resources.allocation import cgroup_given, container_given, figures, has, in_order, must_grow
 from workflows.decide.resources.resources import compute
 from workflows.decide.situation import Situation, unless_failed

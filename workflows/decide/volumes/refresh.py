@@ -18,8 +18,9 @@ from proto.temporal.failure_types import CONFIG_ERROR, FAILED_MOUNT
 from proto.temporal.mounted import IMMUTABLE, UNKNOWN, VolumesFacts
 from proto.temporal.pod import Observed
 from proto.temporal.signals import ObjectsChanged
-from workflows.decide.actions import VOLUMES_KEY, Action, Wake, container_key
+from workflows.decide.actions import Action, Wake
 from workflows.decide.contents import shown_objects, tells_of_its_pod, told
+from workflows.decide.keys import VOLUMES_KEY, container_key
 from workflows.decide.situation import RETRY_AFTER, Situation
 from workflows.decide.slices import own_part, volumes_slice
 
