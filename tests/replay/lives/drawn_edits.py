@@ -18,6 +18,16 @@ def edit(rng: Random, pod: PodJson) -> PodJson:
     return edited
 
 
+def resize(rng: Random, pod: PodJson) -> PodJson:
+    """Change nothing but what a container may use, where any says what that is."""
+    edited = copy.deepcopy(pod)
+    limited = [one for one in edited["spec"]["containers"] if "memory" in one.get("resources", {}).get("limits", {})]
+    if limited:
+        rng.choice(limited)["resources"]["limits"]["memory"] = rng.choice(["96Mi", "192Mi", "256Mi", "900Gi"])
+        edited["metadata"]["generation"] = edited["metadata"].get("generation", 1) + 1
+    return edited
+
+
 def _label(rng: Random, pod: PodJson) -> None:
     pod["metadata"]["labels"] = {"app": rng.choice("abc")}
 

@@ -6,6 +6,7 @@ the clock, so a life is recorded once and kept.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -24,7 +25,9 @@ from tests.decide.runtime_model import RuntimeModel
 from tests.replay.lives.drawn_pod import GATE, IMAGES, draw_pod
 from tests.replay.lives.fake_runtime import FakePod, FakeRuntime, Moods
 
-END_WITHIN: Final = 120
+LOOK: Final = 0.05
+"""Seconds between two looks at what is waited for."""
+END_WITHIN: Final = 240
 """Seconds that a deleted pod may take; one that takes longer is told of and terminated."""
 
 
@@ -125,22 +128,29 @@ class DrawnLife:
         """Draw what the API told of the pod when it was first listed."""
         rng, now = self.rng, datetime.now(UTC)
         return FirstSight(
-            ended=Ended(rng.choice(["Succeeded", "Failed"]), "NodeLost", "") if rng.random() < 0.08 else None,
-            rejected=Rejected("OutOfcpu", "Node didn't have enough resource: cpu") if rng.random() < 0.08 else None,
+            ended=Ended(rng.choice(["Succeeded", "Failed"]), "NodeLost", "") if rng.random() < 0.12 else None,
+            rejected=Rejected("OutOfcpu", "Node didn't have enough resource: cpu") if rng.random() < 0.12 else None,
             started_at=now - timedelta(seconds=60) if rng.random() < 0.2 else None,
             deleted=rng.random() < 0.06,
             grace=rng.choice([None, timedelta(seconds=2)]),
             conditions={GATE: GivenCondition("True", now)} if rng.random() < 0.2 else {},
         )
 
-    async def calm(self, seconds: float) -> None:
-        """Let time pass, at most until every container has come up and half a second more."""
+    async def until(self, holds: Callable[[], bool], seconds: float) -> None:
+        """Wait until something holds, at most for so long: a machine that is busy leads the same life, only later."""
+        over = asyncio.get_running_loop().time() + seconds
+        while not holds() and asyncio.get_running_loop().time() < over:  # noqa: ASYNC110 - what is looked at has no event
+            await asyncio.sleep(LOOK)
+
+    async def calm(self) -> None:
+        """Wait until every container has come up, or is not going to."""
         wanted = len(self.pod["spec"]["containers"])
-        for _ in range(int(seconds * 10)):
-            await asyncio.sleep(0.1)
-            if sum(one.name.startswith("main") for one in self.fake.model.live()) == wanted:
-                await asyncio.sleep(self.rng.choice([0, 0.5]))
-                return
+        await self.until(lambda: sum(one.name.startswith("main") for one in self.fake.model.live()) == wanted, 20)
+
+    async def go_on(self, actions: int) -> None:
+        """Wait until so many more actions have been asked, or none is asked for a while."""
+        before = self.fake.asked
+        await self.until(lambda: self.fake.asked >= before + actions, self.rng.choice([0.5, 1, 2]))
 
     async def lose_history(self) -> None:
         """Let Temporal forget the pod, and its source list it again."""
@@ -168,6 +178,7 @@ class DrawnLife:
         """Delete the pod and wait until its workflow has ended; False when it had to be terminated."""
         over = asyncio.get_running_loop().time() + END_WITHIN
         while not await self.is_over():
+            self.fake.stubborn = False
             if asyncio.get_running_loop().time() > over:
                 await self.handle.terminate("it does not end")
                 return False

@@ -51,6 +51,18 @@ REASONS: Final[dict[type, tuple[str, ...]]] = {
 }
 """How an action may fail; any other kind as an unexpected defect or without an answer."""
 ANY_REASON: Final = ("UnexpectedError", "DeadlineExceeded")
+RARE: Final = (
+    requests.DeletePodObject,
+    requests.ReadImages,
+    requests.AwaitPredecessor,
+    requests.RunHook,
+    requests.ShortenStop,
+    requests.RemoveContainer,
+    resize.UpdatePodSandboxResources,
+    resize.UpdateContainerResources,
+)
+RARE_FAILS: Final = 0.35
+"""How often these fail where anything does: few lives have them."""
 SPEED: Final = 0.05
 """Seconds between two looks of what lasts."""
 
@@ -85,6 +97,12 @@ class FakePod:
     moods: Moods
     model: RuntimeModel
     sequence: int = 0
+    asked: int = 0
+    """How many actions so far."""
+    predecessors: int = 0
+    """How often a sandbox is still refused for another pod of its name."""
+    stubborn: bool = False
+    """Containers end when their grace is over, and no sooner."""
     versions: dict[str, int] = field(default_factory=dict)
     """Of objects that volumes show."""
     sooner: set[str] = field(default_factory=set)
@@ -146,7 +164,7 @@ class FakePod:
         """Draw when a container that has come up ends."""
         rng = self.rng
         if is_init or rng.random() < self.moods.ends:
-            code = rng.choice([0, 0, 0, 0, 0, 0, 1, 137] if is_init else [0, 1, 1, 42, 137])
+            code = rng.choice([0, 0, 0, 0, 0, 0, 1, 137] if is_init else [0, 0, 0, 1, 42, 137])
             delay = rng.choice([0.01, 0.05, 0.1, 0.3] if is_init else [0.01, 0.1, 0.3, 0.8, 1.5])
             task = asyncio.create_task(self._ends_after(one.container_id, delay, code))
             self.fates.add(task)
@@ -179,13 +197,18 @@ class FakeRuntime:
     async def act(self, pod: FakePod, request: Any) -> Any:
         """Carry an action out, as the pod's moods have it."""
         rng, moods, info = pod.rng, pod.moods, activity.info()
-        fails, again = rng.random() < moods.fails and moods.left > 0, rng.random() < moods.again
-        if again and (info.is_local or info.attempt == 1):
+        pod.asked += 1
+        chance = max(moods.fails, RARE_FAILS) if moods.fails and isinstance(request, RARE) else moods.fails
+        fails, again = rng.random() < chance and moods.left > 0, rng.random() < moods.again
+        if (again and info.attempt == 1) or (fails and info.is_local):
             raise ApplicationError("no container runtime answers", type="RuntimeUnavailable")
+        if isinstance(request, requests.RunPodSandbox) and pod.predecessors:
+            pod.predecessors -= 1
+            raise ApplicationError("0123-4567", type="PredecessorPresent", non_retryable=True)
         await self._pass(rng.choice([0.3, 0.8, 2]) if rng.random() < moods.slow else rng.random() * 0.02)
         if isinstance(request, requests.PullImage) and MISSING_IMAGE in request.image:
             raise ApplicationError(f"{request.image} not found", type="ErrImagePull", non_retryable=True)
-        if fails and not info.is_local:
+        if fails:
             moods.left -= 1
             if rng.random() < 0.3:
                 await self._effect(pod, request)
@@ -204,7 +227,7 @@ class FakeRuntime:
             case requests.ShortenStop(container_id=container_id):
                 pod.sooner.add(container_id)
             case requests.AwaitPredecessor():
-                await self._pass(pod.rng.choice([0, 0.2, 1]))
+                await self._pass(pod.rng.choice([0, 0.2, 1, 5]))
             case requests.StartContainer() if request.end_within and pod.rng.random() < 0.5:
                 pod.model.early_ends = [pod.rng.choice([0, 0, 0, 1])]
         answer = pod.do(request)
@@ -240,7 +263,7 @@ class FakeRuntime:
         rng, info = pod.rng, activity.info()
         if request.retry and info.attempt < request.retry.max_attempts and rng.random() < 0.4:
             raise ApplicationError("exit code 3", type="HookFailed")
-        await self._pass(rng.choice([0, 0, 0.05, 0.3, 6]) if pod.moods.slow else 0)
+        await self._pass(rng.choice([0, 0.3, 4]) if pod.moods.slow else 0)
         if rng.random() < 0.15 and not (request.container_id == "" and pod.moods.left <= 0):
             pod.moods.left -= 1
             return HookEnded(succeeded=False, message="exit code 3", tries=info.attempt)
@@ -250,9 +273,9 @@ class FakeRuntime:
 
     async def _await_end(self, pod: FakePod, request: requests.StopContainer) -> None:
         """Let a stubborn container live until its grace is over, or shortened."""
-        if pod.rng.random() >= 0.2:
+        if not pod.stubborn and pod.rng.random() >= 0.2:
             return
         while datetime.now(UTC) < request.asked_at + request.grace and request.container_id not in pod.sooner:
-            if not pod.model.lives(request.container_id) or pod.moods.left == 0:
+            if not pod.model.lives(request.container_id) or not (pod.stubborn or pod.moods.left):
                 return
             await self._pass(SPEED * 2)

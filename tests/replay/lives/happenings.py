@@ -14,7 +14,7 @@ from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetConditio
 from proto.temporal.pod import ContainerState, ProbeKind
 from proto.temporal.signals import ObjectsChanged, PodListed, RuntimeChanged, StatusGiven, StorageExceeded
 from proto.temporal.wishes import Ended, GivenCondition
-from tests.replay.lives.drawn_edits import edit
+from tests.replay.lives.drawn_edits import edit, resize
 from tests.replay.lives.drawn_life import DrawnLife
 from tests.replay.lives.drawn_pod import GATE
 
@@ -22,25 +22,28 @@ OPERATOR: Final = "root@node-1"
 MANY: Final = 2100
 """Signals, more than a run takes before it is continued as new."""
 AT_ONCE: Final = 25
+TRIES: Final = 6
+"""To find a container in its back-off."""
 ANSWER_WITHIN: Final = timedelta(seconds=5)
 
 
 async def lead(life: DrawnLife) -> bool:
     """Lead a pod through its life; False when it did not end by itself."""
     rng = life.rng
+    life.fake.predecessors = rng.choice([0] * 12 + [1, 2])
     await life.begin(life.seen_before() if rng.random() < 0.6 else None)
     crowded = life.seed % 50 == 7
     count = rng.choice([1, 4, 6, 9, 14, 20])
-    if rng.random() < 0.9:
-        await life.calm(rng.choice([1, 6, 12]))
+    if rng.random() < 0.75:
+        await life.calm()
     for number in range(count + crowded):
-        await asyncio.sleep(rng.choice([0, 0.05, 0.2, 0.5, 1, 2]))
+        await life.go_on(rng.choice([0, 1, 1, 2, 4]))
         if crowded and number == count // 2:
             await many_hints(life)
         else:
             (happening,) = rng.choices(list(HAPPENINGS), list(HAPPENINGS.values()))
             await happening(life)
-    await asyncio.sleep(rng.choice([0, 0.5, 2]))
+    await life.go_on(rng.choice([0, 1, 5]))
     if rng.random() < 0.2:
         life.fake.moods.settle()
     return await life.end()
@@ -150,6 +153,13 @@ async def edited(life: DrawnLife) -> None:
     await life.fake.tell(names.POD_LISTED, PodListed(life.source, life.counted(), life.listed, in_place=in_place))
 
 
+async def resized(life: DrawnLife) -> None:
+    """Let the source give a running container more or less."""
+    await life.calm()
+    life.listed = resize(life.rng, life.listed)
+    await life.fake.tell(names.POD_LISTED, PodListed(life.source, life.counted(), life.listed, in_place=True))
+
+
 async def said_late(life: DrawnLife) -> None:
     """Let a word of the API arrive after a newer one."""
     if life.from_api:
@@ -179,17 +189,26 @@ async def deleted(life: DrawnLife) -> None:
 # --- asked by an operator
 
 
-async def asked(life: DrawnLife, name: str, what: Any) -> None:
-    """Ask for an Update; a refusal, or that the pod is gone, is an answer."""
+async def asked(life: DrawnLife, name: str, what: Any) -> bool:
+    """Ask for an Update; False when it is refused, or the pod is gone."""
     try:
         await life.handle.execute_update(name, what, rpc_timeout=ANSWER_WITHIN)
     except (WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError, RPCError):
-        return
+        return False
+    return True
 
 
 async def operator_skips(life: DrawnLife) -> None:
-    """End waits."""
-    await asked(life, names.SKIP_BACKOFF, SkipBackoff(OPERATOR, life.rng.choice(["", "", "main-0"])))
+    """Let a container crash until it has to wait, and end that wait."""
+    life.fake.moods.ends = 1
+    who = life.rng.choice(["", "", "main-0"])
+    for _ in range(TRIES):
+        live = [one.container_id for one in life.fake.model.live() if one.name.startswith("main")]
+        if live and life.fake.end(live[0], 1):
+            await life.fake.tell(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=(live[0],)))
+        await life.go_on(1)
+        if await asked(life, names.SKIP_BACKOFF, SkipBackoff(OPERATOR, who)):
+            return
 
 
 async def operator_sets_condition(life: DrawnLife) -> None:
@@ -200,9 +219,10 @@ async def operator_sets_condition(life: DrawnLife) -> None:
 
 async def operator_hastens(life: DrawnLife) -> None:
     """Delete the pod and let its stop be over sooner."""
+    life.fake.stubborn = True
     await life.say_deleted()
     grace = life.rng.choice([None, timedelta(0), timedelta(seconds=1), timedelta(seconds=5)])
-    await asyncio.sleep(life.rng.choice([0, 0.1, 0.3]))
+    await life.go_on(life.rng.choice([0, 1, 2]))
     await asked(life, names.STOP_POD, StopPod(OPERATOR, grace))
 
 
@@ -252,12 +272,13 @@ HAPPENINGS: Final[dict[Callable[[DrawnLife], Awaitable[None]], int]] = {
     too_much_on_disk: 2,
     listed_again: 4,
     edited: 14,
+    resized: 6,
     said_late: 2,
     status_given: 6,
     deleted: 2,
     operator_skips: 7,
     operator_sets_condition: 5,
-    operator_hastens: 1,
+    operator_hastens: 2,
     operator_evicts: 1,
     operator_looks_in: 5,
     cancelled: 3,

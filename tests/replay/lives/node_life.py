@@ -11,6 +11,7 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from proto.temporal import names
 from proto.temporal.node import (
@@ -157,19 +158,30 @@ class NodeLife:
         age = None if same or rng.random() < 0.8 else timedelta(minutes=30)
         policy = ImagePolicy(high, high - 5, timedelta(0), age, look_every=timedelta(milliseconds=300))
         prepull = () if same else tuple(rng.sample(["a:1", "b:1", "c:1"], rng.randint(0, 3)))
-        made = await self.client.start_workflow(
+        made = await self._started_or_told(NodeConfigured(policy, prepull))
+        self.first_run = self.first_run or made.first_execution_run_id or ""
+
+    async def _started_or_told(self, said: NodeConfigured) -> WorkflowHandle[Any, Any]:
+        """Start it, or tell the open one; a run that is just being continued is asked again."""
+        try:
+            return await self._start(said)
+        except RPCError:
+            await asyncio.sleep(0.5)
+            return await self._start(said)
+
+    async def _start(self, said: NodeConfigured) -> WorkflowHandle[Any, Any]:
+        return await self.client.start_workflow(
             names.NODE_WORKFLOW,
             NodeStart(self.name, self.behaviour),
             id=self.workflow_id,
             task_queue=names.node_task_queue(self.node),
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             start_signal=names.NODE_CONFIGURED,
-            start_signal_args=[NodeConfigured(policy, prepull)],
+            start_signal_args=[said],
             search_attributes=TypedSearchAttributes(
                 [SearchAttributePair(SearchAttributeKey.for_keyword("PodNode"), self.name)]
             ),
         )
-        self.first_run = self.first_run or made.first_execution_run_id or ""
 
     async def images_come(self) -> None:
         """Let pods bring images, used or not, and let others go."""

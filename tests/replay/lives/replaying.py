@@ -1,10 +1,12 @@
 """Replays recorded runs on today's workflow code, and compares what it commands with what was commanded."""
 
+import functools
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from temporalio.client import WorkflowHistory
+from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.worker import (
     Replayer,
     UnsandboxedWorkflowRunner,
@@ -18,6 +20,12 @@ from tests.replay.lives.commands import Step, differences, given
 from worker.codec import plain_data_converter
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
+
+
+@functools.cache
+def quiet_runtime() -> Runtime:
+    """Make a runtime of the SDK that logs nothing: a verdict says what differs."""
+    return Runtime(telemetry=TelemetryConfig(logging=None))
 
 
 @dataclass
@@ -60,6 +68,7 @@ async def replay_all(runs: Iterable[RecordedRun]) -> AsyncIterator[tuple[str, st
         workflow_runner=runner,
         data_converter=plain_data_converter(),
         build_id="replayed",
+        runtime=quiet_runtime(),
     )
     async with replayer.workflow_replay_iterator(histories()) as results:
         numbered = iter(kept)
