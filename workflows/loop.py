@@ -96,7 +96,9 @@ class ArrivalLoop(Generic[Arrival]):
         """Say which behaviour the next run follows: the one that the node is committed to, never a lower one."""
         return max(behaviour, self.committed)
 
-    @workflow.signal(name=names.BEHAVIOUR_COMMITTED, description="there is no way back to a release without this behaviour")
+    @workflow.signal(
+        name=names.BEHAVIOUR_COMMITTED, description="there is no way back to a release without this behaviour"
+    )
     def behaviour_committed(self, signal: BehaviourCommitted) -> None:
         """File it."""
         self.arrived.append(signal)

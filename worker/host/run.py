@@ -21,6 +21,7 @@ from activities.unexpected import UnexpectedErrors
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import node_task_queue, node_workflow_id
 from worker.api_access import kubeconfig_awaited, open_api
+from worker.commitment import Commitment
 from worker.config import NodeConfig
 from worker.freed_memory import giving_back_freed_memory
 from worker.host.csi_upkeep import keeping_csi_volumes
@@ -32,12 +33,14 @@ from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_numbers import PodNumbers
+from worker.host.raising import Raising, raising_behaviours
 from worker.host.services import node_services
 from worker.host.takeover import take_over
 from worker.host.thread_room import make_room_for_hung_files
 from worker.node_client import node_client, place_of
 from worker.node_lock import hold_node_lock, hold_node_name
 from worker.service import Service
+from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
@@ -67,8 +70,9 @@ _log: Final = structlog.get_logger(__name__)
 
 
 async def run_worker(config: NodeConfig) -> None:
-    """Work for this node until asked to stop; raises NodeLockHeld when another worker does."""
+    """Work for this node until asked to stop; raises NodeLockHeld when another worker does, and CommitmentTooOld."""
     with hold_node_lock(config.root_dir):
+        Commitment(config.state_dir).settle(at_start=config.tempolet.behaviour.commit == AT_START)
         async with Service(well) as service, open_telemetry(config, "worker", well) as telemetry:
             client = await node_client(
                 config, service, role="worker", runtime=telemetry.runtime, plugins=telemetry.plugins
@@ -105,8 +109,9 @@ async def work(
         volumes, forsaken = keeping_csi_volumes(services, every), undoing_forsaken_mounts(services, every)
         storage = StorageWatch(services, cache.snapshots, hinting(client)) if config.local_storage_limits else None
         loops = keeping_logs_small(rotator), watching_storage(storage), giving_back_freed_memory(every)
+        raising = raising_behaviours(Raising(client, config.node_name, Commitment(config.state_dir)), every)
         at_work = side.at_work(cache.snapshots, client, services.csi) if side else contextlib.nullcontext()
-        async with drivers, volumes, forsaken, at_work, worker, loops[0], loops[1], loops[2]:
+        async with drivers, volumes, forsaken, at_work, worker, loops[0], loops[1], loops[2], raising:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)
