@@ -7,6 +7,7 @@ that no release has run on before is committed to the newest numbers at once.
 """
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -58,20 +59,25 @@ class Commitment:
     def settle(self, *, at_start: bool = False) -> Behaviours:
         """Write the file where there is none, and commit this release where that is to be done at its start; answers `numbers`.
 
-        Worker and poller call it before the poller leaves its sign. Raises CommitmentTooOld, and OSError.
+        Worker and poller call it before the poller leaves its sign; a disk that takes no file keeps neither from starting.
+        Raises CommitmentTooOld.
         """
         ran_before = self._sign.exists()  # looked for first: a poller writes our file, then its sign
         kept = self._kept()
         if kept is None:
             kept = BEFORE_COMMITS if ran_before else NEWEST
-            self._write(kept)
+            self._try_to_write(kept)
         if kept.pods < OLDEST or kept.node < OLDEST_NODE:
             raise CommitmentTooOld(
                 f"{self._file} commits the node to behaviours {kept}, this release knows {OLDEST} to {CURRENT} of pods and "
                 f"{OLDEST_NODE} to {CURRENT_NODE} of the node: run an older release first, and commit to it "
                 "(`tempolet behaviour --commit`)"
             )
-        return self.commit() if at_start else kept.at_most(NEWEST)
+        if at_start and kept.at_most(NEWEST) != NEWEST:
+            self._try_to_write(raised(kept))
+        numbers = self.numbers
+        _log.info("the node is committed to behaviours", pods=numbers.pods, node=numbers.node, newest=str(NEWEST))
+        return numbers
 
     @property
     def numbers(self) -> Behaviours:
@@ -80,12 +86,8 @@ class Commitment:
 
     def commit(self) -> Behaviours:
         """Commit the node to what this release knows; numbers never go down. Raises OSError."""
-        kept = self._kept() or NEWEST
-        raised = Behaviours(max(kept.pods, CURRENT), max(kept.node, CURRENT_NODE))
-        if raised != self._kept():
-            self._write(raised)
-            _log.info("committed to behaviours", pods=raised.pods, node=raised.node)
-        return raised.at_most(NEWEST)
+        self._write(raised(self._kept() or NEWEST))
+        return self.numbers
 
     def _kept(self) -> Behaviours | None:
         try:
@@ -93,15 +95,25 @@ class Commitment:
             return Behaviours(int(said["pods"]), int(said["node"]))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            _log.warning(
-                "which behaviours the node is committed to cannot be read", path=str(self._file), err=str(error)
-            )
-            return BEFORE_COMMITS
+        except (OSError, ValueError, TypeError, KeyError):
+            return BEFORE_COMMITS  # always safe, and `tempolet behaviour` shows it
+
+    def _try_to_write(self, numbers: Behaviours) -> None:
+        try:
+            self._write(numbers)
+        except OSError as error:
+            _log.warning("the behaviours that the node is committed to are not written down", err=str(error))
 
     def _write(self, numbers: Behaviours) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        write_json(self._file, asdict(numbers), synced=True)
+        own = self._file.with_name(f".{FILE}.{os.getpid()}")  # worker and poller may write at once
+        write_json(own, asdict(numbers), synced=True)
+        own.replace(self._file)
+
+
+def raised(kept: Behaviours) -> Behaviours:
+    """Give the newest numbers, or a later release's."""
+    return Behaviours(max(kept.pods, CURRENT), max(kept.node, CURRENT_NODE))
 
 
 def reasons() -> dict[tuple[str, int], str]:
