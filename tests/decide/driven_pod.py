@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
 from proto.temporal.operator import AddEphemeralContainer
-from proto.temporal.pod import ContainerState, Lifecycle, Observed, PodJson
+from proto.temporal.pod import ContainerState, Lifecycle, NodeSettings, Observed, PodJson
 from proto.temporal.requests import (
     AwaitPredecessor,
     ProbeContainer,
@@ -37,6 +37,7 @@ from workflows.decide.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.restart import failed_probe
 from workflows.decide.situation import Situation
 from workflows.decide.status import pod_status
+from workflows.versions import TIMER_A_WAIT
 
 STEPS_TO_SETTLE = 400
 OWN_GRACE = timedelta(seconds=30)
@@ -79,7 +80,7 @@ class DrivenPod:
         self.observed = Observed(started_at=self.now)
         self.under_way: dict[str, Action] = {}
         self.answers: dict[str, Answer] = {}
-        self.wake: Wake | None = None
+        self.waits: tuple[Wake, ...] = ()
         self.restarts: dict[str, int] = {}
         self.known_exits: dict[str, int] = {}
         self.guessed: set[str] = set()
@@ -99,7 +100,8 @@ class DrivenPod:
             self.source,
             self.observed,
             self.now,
-            behaviour=self.behaviour,
+            NodeSettings(),
+            self.behaviour,
             busy=dict(self.under_way),
         )
 
@@ -133,8 +135,20 @@ class DrivenPod:
             look_at_hooks(self.situation(), action, self.hooks_known, self.runtime)
             self.under_way[key(action)] = action
         assert starts_under_way(self.situation()) <= 1, "one start at a time, its preStart hook included"
-        self.wake = plan.wake
+        self.waits = self.timers_after(plan)
         self.look_at_status()
+
+    def timers_after(self, plan: Plan) -> tuple[Wake, ...]:
+        """Say which timers run: the nearest wait's, or from behaviour 3 on one a wait, kept while not all is asked."""
+        if self.behaviour < TIMER_A_WAIT:
+            return () if plan.wake is None else (plan.wake,)
+        kept = () if plan.complete else tuple(one for one in self.waits if one.at > self.now)
+        return tuple(dict.fromkeys((*kept, *plan.waits)))
+
+    @property
+    def wake(self) -> Wake | None:
+        """The next timer to fire."""
+        return min(self.waits, key=lambda one: one.at, default=None)
 
     def graces(self) -> set[tuple[datetime, timedelta]]:
         """Say which graces were asked for: by a deletion, or by the pod itself when it was evicted or had finished."""

@@ -14,7 +14,6 @@ from proto.temporal.images import PullSecrets
 from proto.temporal.pod import ContainerFacts, Failure, ImageFacts, NodeSettings, Observed, PodJson, PodKey
 from proto.temporal.requests import StartContainer
 from workflows.decide.actions import Action, Wake, image_key, key
-from workflows.versions import CURRENT
 
 RETRY_AFTER: Final = timedelta(seconds=10)
 """How long a step that failed waits (pkg/kubelet/kubelet.go backOffPeriod)."""
@@ -60,8 +59,8 @@ class Situation:
     """The same pod as its source wrote it; what activities are given is cut from it."""
     observed: Observed
     now: datetime
-    settings: NodeSettings = field(default_factory=NodeSettings)
-    behaviour: int = CURRENT
+    settings: NodeSettings
+    behaviour: int
     """The numbered behaviour that the run follows (versions.py)."""
     busy: Mapping[str, Action] = field(default_factory=dict)
     """Actions under way, by key."""
