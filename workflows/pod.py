@@ -185,7 +185,7 @@ class PodWorkflow(OperatorUpdates):
         """
         if self.is_long():
             self.give_up_waiting()
-        elif self.raised(self.start.behaviour) == self.start.behaviour:
+        elif self.raised(self.start.behaviour) == self.start.behaviour or is_over(self.situation()):
             return
         ending = [action for action, _ in self.under_way.values() if not is_endless(action)]
         if not ending and not self.arrived:

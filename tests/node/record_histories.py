@@ -6,11 +6,13 @@ old one: pods out there still follow it. The lives of pods of an API server are 
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from proto.temporal.names import NAMESPACE, node_workflow_id
 from tests.node import (
@@ -79,6 +81,7 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
 def test_record_raised(containerd: Containerd, temporal: TemporalServer) -> None:
     """Lead a pod and its node's workflow through a commitment: each has a run of the number before, and one of the newest."""
     name = "behaviour-raised"
+    asyncio.run(forget_node(temporal))
     with place_of(name) as place:
         recorded_raise.commit_before(place)
         with TempoletNode(place, containerd, temporal, name=NODE, keys={**QUICK, **recorded_raise.OFTEN}) as node:
@@ -99,6 +102,7 @@ def test_record(name: str, containerd: Containerd, temporal: TemporalServer) -> 
 
 def test_record_node(slot: int, node_dir: Path, temporal: TemporalServer, tmp_path: Path) -> None:
     """Lead a node's own workflow through a prepull, one that fails, another policy, a removal and a disk too full."""
+    asyncio.run(forget_node(temporal))
     places = ContainerdPlaces(node_dir / "record", node_dir / "record-run")
     network = PodNetwork(f"tplrec{slot}", f"10.218.{slot}.0/24")
     with Containerd(places, network, cgroup=f"/tempolet-rec-{slot}") as daemon:
@@ -107,6 +111,13 @@ def test_record_node(slot: int, node_dir: Path, temporal: TemporalServer, tmp_pa
         with TempoletNode(tmp_path, daemon, temporal, name=NODE) as node:
             recorded_node.images(node)
             asyncio.run(write_node(node, "images"))
+
+
+async def forget_node(temporal: TemporalServer) -> None:
+    """End the node's workflow that an earlier life has left; it is sealed with that life's key."""
+    with contextlib.suppress(RPCError):
+        client = await Client.connect(temporal.address, namespace=NAMESPACE)
+        await client.get_workflow_handle(node_workflow_id(NODE)).terminate("the life is recorded")
 
 
 async def write_node(node: TempoletNode, life: str) -> None:
