@@ -16,7 +16,7 @@ from tests.workflows.conftest import Node, client, node, pod_json
 from worker.commands.exits import Exit
 from worker.commitment import FILE, NEWEST, Behaviours, Commitment
 from worker.host import raising
-from worker.host.raising import Raising
+from worker.host.raising import Raising, raising_behaviours
 from worker.run_behaviours import Run, runs_of
 from workflows.versions import CURRENT, OLDEST, OLDEST_NODE
 
@@ -109,3 +109,28 @@ async def test_the_nodes_own_workflow_is_asked_too(client: Client, commitment: C
     await Raising(client, name, commitment, pause=timedelta()).look()
     assert await signals_of(client, handle.id, old.run_id) == 1
     await handle.terminate()
+
+
+class Unsteady:
+    """Stands in for what is looked for again and again; Temporal is away at first."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.enough = asyncio.Event()
+
+    async def look(self) -> None:
+        """Fail once."""
+        self.looks += 1
+        if self.looks == 1:
+            raise RuntimeError("Temporal is away")
+        self.enough.set()
+
+
+async def test_a_temporal_that_is_away_is_asked_again() -> None:
+    """The loop goes on, and ends with its worker."""
+    unsteady = Unsteady()
+    async with asyncio.timeout(60), raising_behaviours(unsteady, timedelta(milliseconds=1)):  # type: ignore[arg-type]  # plays Raising
+        await unsteady.enough.wait()
+    looks = unsteady.looks
+    await asyncio.sleep(0)
+    assert unsteady.looks == looks
