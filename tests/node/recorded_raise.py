@@ -4,15 +4,17 @@ import asyncio
 import json
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from temporalio.client import Client
 
+from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import node_workflow_id
 from tests.node.containerd_view import container_pid
 from tests.node.tempolet_node import TempoletNode, pod_manifest
-from worker.commitment import FILE, Behaviours, Commitment
+from worker.behaviours.commitment import FILE, Behaviours, Commitment
 from workflows.versions import CURRENT, CURRENT_NODE, OLDEST_NODE
 
 OFTEN: Final[dict[str, Any]] = {"syncFrequency": "1s"}
@@ -35,10 +37,15 @@ def raised(node: TempoletNode) -> None:
     workflow_id = snapshot.workflow_id
     node.until(lambda: asyncio.run(runs(node, workflow_id)) == 2, "the pod's second run")
     node.until(lambda: asyncio.run(runs(node, node_workflow_id(node.name))) == 2, "the node's second run")
-    for restarts in (1, 2):
-        known = node.until_pod("pod", lambda one, restarts=restarts: one.ready and one.restarts == restarts - 1)
+    for ended in range(2):
+        known = node.until_pod("pod", partial(is_ready_after, ended))
         os.kill(container_pid(node.containerd, known.containers["main"].container_id), signal.SIGKILL)
-    node.until_pod("pod", lambda one: one.ready and one.restarts == 2, "restarted in the second run")
+    node.until_pod("pod", partial(is_ready_after, 2), "restarted in the second run")
+
+
+def is_ready_after(restarts: int, snapshot: PodSnapshot) -> bool:
+    """Say whether the pod is up again after so many restarts."""
+    return snapshot.ready and snapshot.restarts == restarts
 
 
 async def runs(node: TempoletNode, workflow_id: str) -> int:

@@ -8,9 +8,9 @@ import pytest
 
 from tests.worker.test_reading_commands import Commands, tempolet
 from tests.workflows.conftest import client
+from worker.behaviours.commitment import FILE, NEWEST, Behaviours, Commitment
 from worker.commands.behaviour import notes, table
 from worker.commands.exits import Exit
-from worker.commitment import FILE, NEWEST, Behaviours, Commitment
 from workflows.versions import CURRENT, CURRENT_NODE
 
 __all__ = ["client", "tempolet"]  # fixtures of others

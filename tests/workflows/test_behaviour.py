@@ -11,8 +11,8 @@ from proto.temporal import names
 from proto.temporal.signals import BehaviourCommitted
 from tests.workflows.conftest import Node, container, pod_json
 from tests.workflows.test_node import Host, host
+from worker.behaviours.runs import behaviour_of
 from worker.host.run import sandbox_runner
-from worker.run_behaviours import behaviour_of
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
 from workflows.versions import CURRENT, CURRENT_NODE, OLDEST, OLDEST_NODE

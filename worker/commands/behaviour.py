@@ -12,11 +12,11 @@ from typing import Final
 
 from temporalio.service import RPCError
 
+from worker.behaviours.commitment import NEWEST, Behaviours, Commitment, reasons
+from worker.behaviours.runs import Run, runs_of
 from worker.commands.exits import CommandFailed
 from worker.commands.temporal_access import client_of
-from worker.commitment import NEWEST, Behaviours, Commitment, reasons
 from worker.config import NodeConfig
-from worker.run_behaviours import Run, runs_of
 
 HEADER: Final = ("OF", "BEHAVIOUR", "OPEN", "CLOSED", "WHAT")
 Numbered = tuple[str, int | None]

@@ -21,7 +21,8 @@ from activities.unexpected import UnexpectedErrors
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import node_task_queue, node_workflow_id
 from worker.api_access import kubeconfig_awaited, open_api
-from worker.commitment import Commitment
+from worker.behaviours.commitment import Commitment
+from worker.behaviours.raising import Raising, raising_behaviours
 from worker.config import NodeConfig
 from worker.freed_memory import giving_back_freed_memory
 from worker.host.csi_upkeep import keeping_csi_volumes
@@ -33,7 +34,6 @@ from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
 from worker.host.pod_numbers import PodNumbers
-from worker.host.raising import Raising, raising_behaviours
 from worker.host.services import node_services
 from worker.host.takeover import take_over
 from worker.host.thread_room import make_room_for_hung_files

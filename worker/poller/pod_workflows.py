@@ -29,7 +29,7 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.node import NodeConfigured, NodeStart
 from proto.temporal.pod import PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven
-from worker.commitment import Commitment
+from worker.behaviours.commitment import Commitment
 from worker.signal_numbers import SignalNumbers
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)

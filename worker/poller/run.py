@@ -24,7 +24,7 @@ from proto.pod_snapshot import PodSnapshot
 from proto.temporal.node import NodeConfigured
 from proto.temporal.pod import NodeSettings
 from worker.api_access import open_api
-from worker.commitment import Commitment
+from worker.behaviours.commitment import Commitment
 from worker.config import NodeConfig
 from worker.freed_memory import give_back_freed_memory
 from worker.health import LoopHealth

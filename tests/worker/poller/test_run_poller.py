@@ -13,7 +13,7 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
 from tests.worker.poller.snapshots import snapshot, write
 from tests.worker.poller.stand_in import Node, eventually, heard
-from worker.commitment import BEFORE_COMMITS, SIGN_OF_A_POLLER, Commitment
+from worker.behaviours.commitment import BEFORE_COMMITS, SIGN_OF_A_POLLER, Commitment
 from worker.node_lock import NodeLockHeld
 from worker.poller.run import run_poller
 from worker.service import Service

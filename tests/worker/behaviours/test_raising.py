@@ -13,11 +13,11 @@ from proto.temporal import names
 from proto.temporal.node import NodeStart
 from tests.worker.test_reading_commands import Commands, listed, tempolet
 from tests.workflows.conftest import Node, client, node, pod_json
+from worker.behaviours import raising
+from worker.behaviours.commitment import FILE, NEWEST, Behaviours, Commitment
+from worker.behaviours.raising import Raising, raising_behaviours
+from worker.behaviours.runs import Run, runs_of
 from worker.commands.exits import Exit
-from worker.commitment import FILE, NEWEST, Behaviours, Commitment
-from worker.host import raising
-from worker.host.raising import Raising, raising_behaviours
-from worker.run_behaviours import Run, runs_of
 from workflows.versions import CURRENT, OLDEST, OLDEST_NODE
 
 __all__ = ["client", "node", "tempolet"]  # fixtures of others

@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from worker import commitment
-from worker.commitment import BEFORE_COMMITS, FILE, NEWEST, SIGN_OF_A_POLLER, Behaviours, Commitment, CommitmentTooOld
+from worker.behaviours import commitment
+from worker.behaviours.commitment import (
+    BEFORE_COMMITS,
+    FILE,
+    NEWEST,
+    SIGN_OF_A_POLLER,
+    Behaviours,
+    Commitment,
+    CommitmentTooOld,
+)
 
 OLD = Behaviours(1, 1)
 NEWER = Behaviours(NEWEST.pods + 1, NEWEST.node + 1)

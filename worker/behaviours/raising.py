@@ -1,7 +1,7 @@
 """Asks runs of an older behaviour to continue as new with the one that the node is committed to.
 
 Beside the worker for as long as it lives: a healthy pod never continues as new by itself. Nothing is asked before the node is
-committed (worker/commitment.py), and then one run after the other with a pause, so that no start of a worker is a rush. A run
+committed (worker/behaviours/commitment.py), and then one run after the other with a pause, so that no start of a worker is a rush. A run
 that is asked waits for a quiet moment of its own, and only visibility tells when it has gone on; so all are looked at again
 until none is left, and from then on only a commitment is waited for.
 """
@@ -20,8 +20,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal.names import BEHAVIOUR_COMMITTED
 from proto.temporal.signals import BehaviourCommitted
-from worker.commitment import LOWEST, Behaviours, Commitment
-from worker.run_behaviours import Run, runs_of
+from worker.behaviours.commitment import LOWEST, Behaviours, Commitment
+from worker.behaviours.runs import Run, runs_of
 
 PAUSE: Final = timedelta(seconds=1)
 """Between two runs that are asked, on the average: each takes some twenty events of history."""
