@@ -16,6 +16,9 @@ from workflows.decide.node.actions import NODE_ACTIONS
 ONCE: Final = RetryPolicy(maximum_attempts=1)
 """For a read as a local activity: what does not answer then becomes an activity, which the UI shows."""
 
+SUMMARY_LIMIT: Final = 200
+"""Temporal takes 400 bytes of summary."""
+
 ALL_ACTIONS: Final = {**ACTIONS, **NODE_ACTIONS}
 
 

@@ -6,8 +6,7 @@ the images and this adds nothing to the history.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -15,6 +14,7 @@ from temporalio import workflow
 
 from proto.temporal import names
 from proto.temporal.node import NodeConfigured, NodeObserved, NodeStart, NodeStatus
+from proto.temporal.signals import BehaviourCommitted
 from workflows.decide.actions import Wake
 from workflows.decide.node.actions import WATCH, NodeAction, node_key
 from workflows.decide.node.node import (
@@ -27,7 +27,7 @@ from workflows.decide.node.node import (
     node_actions,
     outdated,
 )
-from workflows.decide.versions import NODE_BEHAVIOURS, require_known
+from workflows.decide.versions import NODE_BEHAVIOURS, NODE_TIMER_A_WAIT, require_known
 from workflows.loop import ArrivalLoop, has_grown
 from workflows.node_card import node_card
 from workflows.steps import Failed, carry_out_node
@@ -44,51 +44,59 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
 
     @workflow.init
     def __init__(self, start: NodeStart) -> None:
+        super().__init__()
         self.start = start
         self.observed = start.observed or NodeObserved()
-        self.arrived: deque[Arrival] = deque()
         self.under_way: dict[str, asyncio.Task[None]] = {}
-        self.bugs: list[Exception] = []
 
     @workflow.run
     async def run(self, start: NodeStart) -> None:
         """Keep the node's images, for ever."""
         require_known(start.behaviour, NODE_BEHAVIOURS)
         while True:
-            wake = self.begin_what_is_due()
+            waits = self.begin_what_is_due()
             workflow.set_current_details(node_card(self.observed, frozenset(self.under_way)))
-            await self.next_event(wake)
-            self.continue_as_new_if_long()
+            await self.next_event(waits)
+            self.continue_as_new_if_due()
 
     def situation(self) -> NodeSituation:
         """Gather what a decision may look at."""
         return NodeSituation(self.observed, workflow.now(), frozenset(self.under_way))
 
-    def begin_what_is_due(self) -> Wake | None:
-        """Begin what is decided; answers when to look again."""
-        wakes = []
+    def begin_what_is_due(self) -> list[Wake]:
+        """Begin what is decided; answers what is waited for."""
+        waits = []
         for answer in () if self.is_long() else node_actions(self.situation()):
             if isinstance(answer, Wake):
-                wakes.append(answer)
+                waits.append(answer)
             else:
                 self.under_way[node_key(answer)] = asyncio.create_task(
                     self.file_when_done(partial(self.carried_out, answer))
                 )
-        return min(wakes, key=lambda one: one.at, default=None)
+        return waits
 
     async def carried_out(self, action: NodeAction) -> Arrival:
         """Carry an action out; answers it with what came back."""
         return action, await carry_out_node(action)
 
-    async def next_event(self, wake: Wake | None) -> None:
-        """Wait for an answer, a signal or the wake, and write down what came."""
-        if await self.next_arrival(wake, CANCEL_IGNORED):
+    async def next_event(self, waits: Sequence[Wake]) -> None:
+        """Wait for an answer, a signal or the end of a wait, and write down what came."""
+        if self.start.behaviour < NODE_TIMER_A_WAIT:
+            nearest = min(waits, key=lambda one: one.at, default=None)
+            arrived = await self.next_arrival_or_wake(nearest, CANCEL_IGNORED)
+        else:
+            self.keep_timers(waits, complete=not self.is_long())
+            arrived = await self.next_arrival(CANCEL_IGNORED)
+        if arrived:
             while self.arrived:
                 self.write_down(self.arrived.popleft())
 
-    def write_down(self, arrival: Arrival) -> None:
+    def write_down(self, arrival: Arrival | BehaviourCommitted) -> None:
         """Bring one arrival into what is known."""
         match arrival:
+            case BehaviourCommitted(behaviour):
+                self.observed.signals += 1
+                self.committed = max(self.committed, behaviour)
             case NodeConfigured():
                 configured(self.situation(), arrival)
                 self.give_up(outdated(self.situation()))
@@ -108,12 +116,14 @@ class NodeWorkflow(ArrivalLoop[Arrival]):
         """Say whether this run's history has grown enough."""
         return has_grown(self.observed.signals)
 
-    def continue_as_new_if_long(self) -> None:
+    def continue_as_new_if_due(self) -> None:
         """Begin a new run once nothing is under way but the watch, which the new run asks for again."""
+        behaviour = self.raised(self.start.behaviour)
         ending = [key for key in self.under_way if not key.startswith(f"{WATCH}/")]
-        if self.is_long() and not self.arrived and not ending:
+        wanted = self.is_long() or behaviour != self.start.behaviour
+        if wanted and not self.arrived and not ending:
             self.give_up(list(self.under_way))
-            workflow.continue_as_new(NodeStart(self.start.node, self.start.behaviour, carried(self.observed)))
+            workflow.continue_as_new(NodeStart(self.start.node, behaviour, carried(self.observed)))
 
     @workflow.signal(name=names.NODE_CONFIGURED, description="the node has started with this configuration")
     def node_configured(self, signal: NodeConfigured) -> None:

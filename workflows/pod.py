@@ -6,7 +6,6 @@ while the runtime holds anything of the pod (design §4.5): every failure is a f
 """
 
 import asyncio
-from collections import deque
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from proto.temporal.activities.requests import AwaitPredecessor, PullImage
 from proto.temporal.operator import Explanation
 from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
 from proto.temporal.signals import (
+    BehaviourCommitted,
     DeletionRequested,
     ObjectsChanged,
     PodListed,
@@ -41,7 +41,7 @@ from workflows.decide.situation import Situation
 from workflows.decide.status import conditions, status
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
 from workflows.decide.steps.termination import is_stopping
-from workflows.decide.versions import require_known
+from workflows.decide.versions import TIMER_A_WAIT, require_known
 from workflows.loop import has_grown
 from workflows.operator_updates import Arrival, OperatorUpdates
 from workflows.steps import Failed, carry_out
@@ -61,13 +61,12 @@ class PodWorkflow(OperatorUpdates):
     @workflow.init
     def __init__(self, start: PodStart) -> None:
         meta = start.pod["metadata"]
+        super().__init__()
         self.start = start
         self.pod = PodKey(meta["namespace"], meta["name"], meta["uid"])
         self.spec = spec_of(start.pod)
         self.observed = start.observed or seen_first(start, self.spec, workflow.now())
-        self.arrived: deque[Arrival] = deque()
         self.under_way: dict[str, tuple[Action, asyncio.Task[None]]] = {}
-        self.bugs: list[Exception] = []
         self.announced = publish.announced()
 
     @workflow.run
@@ -79,7 +78,7 @@ class PodWorkflow(OperatorUpdates):
             plan = self.begin_what_is_due()
             self.publish_status()
             await self.next_event(plan)
-            self.continue_as_new_if_long()
+            self.continue_as_new_if_due()
         if self.observed.listed_again:
             self.start_anew()
         return self.outcome()
@@ -123,7 +122,7 @@ class PodWorkflow(OperatorUpdates):
     def begin_what_is_due(self) -> Plan:
         """Begin every action that is decided; a run that is about to be continued begins only what a stop cannot wait for."""
         situation = self.situation()
-        plan = Plan() if self.is_long() and not is_stopping(situation) else pod_actions(situation)
+        plan = Plan(complete=False) if self.is_long() and not is_stopping(situation) else pod_actions(situation)
         for action in plan.begin:
             task = asyncio.create_task(self.file_when_done(partial(self.carried_out, action)))
             self.under_way[key(action)] = (action, task)
@@ -143,8 +142,14 @@ class PodWorkflow(OperatorUpdates):
         self.announced = publish.publish(self.start, situation, pod_status, self.announced)
 
     async def next_event(self, plan: Plan) -> None:
-        """Wait for an answer, a signal or the plan's wake, and write down what came."""
-        if await self.next_arrival(plan.wake, f"a cancel of {self.pod} is ignored: remove its manifest instead"):
+        """Wait for an answer, a signal or the end of a wait, and write down what came."""
+        when_cancelled = f"a cancel of {self.pod} is ignored: remove its manifest instead"
+        if self.start.behaviour < TIMER_A_WAIT:
+            arrived = await self.next_arrival_or_wake(plan.wake, when_cancelled)
+        else:
+            self.keep_timers(plan.waits, complete=plan.complete)
+            arrived = await self.next_arrival(when_cancelled)
+        if arrived:
             self.write_down_all()
 
     def write_down_all(self) -> None:
@@ -152,9 +157,12 @@ class PodWorkflow(OperatorUpdates):
         while self.arrived:
             self.write_down(self.arrived.popleft())
 
-    def write_down(self, arrival: Arrival) -> None:
+    def write_down(self, arrival: Arrival | BehaviourCommitted) -> None:
         """Bring one arrival into `Observed`."""
         match arrival:
+            case BehaviourCommitted(behaviour):
+                self.observed.signals += 1
+                self.committed = max(self.committed, behaviour)
             case (action, Failed(reason, message)):
                 self.under_way.pop(key(action), None)
                 fold_failure(self.situation(), action, reason, message)
@@ -173,11 +181,15 @@ class PodWorkflow(OperatorUpdates):
         """Say whether this run's history has grown enough."""
         return has_grown(self.observed.signals)
 
-    def continue_as_new_if_long(self) -> None:
-        """Begin a new run with everything known, once nothing is under way that ends by itself and nothing unread."""
-        if not self.is_long():
+    def continue_as_new_if_due(self) -> None:
+        """Begin a new run with everything known, once nothing is under way that ends by itself and nothing unread.
+
+        For a long history what may last is given up and nothing more begins; for another behaviour a quiet moment is awaited.
+        """
+        if self.is_long():
+            self.give_up_waiting()
+        elif self.raised(self.start.behaviour) == self.start.behaviour or is_over(self.situation()):
             return
-        self.give_up_waiting()
         ending = [action for action, _ in self.under_way.values() if not is_endless(action)]
         if not ending and not self.arrived:
             self.observed.signals = 0
@@ -196,7 +208,7 @@ class PodWorkflow(OperatorUpdates):
                 pod=pod,
                 source=self.start.source,
                 path=self.start.path,
-                behaviour=self.start.behaviour,
+                behaviour=self.raised(self.start.behaviour),
                 settings=self.start.settings,
                 observed=observed,
             )

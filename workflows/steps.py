@@ -5,21 +5,18 @@ type, Kubernetes' own word) and its message, and `decide.fold` writes both down.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, FailureError
 from temporalio.exceptions import TimeoutError as ActivityTimedOut
 
-from workflows.calls import ONCE, action_type, retry_policy, time_limit
+from workflows.calls import ONCE, SUMMARY_LIMIT, action_type, retry_policy, time_limit
 from workflows.decide.action_type import ActionType
 from workflows.decide.actions import Action
 from workflows.decide.node.actions import NodeAction
 from workflows.decide.node.node import NodeAnswer
 from workflows.decide.record.fold import Answer
-
-SUMMARY_LIMIT: Final = 200
-"""Temporal takes 400 bytes of summary."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ OBJECTS_CHANGED: Final = "ObjectsChanged"
 STORAGE_EXCEEDED: Final = "StorageExceeded"
 STATUS_GIVEN: Final = "StatusGiven"
 NODE_CONFIGURED: Final = "NodeConfigured"
+BEHAVIOUR_COMMITTED: Final = "BehaviourCommitted"
 
 # queries
 POD_STATUS: Final = "PodStatus"

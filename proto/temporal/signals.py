@@ -87,3 +87,11 @@ class StatusGiven:
     conditions: dict[str, GivenCondition] = field(default_factory=dict)
     """All of the types that concern this node, by type; one that is missing is set no more."""
     ended: Ended | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourCommitted:
+    """The node is committed to a behaviour; a run of an older one continues as new with it, once nothing is under way."""
+
+    behaviour: int
+    """Of the workflow's own numbering; never higher than what the worker knows that tells it."""

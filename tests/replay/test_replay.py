@@ -25,6 +25,8 @@ OWED = {
 OWED_OF_API = {"api-plain", "api-finished", "api-rejected", "api-forced", "api-deleted-during-pull", "api-history-lost"}
 FIRST_OF_API = 2
 """The behaviour with which pods of an API server came."""
+FIRST_RAISED = 3
+"""The first that older runs were raised to."""
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
@@ -51,8 +53,28 @@ def test_every_behaviour_has_its_lives(behaviour: int) -> None:
     """A version without histories would be a version nobody holds us to."""
     recorded = {path.stem.partition("-")[2] for path in HISTORIES if path.stem.startswith(f"v{behaviour}-")}
     owed = OWED | OWED_OF_API if behaviour >= FIRST_OF_API else OWED
+    owed = owed | {"behaviour-raised"} if behaviour >= FIRST_RAISED else owed
     missing = {life for life in owed if not any(one == life or one.startswith(f"{life}-") for one in recorded)}
     assert not missing
+
+
+def behaviours(path: Path) -> list[int]:
+    """Read which numbers a recorded life followed, run by run."""
+    runs = sorted(path.parent.glob(f"{path.stem}-*.json"))
+    starts = [read_history(one).events[0].workflow_execution_started_event_attributes.input for one in runs]
+    return [json.loads(one.payloads[0].data)["behaviour"] for one in starts]
+
+
+@pytest.mark.parametrize(
+    ("lives", "numbers"),
+    [
+        pytest.param(HISTORIES[0].with_name("v3-behaviour-raised"), [2, 3], id="of-a-pod"),
+        pytest.param(NODE_HISTORIES[0].with_name("v2-behaviour-raised"), [1, 2], id="of-a-node"),
+    ],
+)
+def test_one_recorded_life_changes_its_number(lives: Path, numbers: list[int]) -> None:
+    """Between two runs, and never within one: each of them replays by the number in its start."""
+    assert behaviours(lives) == numbers
 
 
 async def test_a_life_that_was_led_otherwise_is_told(tmp_path: Path) -> None:

@@ -43,6 +43,14 @@ SAID = {
     "deletion-during-start": ["deletion requested by file: ManifestRemoved", "sandbox removed", "the pod is gone"],
     "sandbox-killed": ["sandbox attempt 0 is not ready any more", "sandbox attempt 1 ready", "started, restart 1"],
     "worker-restarted": ["another worker took over"],
+    "behaviour-raised": [
+        "container main started",
+        "the node is committed to behaviour 3: the pod takes it up in a quiet moment",
+        "it goes on in a new run, which follows behaviour 3",
+        "started, restart 1",
+        "waits .*CrashLoopBackOff: restart 2 of main",
+        "started, restart 2",
+    ],
     "volumes": [
         "mounting volumes disk, fast, host failed .*FailedMount: .*hostPath type check failed: .* is not a directory",
         "volume.* mounted in|volume.* found mounted",

@@ -60,6 +60,8 @@ class Node:
     client: Client
     name: str
     runtime: ModelRuntime
+    behaviour: int = CURRENT
+    """What pods are started with."""
     snapshots: dict[str, PodSnapshot] = field(default_factory=dict)
     told: list[PodSnapshot] = field(default_factory=list)
     """Every snapshot, in its order."""
@@ -101,9 +103,9 @@ class Node:
 
     def _start_of(self, pod: PodJson, settings: NodeSettings, first_sight: FirstSight | None) -> PodStart:
         if first_sight is None:
-            return PodStart(self.name, pod, path="web.yaml", behaviour=CURRENT, settings=settings)
+            return PodStart(self.name, pod, path="web.yaml", behaviour=self.behaviour, settings=settings)
         source = names.API_SOURCE
-        return PodStart(self.name, pod, source, behaviour=CURRENT, settings=settings, first_sight=first_sight)
+        return PodStart(self.name, pod, source, behaviour=self.behaviour, settings=settings, first_sight=first_sight)
 
     def workflow_id(self, pod: PodJson) -> str:
         """Name a pod's workflow."""

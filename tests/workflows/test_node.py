@@ -96,12 +96,13 @@ class Host:
     client: Client
     name: str
     images: Images
+    behaviour: int = CURRENT_NODE
 
     async def configure(self, *prepull: str, policy: ImagePolicy = POLICY) -> WorkflowHandle[Any, Any]:
         """Start or tell the node's workflow as the poller does."""
         return await self.client.start_workflow(
             names.NODE_WORKFLOW,
-            NodeStart(self.name, CURRENT_NODE),
+            NodeStart(self.name, self.behaviour),
             id=names.node_workflow_id(self.name),
             task_queue=names.node_task_queue(self.name),
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,

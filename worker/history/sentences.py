@@ -129,6 +129,10 @@ def _status_given(_: Told, signal: signals.StatusGiven) -> Iterator[str]:
         yield f"others' conditions in the API: {said or 'none'}"
 
 
+def _behaviour_committed(_: Told, signal: signals.BehaviourCommitted) -> Iterator[str]:
+    yield f"the node is committed to behaviour {signal.behaviour}: the pod takes it up in a quiet moment"
+
+
 SIGNALS: Final[Mapping[str, SignalRow]] = {
     names.POD_LISTED: SignalRow(signals.PodListed, edit_sentences.listed),
     names.DELETION_REQUESTED: SignalRow(signals.DeletionRequested, _deletion),
@@ -137,6 +141,7 @@ SIGNALS: Final[Mapping[str, SignalRow]] = {
     names.OBJECTS_CHANGED: SignalRow(signals.ObjectsChanged, volume_sentences.changed),
     names.STORAGE_EXCEEDED: SignalRow(signals.StorageExceeded, volume_sentences.exceeded),
     names.STATUS_GIVEN: SignalRow(signals.StatusGiven, _status_given),
+    names.BEHAVIOUR_COMMITTED: SignalRow(signals.BehaviourCommitted, _behaviour_committed),
 }
 
 

@@ -45,8 +45,8 @@ class _Teller:
     attributes: dict[str, Any] = field(default_factory=dict)
     updates: dict[str, str] = field(default_factory=dict)
     """Update id -> name."""
-    wait: str = ""
-    """The summary of the newest timer: each decision arms it anew, the story tells it once."""
+    waits: dict[str, datetime] = field(default_factory=dict)
+    """Until when each wait lasts, by its timer's summary: a timer may be started anew, its wait is told once."""
 
 
 def tell(runs: Iterable[Iterable[HistoryEvent]]) -> Story:
@@ -80,12 +80,15 @@ def _started(teller: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str
         yield "the pod's start cannot be read: is this node's key file the one that sealed it?"
         return
     teller.told.settings, teller.told.pod = start.settings, start.pod
+    before, teller.told.behaviour = teller.told.behaviour, start.behaviour
     if start.observed:
         container_sentences.continued(teller.told, start.observed)
     if not attributes.continued_execution_run_id:
         yield sentences.pod_listed(start)
     elif start.observed is None:
         yield "its source lists the pod again: it begins anew"
+    elif before and before < start.behaviour:
+        yield f"it goes on in a new run, which follows behaviour {start.behaviour}"
     else:
         yield "the history had grown long: it goes on in a new run"
     if start.observed is None:
@@ -191,12 +194,12 @@ def _read_at_once(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterato
         yield from row.say(teller.told, Done(None, answer, at, timedelta()))
 
 
-def _timer_started(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
-    wait = seconds(event.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta())
+def _timer_started(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
+    wait = event.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta()
     summary = _text(event.user_metadata.summary)
-    if summary != teller.wait:
-        yield f"waits {wait}: {summary}" if summary else f"waits {wait}"
-    teller.wait = summary
+    if at > teller.waits.get(summary, at - wait):
+        yield f"waits {seconds(wait)}: {summary}" if summary else f"waits {seconds(wait)}"
+    teller.waits[summary] = at + wait
 
 
 def _task_started(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:

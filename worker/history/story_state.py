@@ -79,6 +79,8 @@ class Told:
     deleted_by: dict[str, str] = field(default_factory=dict)
     """A deletion's reason and message, as a stop repeats them -> who asked: a source, an operator."""
     settings: NodeSettings = field(default_factory=NodeSettings)
+    behaviour: int = 0
+    """That of the run before; 0: there was none."""
 
     def of(self, name: str) -> Instances:
         """What is known of a container."""

@@ -23,6 +23,7 @@ from proto.node_runtime import NodeRuntime
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.node import NodeConfigured
 from proto.temporal.pod import NodeSettings
+from worker.behaviours.commitment import Commitment
 from worker.daemon.api_access import open_api
 from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import give_back_freed_memory
@@ -105,7 +106,9 @@ class Poller:
         metrics = telemetry.metrics if telemetry else Metrics(node)
         self._runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1), calls)
         self._known = KnownPods(config.root_dir, node)
-        self._workflows = PodWorkflows(client, node, signal_numbers(config.state_dir, "poller"))
+        commitment = Commitment(config.state_dir)
+        commitment.settle()
+        self._workflows = PodWorkflows(client, node, signal_numbers(config.state_dir, "poller"), commitment)
         self._book = RefusalBook(config.root_dir)
         metrics.on_read(lambda: metrics.manifests_refused(len(self._book.refusals)))
         settings = told_settings(config)

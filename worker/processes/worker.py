@@ -20,6 +20,8 @@ from activities.hosted import activities
 from activities.node_services import NodeServices
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import node_task_queue, node_workflow_id
+from worker.behaviours.commitment import Commitment
+from worker.behaviours.raising import Raising, raising_behaviours
 from worker.daemon.api_access import kubeconfig_awaited, open_api
 from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import giving_back_freed_memory
@@ -38,6 +40,7 @@ from worker.host.pod_metrics import PodNumbers
 from worker.host.takeover import take_over
 from worker.host.terminating_pods import Departures
 from worker.processes.services import node_services
+from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
 from workflows.decide.versions import CURRENT
 from workflows.node import NodeWorkflow
@@ -67,8 +70,9 @@ _log: Final = structlog.get_logger(__name__)
 
 
 async def run_worker(config: NodeConfig) -> None:
-    """Work for this node until asked to stop; raises NodeLockHeld when another worker does."""
+    """Work for this node until asked to stop; raises NodeLockHeld when another worker does, and CommitmentTooOld."""
     with hold_node_lock(config.root_dir):
+        Commitment(config.state_dir).settle(at_start=config.tempolet.behaviour.commit == AT_START)
         async with Service(well) as service, open_telemetry(config, "worker", well) as telemetry:
             client = await node_client(
                 config, service, role="worker", runtime=telemetry.runtime, plugins=telemetry.plugins
@@ -105,8 +109,9 @@ async def work(
         republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
         storage = StorageWatch(services, cache.snapshots, hinting(client)) if config.local_storage_limits else None
         loops = keeping_logs_small(rotator), watching_storage(storage), giving_back_freed_memory(every)
+        raising = raising_behaviours(Raising(client, config.node_name, Commitment(config.state_dir)), every)
         at_work = side.at_work(cache.snapshots, client, services.csi) if side else contextlib.nullcontext()
-        async with drivers, republishing, orphans, at_work, worker, loops[0], loops[1], loops[2]:
+        async with drivers, republishing, orphans, at_work, worker, loops[0], loops[1], loops[2], raising:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)

@@ -23,6 +23,8 @@ KIND: Final = "TempoletConfiguration"
 _ADDRESS: Final = re.compile(r"\[[0-9a-fA-F:.]+\]:\d{1,5}|[^:\s]+:\d{1,5}|", re.ASCII)
 
 
+BY_COMMAND: Final = "ByCommand"
+AT_START: Final = "AtStart"
 LONGEST_IMAGE: Final = 800
 """Bytes of a name in the prepull list, which becomes part of an activity's id."""
 
@@ -101,6 +103,14 @@ class ImageKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class BehaviourKeys:
+    """When runs take up what a new release does otherwise; from then on there is no way back to the release before."""
+
+    commit: str = BY_COMMAND
+    """ByCommand: by `tempolet behaviour --commit`; AtStart: as soon as a worker of the release starts."""
+
+
+@dataclass(frozen=True, slots=True)
 class TempoletConfiguration:
     """All of our own keys, by the names that the file writes in camelCase."""
 
@@ -111,6 +121,7 @@ class TempoletConfiguration:
     metrics: MetricsKeys = MetricsKeys()
     logs: LogKeys = LogKeys()
     images: ImageKeys = ImageKeys()
+    behaviour: BehaviourKeys = BehaviourKeys()
 
 
 def load_tempolet_configuration(file: Path | None) -> TempoletConfiguration:
@@ -146,6 +157,8 @@ def _checked(configuration: TempoletConfiguration) -> TempoletConfiguration:
             raise WrongValue(f"images.prepull[{index}]: {len(image.encode())} bytes; {LONGEST_IMAGE} are the most")
     if configuration.images.look_every < timedelta(seconds=1):
         raise WrongValue("images.lookEvery: less than a second; 5m is the kubelet's own interval")
+    if (commit := configuration.behaviour.commit) not in {BY_COMMAND, AT_START}:
+        raise WrongValue(f"behaviour.commit: {commit!r}; it is {BY_COMMAND} or {AT_START}")
     return configuration
 
 

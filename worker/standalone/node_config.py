@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from proto.temporal.names import NAMESPACE
 from worker.settings.flags import Flags
+from worker.settings.tempolet_configuration import AT_START
 from worker.standalone.machine.process import Command, Supervised
 from worker.standalone.settings import Settings
 from worker.standalone.temporal_server import LOOPBACK
@@ -61,7 +62,13 @@ def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
         "payloadKeyFile": str(settings.key_file),
     }
     given = settings.given_configuration.tempolet_configuration
-    ours = {**given, **TEMPOLET, "temporal": temporal, "objects": {"folder": str(settings.objects)}}
+    ours = {
+        "behaviour": {"commit": AT_START},
+        **given,
+        **TEMPOLET,
+        "temporal": temporal,
+        "objects": {"folder": str(settings.objects)},
+    }
     if role != "worker":
         return ours
     codec = {

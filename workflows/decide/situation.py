@@ -24,7 +24,6 @@ from proto.temporal.pod import (
 )
 from workflows.decide.actions import Action, Wake, key
 from workflows.decide.keys import image_key
-from workflows.decide.versions import CURRENT
 
 LIVE: Final = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)
 """The states of an instance that has not ended."""
@@ -72,8 +71,8 @@ class Situation:
     """The same pod as its source wrote it; what activities are given is cut from it."""
     observed: Observed
     now: datetime
-    settings: NodeSettings = field(default_factory=NodeSettings)
-    behaviour: int = CURRENT
+    settings: NodeSettings
+    behaviour: int
     """The numbered behaviour that the run follows (versions.py)."""
     busy: Mapping[str, Action] = field(default_factory=dict)
     """Actions under way, by key."""

@@ -6,11 +6,13 @@ old one: pods out there still follow it. The lives of pods of an API server are 
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from proto.temporal.names import NAMESPACE, node_workflow_id
 from tests.node.recordings import (
@@ -19,6 +21,7 @@ from tests.node.recordings import (
     recorded_node,
     recorded_pods,
     recorded_pulls,
+    recorded_raise,
     recorded_wishes,
 )
 from tests.node.recordings.recording import HISTORIES, NODE, QUICK, place_of, write, write_file
@@ -75,6 +78,19 @@ LIVES: dict[str, Callable[[TempoletNode], None]] = {
 }
 
 
+def test_record_raised(containerd: Containerd, temporal: TemporalServer) -> None:
+    """Lead a pod and its node's workflow through a commitment: each has a run of the number before, and one of the newest."""
+    name = "behaviour-raised"
+    asyncio.run(forget_node(temporal))
+    with place_of(name) as place:
+        recorded_raise.commit_before(place)
+        with TempoletNode(place, containerd, temporal, name=NODE, keys={**QUICK, **recorded_raise.OFTEN}) as node:
+            recorded_raise.raised(node)
+            asyncio.run(write_node(node, name))
+            node.remove_all()
+            write(node, name)
+
+
 @pytest.mark.parametrize("name", LIVES)
 def test_record(name: str, containerd: Containerd, temporal: TemporalServer) -> None:
     """Lead one life to its end, then write every run's history."""
@@ -86,6 +102,7 @@ def test_record(name: str, containerd: Containerd, temporal: TemporalServer) -> 
 
 def test_record_node(slot: int, node_dir: Path, temporal: TemporalServer, tmp_path: Path) -> None:
     """Lead a node's own workflow through a prepull, one that fails, another policy, a removal and a disk too full."""
+    asyncio.run(forget_node(temporal))
     places = ContainerdPlaces(node_dir / "record", node_dir / "record-run")
     network = PodNetwork(f"tplrec{slot}", f"10.218.{slot}.0/24")
     with Containerd(places, network, cgroup=f"/tempolet-rec-{slot}") as daemon:
@@ -93,13 +110,25 @@ def test_record_node(slot: int, node_dir: Path, temporal: TemporalServer, tmp_pa
             daemon.import_image(archive)
         with TempoletNode(tmp_path, daemon, temporal, name=NODE) as node:
             recorded_node.images(node)
-            asyncio.run(write_node(node))
+            asyncio.run(write_node(node, "images"))
 
 
-async def write_node(node: TempoletNode) -> None:
-    """Write the history of this node's own workflow so far."""
+async def forget_node(temporal: TemporalServer) -> None:
+    """End the node's workflow that an earlier life has left; it is sealed with that life's key."""
+    with contextlib.suppress(RPCError):
+        client = await Client.connect(temporal.address, namespace=NAMESPACE)
+        await client.get_workflow_handle(node_workflow_id(NODE)).terminate("the life is recorded")
+
+
+async def write_node(node: TempoletNode, life: str) -> None:
+    """Write every run of this node's own workflow so far."""
     client: Client = await node.client()
-    history = await client.get_workflow_handle(node_workflow_id(node.name)).fetch_history()
-    opened = decode_history(history, Seal(KeyFile(node.temporal_settings().key_file)), NAMESPACE)
+    seal, workflow_id = Seal(KeyFile(node.temporal_settings().key_file)), node_workflow_id(node.name)
+    newest = await client.get_workflow_handle(workflow_id).describe()
+    first = newest.raw_description.workflow_execution_info.first_run_id
+    runs = list(dict.fromkeys((first, newest.run_id)))
     NODE_HISTORIES.mkdir(exist_ok=True)
-    write_file(NODE_HISTORIES / f"v{CURRENT_NODE}-images.json", opened)
+    for number, run_id in enumerate(runs, start=1):
+        history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+        suffix = f"-{number}" if len(runs) > 1 else ""
+        write_file(NODE_HISTORIES / f"v{CURRENT_NODE}-{life}{suffix}.json", decode_history(history, seal, NAMESPACE))

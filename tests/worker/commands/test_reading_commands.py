@@ -16,6 +16,7 @@ from proto.temporal import names
 from proto.temporal.node import NodeConfigured
 from tests.workflows.conftest import Node, client, container, node, pod_json
 from tests.workflows.test_node import Images
+from worker.behaviours.commitment import Commitment
 from worker.cli import run
 from worker.commands.access.exits import Exit
 from worker.daemon.config import NodeConfig, load_node_config
@@ -194,7 +195,9 @@ async def test_live_and_exported_histories_fit_this_code(
     await node.delete(handle)
 
 
-async def test_the_node_s_own_workflow_is_replayed_with_its_pods(client: Client, tempolet: Commands) -> None:
+async def test_the_node_s_own_workflow_is_replayed_with_its_pods(
+    client: Client, tempolet: Commands, tmp_path: Path
+) -> None:
     """It is found by the attribute that the poller starts it with."""
     name, images = f"n{uuid.uuid4().hex[:8]}", Images()
     async with Worker(
@@ -204,7 +207,9 @@ async def test_the_node_s_own_workflow_is_replayed_with_its_pods(client: Client,
         activities=[images.watch_images, images.prepull_image],
         workflow_runner=sandbox_runner(),
     ):
-        await PodWorkflows(client, name, SignalNumbers()).configure_node(NodeConfigured(prepull=("busybox:1",)))
+        await PodWorkflows(client, name, SignalNumbers(), Commitment(tmp_path)).configure_node(
+            NodeConfigured(prepull=("busybox:1",))
+        )
         await images.until(lambda: "busybox:1" in images.sizes)
         async with asyncio.timeout(60):
             while not (await client.count_workflows(f"PodNode = '{name}'")).count:  # noqa: ASYNC110 - no event

@@ -284,6 +284,7 @@ def test_every_activity_and_signal_has_a_row() -> None:
         names.PROBE_VERDICT,
         names.OBJECTS_CHANGED,
         names.STORAGE_EXCEEDED,
+        names.BEHAVIOUR_COMMITTED,
         names.STATUS_GIVEN,
     }
 

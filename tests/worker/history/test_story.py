@@ -171,12 +171,13 @@ def test_what_is_under_way_is_told_apart(recorded: Recorder) -> None:
 
 
 def test_a_wait_is_told_once(recorded: Recorder) -> None:
-    """Each decision arms the timer anew; the same wait is no news, another one is."""
-    for summary in ("restart 2 of web", "restart 2 of web", "restart 3 of web"):
+    """A timer may be started anew, also in turns with another one; the same wait is no news until it is over."""
+    for summary, after in (("web", 0), ("web", 2), ("db", 0), ("web", 1), ("db", 1), ("db", 11)):
+        recorded.after(after)
         timer = recorded.event("TIMER_STARTED", timer_id="1")
         timer.timer_started_event_attributes.start_to_fire_timeout.FromTimedelta(timedelta(seconds=10))
         timer.user_metadata.summary.CopyFrom(payload(summary))
-    assert recorded.texts()[1:] == ["waits 10.0 s: restart 2 of web", "waits 10.0 s: restart 3 of web"]
+    assert recorded.texts()[1:] == ["waits 10.0 s: web", "waits 10.0 s: db", "waits 10.0 s: db"]
 
 
 def test_phase_and_readiness_are_told_when_they_change(recorded: Recorder) -> None:

@@ -13,9 +13,11 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
 from tests.worker.poller.snapshots import snapshot, write
 from tests.worker.processes.poller_node import Node, eventually, heard
+from worker.behaviours.commitment import BEFORE_COMMITS, SIGN_OF_A_POLLER, Commitment
 from worker.daemon.node_lock import NodeLockHeld
 from worker.daemon.service import Service
 from worker.processes.poller import run_poller
+from workflows.decide.versions import CURRENT
 
 
 async def test_a_manifest_becomes_a_workflow_that_an_operator_finds(node: Node) -> None:
@@ -42,6 +44,21 @@ async def test_a_manifest_becomes_a_workflow_that_an_operator_finds(node: Node) 
         }
         assert await found.static_summary() == f"default/web-{node.name} on {node.name}"
         assert found.task_queue == f"node/{node.name}"
+
+
+async def test_a_pod_starts_with_the_behaviour_that_the_node_is_committed_to(node: Node) -> None:
+    """After an upgrade the older one, so that there is a way back; the newest as soon as the operator has said so."""
+    state = node.config().state_dir
+    state.mkdir()
+    (state / SIGN_OF_A_POLLER).write_text("1\n")  # of the release before
+    async with node.poller():
+        node.write("web.yaml")
+        start = await (await node.handle()).query("Start", result_type=PodStart)
+        assert start.behaviour == BEFORE_COMMITS.pods
+        Commitment(state).commit()
+        node.write("other.yaml", name="other")
+        start = await (await node.handle("other")).query("Start", result_type=PodStart)
+        assert start.behaviour == CURRENT
 
 
 async def test_a_removed_manifest_takes_its_pod_along(node: Node) -> None:

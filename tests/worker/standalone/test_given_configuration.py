@@ -35,6 +35,10 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(state_dir=tmp_path / "state", run_dir=tmp_path / "run", hostname_override="n1", ports=Ports(1, 2))
 
 
+DEFAULTS_OF_UP = {"behaviour"}
+"""Set where they are not given."""
+
+
 def written(folder: Path, text: str, name: str = "given.yaml") -> Path:
     """Write a file."""
     (folder / name).write_text(text)
@@ -92,7 +96,21 @@ def test_all_that_up_sets_is_refused_when_it_is_given(settings: Settings) -> Non
     """Else a key would be taken and not obeyed."""
     kinds = {"apiVersion", "kind"}
     assert kubelet_configuration(settings).keys() - kinds <= KUBELET_KEYS_OF_UP.keys()
-    assert tempolet_configuration(settings, "worker").keys() - kinds <= TEMPOLET_KEYS_OF_UP.keys()
+    assert tempolet_configuration(settings, "worker").keys() - kinds - DEFAULTS_OF_UP <= TEMPOLET_KEYS_OF_UP.keys()
+
+
+@pytest.mark.parametrize(
+    ("given", "commit"),
+    [
+        pytest.param("", "AtStart", id="nobody-runs-the-command-on-a-node-of-up"),
+        pytest.param("behaviour: {commit: ByCommand}\n", "ByCommand", id="unless-it-is-said"),
+    ],
+)
+def test_when_a_release_is_committed(settings: Settings, tmp_path: Path, given: str, commit: str) -> None:
+    """What is given counts."""
+    own = Flags(tempolet_config=written(tmp_path, OWN + given))
+    settings = replace(settings, given_configuration=read_given(own)[0])
+    assert tempolet_configuration(settings, "worker")["behaviour"] == {"commit": commit}
 
 
 @pytest.mark.parametrize(

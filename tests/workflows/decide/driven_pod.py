@@ -22,7 +22,7 @@ from proto.temporal.activities.requests import (
 )
 from proto.temporal.activities.resize import UpdateContainerResources
 from proto.temporal.operator import AddEphemeralContainer
-from proto.temporal.pod import ContainerState, Lifecycle, Observed, PodJson
+from proto.temporal.pod import ContainerState, Lifecycle, NodeSettings, Observed, PodJson
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, ProbeVerdict, RuntimeChanged
 from tests.workflows.decide.hooks.hook_watch import is_before_start, look_at_hooks, starts_under_way
 from tests.workflows.decide.runtime_model import Lasting, Refused, RuntimeModel
@@ -41,6 +41,7 @@ from workflows.decide.situation import Situation
 from workflows.decide.status import conditions
 from workflows.decide.status.status import pod_status
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
+from workflows.decide.versions import TIMER_A_WAIT
 
 STEPS_TO_SETTLE = 400
 OWN_GRACE = timedelta(seconds=30)
@@ -83,7 +84,7 @@ class DrivenPod:
         self.observed = Observed(started_at=self.now)
         self.under_way: dict[str, Action] = {}
         self.answers: dict[str, Answer] = {}
-        self.wake: Wake | None = None
+        self.waits: tuple[Wake, ...] = ()
         self.restarts: dict[str, int] = {}
         self.known_exits: dict[str, int] = {}
         self.guessed: set[str] = set()
@@ -103,7 +104,8 @@ class DrivenPod:
             self.source,
             self.observed,
             self.now,
-            behaviour=self.behaviour,
+            NodeSettings(),
+            self.behaviour,
             busy=dict(self.under_way),
         )
 
@@ -137,8 +139,20 @@ class DrivenPod:
             look_at_hooks(self.situation(), action, self.hooks_known, self.runtime)
             self.under_way[key(action)] = action
         assert starts_under_way(self.situation()) <= 1, "one start at a time, its preStart hook included"
-        self.wake = plan.wake
+        self.waits = self.timers_after(plan)
         self.look_at_status()
+
+    def timers_after(self, plan: Plan) -> tuple[Wake, ...]:
+        """Say which timers run: the nearest wait's, or from behaviour 3 on one a wait, kept while not all is asked."""
+        if self.behaviour < TIMER_A_WAIT:
+            return () if plan.wake is None else (plan.wake,)
+        kept = () if plan.complete else tuple(one for one in self.waits if one.at > self.now)
+        return tuple(dict.fromkeys((*kept, *plan.waits)))
+
+    @property
+    def wake(self) -> Wake | None:
+        """The next timer to fire."""
+        return min(self.waits, key=lambda one: one.at, default=None)
 
     def graces(self) -> set[tuple[datetime, timedelta]]:
         """Say which graces were asked for: by a deletion, or by the pod itself when it was evicted or had finished."""

@@ -44,6 +44,7 @@ _CODES: Final = {
     "ConfigurationRefused": Exit.USAGE,
     "NameTaken": Exit.USAGE,
     "KeyFileRefused": Exit.USAGE,
+    "CommitmentTooOld": Exit.USAGE,
     "NodeLockHeld": Exit.ALREADY_RUNNING,
 }
 """By class name, so that telling an error imports nothing."""

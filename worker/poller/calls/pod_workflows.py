@@ -8,7 +8,7 @@ that it is back.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -29,8 +29,8 @@ from proto.temporal.names import PodWorkflowId
 from proto.temporal.node import NodeConfigured, NodeStart
 from proto.temporal.pod import PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven
+from worker.behaviours.commitment import Commitment
 from worker.temporal.signal_numbers import SignalNumbers
-from workflows.decide.versions import CURRENT_NODE
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)
 """What a workflow task in flight costs after a kill -9 of the worker (design §4.7)."""
@@ -77,16 +77,21 @@ class OpenPod:
 class PodWorkflows:
     """The pod workflows of one node, seen through one client."""
 
-    def __init__(self, client: Client, node: str, numbers: SignalNumbers) -> None:
+    def __init__(self, client: Client, node: str, numbers: SignalNumbers, commitment: Commitment) -> None:
         self.numbers = numbers
         """Those of all signals that are told this way."""
+        self._commitment = commitment
         self._client = client
         self._node = node
         self._permits = asyncio.Semaphore(MOST_CALLS)
         self._away_since: float | None = None
 
     async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
-        """Start the pod's workflow, or tell the open one that its source lists it (again), or that it is to go."""
+        """Start the pod's workflow, or tell the open one that its source lists it (again), or that it is to go.
+
+        A new one follows the behaviour that the node is committed to.
+        """
+        start = replace(start, behaviour=self._commitment.numbers.pods)
         workflow_id = self._id_of(start)
         name = f"{workflow_id.namespace}/{workflow_id.name}"
         where = f"`{start.path}`" if start.path else "the API server"
@@ -112,7 +117,7 @@ class PodWorkflows:
         async with self._call("start the node's workflow"):
             await self._client.start_workflow(
                 names.NODE_WORKFLOW,
-                NodeStart(self._node, CURRENT_NODE),
+                NodeStart(self._node, self._commitment.numbers.node),
                 id=names.node_workflow_id(self._node),
                 task_queue=names.node_task_queue(self._node),
                 task_timeout=TASK_TIMEOUT,

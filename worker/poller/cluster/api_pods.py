@@ -33,7 +33,6 @@ from worker.poller.cluster.api_pod_needs import (
     seen_again,
 )
 from workflows.decide.record.listing import lasting
-from workflows.decide.versions import CURRENT
 
 DELETED: Final = ("PodDeleted", "its object was deleted in the API")
 GONE: Final = ("PodRemoved", "the API has no object of it any more")
@@ -254,7 +253,6 @@ class ApiPods:
             node=self._node,
             pod=marked(pod.pod, self._node),
             source=API_SOURCE,
-            behaviour=CURRENT,
             settings=self._settings,
             first_sight=sight,
         )

@@ -26,7 +26,6 @@ from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.merged_listings import ManifestListings
 from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, StaticPod
 from workflows.decide.record.listing import lasting
-from workflows.decide.versions import CURRENT
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -242,7 +241,6 @@ class PodLister:
             pod=marked(pod.pod, self._node),
             source=pod.source,
             path=str(pod.path),
-            behaviour=CURRENT,
             settings=self._settings,
         )
 

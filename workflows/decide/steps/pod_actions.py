@@ -4,7 +4,6 @@ The kubelet's computePodActions answers it for a pod in sync; here the same ques
 depends on nothing but the `Situation`, so a replay decides the same.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from proto.temporal.activities.requests import ReadPodRuntime
@@ -17,27 +16,40 @@ from workflows.decide.steps.order import ORDER
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Actions to begin now, and the earliest time at which something else may be due."""
+    """Actions to begin now, and what is waited for."""
 
     begin: tuple[Action, ...] = ()
-    wake: Wake | None = None
+    waits: tuple[Wake, ...] = ()
+    """Each once, in the order of the steps."""
+    complete: bool = True
+    """False: not everything was asked, so a wait that is missing may still be one."""
 
-
-def plan(found: Iterable[Action | Wake]) -> Plan:
-    """Gather answers; of two actions of one key the first counts."""
-    begin: dict[str, Action] = {}
-    wake: Wake | None = None
-    for answer in found:
-        if isinstance(answer, Wake):
-            wake = answer if wake is None or answer.at < wake.at else wake
-        else:
-            begin.setdefault(key(answer), answer)
-    return Plan(tuple(begin.values()), wake)
+    @property
+    def wake(self) -> Wake | None:
+        """The earliest time at which something else may be due; of two at one time the first."""
+        return min(self.waits, key=lambda one: one.at, default=None)
 
 
 def pod_actions(situation: Situation) -> Plan:
-    """Say what to do now, and when to look again."""
-    return plan(answers(situation))
+    """Say what to do now, and what to wait for; of two actions of one key the first counts."""
+    begin: dict[str, Action] = {}
+    waits: dict[Wake, None] = {}
+    for answer in answers(situation):
+        if isinstance(answer, Wake):
+            waits[answer] = None
+        else:
+            begin.setdefault(key(answer), answer)
+    return Plan(tuple(begin.values()), tuple(waits), complete=not is_rereading(situation))
+
+
+def is_rereading(situation: Situation) -> bool:
+    """Say whether a re-read of the runtime is under way or due, so that not every step is asked."""
+    if situation.is_busy("runtime"):
+        return True
+    if not situation.observed.runtime_stale:
+        return False
+    held = any(holds_reread(action) for action in situation.busy.values())
+    return not held or (situation.observed.lifecycle is Lifecycle.SYNC and situation.is_busy("images"))
 
 
 def answers(situation: Situation) -> list[Action | Wake]:

@@ -175,7 +175,7 @@ def test_an_edit_that_is_taken_back_in_time_stops_nothing() -> None:
 def test_an_instance_that_came_up_by_the_old_image_is_stopped() -> None:
     """Its start was under way when the edit came."""
     here = after_edit(one("Never"), {"containers": {"web": down(1)}}, busy=(starting("web", 1),))
-    free = Situation(KEY, here.spec, here.source, here.observed, here.now, here.settings)
+    free = Situation(KEY, here.spec, here.source, here.observed, here.now, here.settings, here.behaviour)
     fold(free, starting("web", 1), seen(attempt=1, hash=OLD_HASH))
     assert told(answers(free)) == ["StopContainer web"]
     assert free.facts("web").backoff is None, "what its start has earned is the old image's"

@@ -1,0 +1,136 @@
+"""Does a run take up another behaviour when it is told to, in a quiet moment, and never a lower one?"""
+
+import asyncio
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowHandle, WorkflowHistory
+from temporalio.worker import Replayer
+
+from proto.temporal import names
+from proto.temporal.signals import BehaviourCommitted
+from tests.workflows.conftest import Node, container, pod_json
+from tests.workflows.test_node import Host, host
+from worker.behaviours.runs import behaviour_of
+from worker.processes.worker import sandbox_runner
+from workflows.decide.versions import CURRENT, CURRENT_NODE, OLDEST, OLDEST_NODE
+from workflows.node import NodeWorkflow
+from workflows.pod import PodWorkflow
+
+__all__ = ["host"]  # a fixture
+
+
+async def run_of(handle: WorkflowHandle[Any, Any]) -> str:
+    """Name the newest run."""
+    return str((await handle.describe()).run_id)
+
+
+async def until_another(handle: WorkflowHandle[Any, Any], run_id: str) -> str:
+    """Wait until a run has been continued as new; answers the new one."""
+    async with asyncio.timeout(60):
+        while (newest := await run_of(handle)) == run_id:  # noqa: ASYNC110 - Temporal tells nobody of it
+            await asyncio.sleep(0.02)
+    return newest
+
+
+async def commit(handle: WorkflowHandle[Any, Any], behaviour: int) -> None:
+    """Tell a workflow what the node is committed to."""
+    await handle.signal(names.BEHAVIOUR_COMMITTED, BehaviourCommitted(behaviour))
+
+
+async def history_of(node: Node | Host, handle: WorkflowHandle[Any, Any], run_id: str) -> WorkflowHistory:
+    """Read one run."""
+    return await node.client.get_workflow_handle(handle.id, run_id=run_id).fetch_history()
+
+
+async def test_a_healthy_pod_takes_up_the_committed_behaviour(node: Node) -> None:
+    """By a continue-as-new of its own, in which nothing is begun a second time; both runs replay."""
+    node.behaviour = OLDEST
+    pod = pod_json()
+    handle = node.newest(pod)
+    await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    first = await run_of(handle)
+    await commit(handle, CURRENT)
+    second = await until_another(handle, first)
+    numbers = [await behaviour_of(node.client, handle.id, run_id) for run_id in (first, second)]
+    assert numbers == [OLDEST, CURRENT]
+    await node.delete(handle)
+    assert len(node.runtime.named(names.START_CONTAINER)) == 1
+    replayer = Replayer(
+        workflows=[PodWorkflow],
+        workflow_runner=sandbox_runner(),
+        namespace=node.client.namespace,
+        data_converter=node.client.data_converter,
+    )
+    for run_id in (first, second):
+        await replayer.replay_workflow(await history_of(node, handle, run_id))
+
+
+async def test_a_lower_number_is_no_news(node: Node) -> None:
+    """Nor is the one that it follows."""
+    pod = pod_json()
+    handle = node.newest(pod)
+    await node.start(pod)
+    await node.until(pod, lambda one: one.ready)
+    first = await run_of(handle)
+    await commit(handle, OLDEST)
+    await commit(handle, CURRENT)
+    await node.delete(handle)
+    assert await run_of(handle) == first
+
+
+@pytest.mark.parametrize("behaviour", [OLDEST, CURRENT - 1])
+async def test_what_is_under_way_comes_first(node: Node, behaviour: int) -> None:
+    """A pull is not given up for it, and what follows begins in the run that began it, or in the next one."""
+    node.behaviour = behaviour
+    node.runtime.held[names.PULL_IMAGE] = asyncio.Event()
+    pod = pod_json()
+    handle = node.newest(pod)
+    await node.start(pod)
+    await node.called(names.PULL_IMAGE)
+    first = await run_of(handle)
+    await commit(handle, CURRENT)
+    await handle.query(names.EXPLAIN)  # answered after the signal was taken
+    assert await run_of(handle) == first
+    node.runtime.held[names.PULL_IMAGE].set()
+    await until_another(handle, first)
+    await node.until(pod, lambda one: one.ready)
+    assert len(node.runtime.named(names.PULL_IMAGE)) == 1
+    await node.delete(handle)
+
+
+async def test_a_pod_that_begins_anew_takes_it_up_too(node: Node) -> None:
+    """Whatever a run is continued for."""
+    node.behaviour = OLDEST
+    pod = pod_json(restartPolicy="Never", containers=[container("web"), container("beside")])
+    node.runtime.exits_at_once["web"] = [0]
+    node.runtime.exits_at_once["beside"] = [0]
+    handle = node.newest(pod)
+    await node.start(pod)
+    await node.until(pod, lambda one: one.lifecycle == "terminated")
+    first = await run_of(handle)
+    await commit(handle, CURRENT)
+    second = await until_another(handle, first)
+    assert await behaviour_of(node.client, handle.id, second) == CURRENT
+    await node.delete(handle)
+
+
+async def test_the_nodes_workflow_takes_up_its_own(host: Host) -> None:
+    """It counts apart, and goes on watching."""
+    host.behaviour = OLDEST_NODE
+    handle = await host.configure()
+    await host.images.until(lambda: host.images.watches)
+    first = await run_of(handle)
+    newest = host.client.get_workflow_handle(handle.id)
+    await commit(newest, CURRENT_NODE)
+    second = await until_another(newest, first)
+    assert await behaviour_of(host.client, handle.id, second) == CURRENT_NODE
+    await host.images.until(lambda: len(host.images.watches) == 2)
+    replayer = Replayer(
+        workflows=[NodeWorkflow],
+        workflow_runner=sandbox_runner(),
+        namespace=host.client.namespace,
+        data_converter=host.client.data_converter,
+    )
+    await replayer.replay_workflow(await history_of(host, handle, first))
