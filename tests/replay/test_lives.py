@@ -15,7 +15,7 @@ from tests.replay.lives.archive import RecordedRun, archives, behaviour_of, read
 from tests.replay.lives.replaying import replay_all
 from workflows.decide.versions import BEHAVIOURS, NODE_BEHAVIOURS
 
-FIRST: "dict[str, int]" = {"pod": 2, "node": 1}
+FIRST = {"pod": 2, "node": 1}
 """The behaviour from which on each release has its corpus."""
 MOST_BYTES = 20_000_000
 """A behaviour."""

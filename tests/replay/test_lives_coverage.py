@@ -33,7 +33,7 @@ def told(one: type) -> list[str]:
 
 
 POD_WORDS = [
-    *(f"activity {call.name}" for call in ACTIONS.values() if call.name != names.MAKE_POD_DIRECTORIES),
+    *(f"activity {call.name}" for call in ACTIONS.values()),
     *told(PodWorkflow),
     *(f"first sight {part}" for part in BEFORE_IT_BEGAN),
     *ENDS,
@@ -43,10 +43,7 @@ POD_WORDS = [
     "timer fired",
     "timer canceled",
 ]
-"""Behaviour 2 makes a pod's directories with its sandbox."""
-POD_FAILURES = [
-    f"{call.name} failed" for call in ACTIONS.values() if call.name not in {names.MAKE_POD_DIRECTORIES, *ENDLESS}
-]
+POD_FAILURES = [f"{call.name} failed" for call in ACTIONS.values() if call.name not in ENDLESS]
 AT_ONCE = [f"{call.name} {how} at once" for call in ACTIONS.values() if call.at_once for how in ("answered", "failed")]
 GIVEN_UP = [f"{name} given up" for name in (names.PULL_IMAGE, names.AWAIT_PREDECESSOR, names.RUN_HOOK)]
 NODE_WORDS = [*(f"activity {call.name}" for call in NODE_ACTIONS.values()), *told(NodeWorkflow), *ENDS]

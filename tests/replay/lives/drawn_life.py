@@ -167,9 +167,9 @@ class DrawnLife:
         described = await self.handle.describe()
         return described.status is not WorkflowExecutionStatus.RUNNING
 
-    async def say_deleted(self) -> None:
+    async def say_deleted(self, grace: timedelta | None = None) -> None:
         """Let the source want the pod no more."""
-        grace = self.rng.choice([None, None, timedelta(0), timedelta(seconds=1), timedelta(seconds=100)])
+        grace = grace or self.rng.choice([None, None, timedelta(0), timedelta(seconds=1), timedelta(seconds=100)])
         said = ("PodDeleted", "its object was deleted") if self.from_api else ("ManifestRemoved", "web.yaml is gone")
         request = DeletionRequested(self.source, *said, grace=grace, sequence=self.counted())
         await self.fake.tell(names.DELETION_REQUESTED, request)

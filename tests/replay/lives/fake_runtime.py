@@ -63,7 +63,7 @@ RARE: Final = (
     resize.UpdateContainerResources,
 )
 RARE_FAILS: Final = 0.35
-"""How often these fail where anything does: few lives have them."""
+"""How often these fail: few lives have them."""
 SPEED: Final = 0.05
 """Seconds between two looks of what lasts."""
 
@@ -199,7 +199,7 @@ class FakeRuntime:
         """Carry an action out, as the pod's moods have it."""
         rng, moods, info = pod.rng, pod.moods, activity.info()
         pod.asked += 1
-        chance = max(moods.fails, RARE_FAILS) if moods.fails and isinstance(request, RARE) else moods.fails
+        chance = max(moods.fails, RARE_FAILS) if isinstance(request, RARE) and moods.left else moods.fails
         fails, again = rng.random() < chance and moods.left > 0, rng.random() < moods.again
         if (again and info.attempt == 1) or (fails and info.is_local):
             raise ApplicationError("no container runtime answers", type="RuntimeUnavailable")

@@ -219,8 +219,9 @@ async def operator_sets_condition(life: DrawnLife) -> None:
 
 async def operator_hastens(life: DrawnLife) -> None:
     """Delete the pod and let its stop be over sooner."""
+    await life.calm()
     life.fake.stubborn = True
-    await life.say_deleted()
+    await life.say_deleted(timedelta(seconds=30))
     grace = life.rng.choice([None, timedelta(0), timedelta(seconds=1), timedelta(seconds=5)])
     await life.go_on(life.rng.choice([0, 1, 2]))
     await asked(life, names.STOP_POD, StopPod(OPERATOR, grace))
