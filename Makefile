@@ -52,11 +52,11 @@ bench:  ## how fast, beside the raw CRI calls and the real kubelet (root); ARGS=
 
 record:  ## record the histories that tests/replay holds this code to (root; Go or TEMPOLET_KUBE_BIN for api-*); ARGS="-k LIFE" records one
 	@$(SETUP) --dev --root-for "make record"
-	@$(BIN)/python -m pytest tests/node/record_histories.py tests/cluster/record_histories.py $(ARGS)
+	@$(BIN)/python -m pytest tests/node/recordings/record_histories.py tests/cluster/pods/record_histories.py $(ARGS)
 
 screenshot:  ## take the pictures of the Temporal UI in docs/ (root, Chromium)
 	@$(SETUP) --dev --root-for "make screenshot"
-	@$(BIN)/python -m pytest tests/node/screenshot.py $(ARGS)
+	@$(BIN)/python -m pytest tests/node/recordings/screenshot.py $(ARGS)
 
 parts:  ## fetch containerd, runc, CNI plugins, nft and busybox where the machine lacks them
 	@$(OURS) -m deploy.parts.fetch

@@ -7,18 +7,18 @@ Temporal's worker among it.
 from collections.abc import Callable
 from typing import Any
 
-from activities.containers import ContainerActivities
-from activities.directories import DirectoryActivities
-from activities.hooks import HookActivities
-from activities.image_collection import ImageCollectionActivities
-from activities.images import ImageActivities
+from activities.containers.containers import ContainerActivities
+from activities.containers.resize import ResizeActivities
+from activities.hooks.hooks import HookActivities
+from activities.images.image_collection import ImageCollectionActivities
+from activities.images.images import ImageActivities
 from activities.node_services import NodeServices
-from activities.pod_deletion import PodDeletionActivities
-from activities.predecessor import PredecessorActivities
+from activities.pods.directories import DirectoryActivities
+from activities.pods.pod_deletion import PodDeletionActivities
+from activities.pods.predecessor import PredecessorActivities
 from activities.probes.container_probes import ProbeActivities
-from activities.resize import ResizeActivities
-from activities.runtime_facts import RuntimeFactsActivities
-from activities.sandbox import SandboxActivities
+from activities.runtime.runtime_facts import RuntimeFactsActivities
+from activities.sandbox.sandbox import SandboxActivities
 from activities.volumes.pod_volumes import VolumeActivities
 
 

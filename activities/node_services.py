@@ -1,64 +1,35 @@
 """What every activity of this node stands on, made once by the worker and handed to all of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from activities.cgroups import Cgroups
+from activities.clients.csi_drivers import CsiDrivers
 from activities.clients.runtime import RuntimeClient
-from activities.container_logs.links import ContainerLinks
-from activities.csi.drivers import CsiDrivers
-from activities.going_pods import GoingPods
-from activities.image_access.logins import ImageLogins
-from activities.image_access.rights import PullRights
-from activities.image_pulls import ImagePulls
-from activities.image_users import ImageUsers
-from activities.node_capacity import this_node
-from activities.objects import NoObjects, ObjectSource
-from activities.pod_locks import PodLocks
-from activities.pod_objects import PodObjects
-from activities.pod_paths import PodPaths
+from activities.cri_config.service_links import NoServices, ServiceSource
+from activities.execution.pod_locks import PodLocks
+from activities.execution.timings import Timings
+from activities.files.pod_paths import PodPaths
+from activities.images.access.logins import ImageLogins
+from activities.images.access.rights import PullRights
+from activities.images.image_pulls import ImagePulls
+from activities.logs.links import ContainerLinks
+from activities.machine.cgroups import Cgroups
+from activities.objects.going_pods import GoingPods
+from activities.objects.objects import NoObjects, ObjectSource
+from activities.objects.pod_objects import PodObjects
+from activities.objects.tokens import NoTokens, TokenSource
+from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
 from activities.probes.loops import ProbeLoops
 from activities.probes.outcome import ProbeHeard, nobody
-from activities.security_context import NodeSecurity
-from activities.service_links import NoServices, ServiceSource
-from activities.timings import Timings
-from activities.tokens import NoTokens, TokenSource
-from activities.trust_bundles import NoTrustBundles, TrustBundleSource
-from activities.user_namespaces import UserNamespaces
-from proto.kubernetes.node_resources import NodeResources
-from proto.kubernetes.quantity import Quantity
+from activities.runtime.image_users import ImageUsers
+from activities.sandbox.user_namespaces import UserNamespaces
+from activities.settings.activity_settings import ActivitySettings
+from proto.temporal.activities.requests import PullImage
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import PullImage
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivitySettings:
-    """What of the node's configuration the activities need; the names are KubeletConfiguration's where it has them."""
-
-    root_dir: Path = Path("/var/lib/kubelet")
-    node_name: str = ""
-    node_labels: Mapping[str, str] = field(default_factory=dict)
-    """What is known of the node without an API server: its name, system and machine."""
-    pod_logs_dir: Path = Path("/var/log/pods")
-    legacy_container_logs_dir: Path | None = None
-    """Where each container's log has a link; None: nowhere."""
-    cluster_dns: tuple[str, ...] = ()
-    cluster_domain: str = ""
-    resolv_conf: Path | None = Path("/etc/resolv.conf")
-    node_hosts: Path = Path("/etc/hosts")
-    runtime_handler: str = ""
-    security: NodeSecurity = field(default_factory=NodeSecurity)
-    resources: NodeResources = field(default_factory=this_node)
-    allocatable: Mapping[str, Quantity] = field(default_factory=dict)
-    """What the node has for pods, by the resource's name: what a container without a limit is told to have."""
-    name_reserved_wait: timedelta = timedelta(seconds=5)
-    """How long a name that an earlier try still holds in the runtime is waited for before the attempt is raised."""
 
 
 def unheard(_: PullImage) -> None:
@@ -94,11 +65,6 @@ class NodeServices:
     """Hears of a pull that has a registry asked: of an image that is there none does."""
     csi: CsiDrivers = field(default_factory=CsiDrivers)
     timings: Timings = field(default_factory=Timings)
-
-    @property
-    def endpoint(self) -> str:
-        """The runtime's address, for messages."""
-        return self.runtime.endpoint
 
     @property
     def links(self) -> ContainerLinks:

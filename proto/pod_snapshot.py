@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from proto.kubernetes.storage_limits import StorageLimits
+from proto.kubernetes.resources.storage_limits import StorageLimits
+from proto.temporal.pod import Lifecycle
 
 FILE_NAME: Final = "observed.json"
 POD_FILE_NAME: Final = "pod.json"
@@ -75,6 +76,11 @@ class PodSnapshot:
         if limits := raw.get("storage_limits"):
             raw["storage_limits"] = StorageLimits(**limits)
         return cls(**raw)
+
+
+def is_final(snapshot: PodSnapshot) -> bool:
+    """Report whether this is the last snapshot of a deleted pod."""
+    return snapshot.deleting and snapshot.lifecycle == Lifecycle.TERMINATED
 
 
 def snapshot_path(root_dir: Path, pod_uid: str) -> Path:

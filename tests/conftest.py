@@ -17,13 +17,13 @@ from typing import Final
 
 import pytest
 
-from activities import mounts
+from activities.files import mounts
 from tests.own_number import own_number
-from worker.keys import create_key_file
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
 from worker.standalone.temporal_server import TemporalPorts, TemporalServer, free_ports
-from worker.temporal_client import TemporalSettings
+from worker.temporal.keys import create_key_file
+from worker.temporal.temporal_client import TemporalSettings
 
 SLOTS: Final = range(200)
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from worker.commands.exits import Exit, tell
+from worker.commands.access.exits import Exit, tell
 
 
 def main() -> NoReturn:

@@ -13,25 +13,25 @@ from kubernetes.client.models.v1_container_state_terminated import V1ContainerSt
 from kubernetes.client.models.v1_container_status import V1ContainerStatus
 from kubernetes.client.models.v1_pod_status import V1PodStatus
 
-from workflows.calls import CALLS
+from workflows.calls import summary
 from workflows.decide.actions import Action
-from workflows.decide.status import Headline
+from workflows.decide.status.status import PodSummary
 
 MESSAGE_LIMIT: Final = 600
 """Characters of a message: a termination message may have 4,096, and the UI hands the card on in an address."""
 HARD_BREAK: Final = "  \n"
 
 
-def card(status: V1PodStatus, line: Headline, busy: Mapping[str, Action]) -> str:
+def card(status: V1PodStatus, line: PodSummary, busy: Mapping[str, Action]) -> str:
     """Write the card: phase, last reason, each container, and what is under way."""
-    parts = [f"**{status.phase}**, {'ready' if line.ready else 'not ready'}, {restarts(line.restarts)}"]
+    parts = [f"**{line.phase}**, {'ready' if line.ready else 'not ready'}, {restarts(line.restarts)}"]
     if line.reason:
         parts.append(f"{'last reason' if line.ready else 'reason'}: **{line.reason}**")
     if line.reason and line.message.strip():
         parts.append(quoted(line.message))
     parts.append("\n".join(f"- {words}" for words in container_rows(status)))
     if busy:
-        parts.append("under way: " + ", ".join(code(CALLS[type(one)].summary(one)) for one in busy.values()))
+        parts.append("under way: " + ", ".join(code(summary(one)) for one in busy.values()))
     return "\n\n".join(parts)
 
 

@@ -16,9 +16,8 @@ from temporalio import workflow
 from proto.temporal import names
 from proto.temporal.node import NodeConfigured, NodeObserved, NodeStart, NodeStatus
 from workflows.decide.actions import Wake
-from workflows.decide.node import (
-    WATCH,
-    NodeAction,
+from workflows.decide.node.actions import WATCH, NodeAction, node_key
+from workflows.decide.node.node import (
     NodeAnswer,
     NodeSituation,
     carried,
@@ -26,13 +25,12 @@ from workflows.decide.node import (
     fold_node,
     fold_node_failure,
     node_actions,
-    node_key,
     outdated,
 )
+from workflows.decide.versions import NODE_BEHAVIOURS, require_known
 from workflows.loop import ArrivalLoop, has_grown
 from workflows.node_card import node_card
 from workflows.steps import Failed, carry_out_node
-from workflows.versions import NODE_BEHAVIOURS, require_known
 
 CANCEL_IGNORED: Final = (
     "a cancel of the node's workflow is ignored: terminate it, and the poller's next start begins it anew"

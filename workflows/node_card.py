@@ -2,7 +2,7 @@
 
 from proto.temporal.node import NodeObserved
 from workflows.card import code, moment
-from workflows.decide.image_collection import size_in_words
+from workflows.decide.node.image_collection import size_in_words
 
 
 def node_card(observed: NodeObserved, busy: frozenset[str]) -> str:

@@ -23,11 +23,13 @@ from proto.temporal.operator import (
     SkipBackoff,
     StopPod,
 )
-from workflows.decide import ephemeral, evictions, gates, hints, operator_stops, skips
 from workflows.decide.actions import Action
-from workflows.decide.fold import Answer
+from workflows.decide.operator import ephemeral, evictions, operator_stops, skips
+from workflows.decide.record import hints
+from workflows.decide.record.fold import Answer
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Situation
+from workflows.decide.status import gates
 from workflows.loop import ArrivalLoop
 from workflows.steps import Failed
 

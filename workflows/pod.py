@@ -15,9 +15,9 @@ from kubernetes.client.models.v1_pod_spec import V1PodSpec
 from temporalio import workflow
 
 from proto.temporal import names
+from proto.temporal.activities.requests import AwaitPredecessor, PullImage
 from proto.temporal.operator import Explanation
 from proto.temporal.pod import Observed, PodJson, PodKey, PodOutcome, PodStart
-from proto.temporal.requests import AwaitPredecessor, PullImage
 from proto.temporal.signals import (
     DeletionRequested,
     ObjectsChanged,
@@ -28,20 +28,23 @@ from proto.temporal.signals import (
     StorageExceeded,
 )
 from workflows import publish
-from workflows.calls import CALLS
-from workflows.decide import conditions, hints, hooks, lifecycle, own_hooks, status
+from workflows.calls import summary
 from workflows.decide.actions import Action, is_endless, key
-from workflows.decide.explain import explanation
-from workflows.decide.first_sight import seen_first
-from workflows.decide.fold import fold, fold_failure
-from workflows.decide.listing import without_ephemeral
-from workflows.decide.pod_actions import Plan, is_over, pod_actions
+from workflows.decide.explain.explain import explanation
+from workflows.decide.hooks import hooks, own_hooks
+from workflows.decide.lifecycle import lifecycle
+from workflows.decide.record import hints
+from workflows.decide.record.first_sight import seen_first
+from workflows.decide.record.fold import fold, fold_failure
+from workflows.decide.record.listing import without_ephemeral
 from workflows.decide.situation import Situation
-from workflows.decide.termination import is_stopping
+from workflows.decide.status import conditions, status
+from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
+from workflows.decide.steps.termination import is_stopping
+from workflows.decide.versions import require_known
 from workflows.loop import has_grown
 from workflows.operator_updates import Arrival, OperatorUpdates
 from workflows.steps import Failed, carry_out
-from workflows.versions import require_known
 
 
 def spec_of(pod: PodJson) -> V1PodSpec:
@@ -202,9 +205,9 @@ class PodWorkflow(OperatorUpdates):
     def outcome(self) -> PodOutcome:
         """What is left to say of the pod."""
         situation = self.situation()
-        line = status.headline(situation, last := status.pod_status(situation))
+        line = status.pod_summary(situation, status.pod_status(situation))
         why = self.observed.eviction or self.observed.deletion or line
-        return PodOutcome(last.phase or "", why.reason, line.restarts, why.message)
+        return PodOutcome(line.phase, why.reason, line.restarts, why.message)
 
     # --- what it is told and asked
 
@@ -246,7 +249,7 @@ class PodWorkflow(OperatorUpdates):
     @workflow.query(name=names.EXPLAIN, description="what the pod waits for, and what would happen next")
     def explain(self) -> Explanation:
         """Answer in sentences, from what is known and decided now."""
-        return explanation(self.situation(), lambda action: CALLS[type(action)].summary(action))
+        return explanation(self.situation(), summary)
 
     @workflow.query(name=names.POD_STATUS, description="the pod's status, as the API shows it")
     def pod_status(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ workflow by an extern function that the worker installs (`worker/host/pod_cache.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -14,14 +14,14 @@ from temporalio import workflow
 from temporalio.common import SearchAttributeKey
 
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot
+from proto.temporal.activities.requests import StartContainer
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
-from proto.temporal.requests import StartContainer
 from workflows.card import card
-from workflows.decide.local_storage import watched_limits
-from workflows.decide.refresh import watched_objects
+from workflows.decide.operator.local_storage import watched_limits
 from workflows.decide.situation import Situation
-from workflows.decide.status import ORDINARY_WAITS, Headline, headline
+from workflows.decide.status.status import ORDINARY_WAITS, PodSummary, pod_summary
+from workflows.decide.volumes.refresh import watched_objects
 
 EXTERN: Final = "tempolet_publish_pod"
 """The extern function's name: (PodSnapshot) -> None."""
@@ -32,43 +32,35 @@ REASON: Final = SearchAttributeKey.for_keyword("PodReason")
 RESTARTS: Final = SearchAttributeKey.for_int("PodRestarts")
 
 
-@dataclass(frozen=True, slots=True)
-class Announced:
-    """What the search attributes say now."""
-
-    phase: str = "Pending"
-    ready: str = "False"
-    reason: str = ""
-    restarts: int = 0
-
-
-def announced() -> Announced:
-    """Read what this workflow's search attributes say: its start's, or the run's before."""
+def announced() -> PodSummary:
+    """Read what this workflow's search attributes say: those of its start, or of the run before it."""
     known = workflow.info().typed_search_attributes
-    return Announced(
-        known.get(PHASE, "Pending"), known.get(READY, "False"), known.get(REASON, ""), known.get(RESTARTS, 0)
+    return PodSummary(
+        phase=known.get(PHASE, "Pending"),
+        ready=known.get(READY, "False") == "True",
+        reason=known.get(REASON, ""),
+        restarts=known.get(RESTARTS, 0),
     )
 
 
-def publish(start: PodStart, situation: Situation, status: V1PodStatus, before: Announced) -> Announced:
+def publish(start: PodStart, situation: Situation, status: V1PodStatus, before: PodSummary) -> PodSummary:
     """Show where the pod stands; answers what the search attributes say afterwards."""
-    line = headline(situation, status)
+    line = pod_summary(situation, status)
     workflow.set_current_details(card(status, line, situation.busy))
     write: Callable[[PodSnapshot], None] | None = workflow.extern_functions().get(EXTERN)
     if write is not None and not workflow.unsafe.is_replaying():
         write(snapshot(start, situation, status, line))
-    return announce(status, line, before)
+    return announce(line, before)
 
 
-def announce(status: V1PodStatus, line: Headline, before: Announced) -> Announced:
-    """Upsert the search attributes that changed; a pod that is merely on its way has no reason to tell."""
-    reason = "" if line.reason in ORDINARY_WAITS else line.reason
-    after = Announced(status.phase or "", "True" if line.ready else "False", reason, line.restarts)
+def announce(line: PodSummary, before: PodSummary) -> PodSummary:
+    """Upsert the search attributes that changed; an ordinary wait is no reason to show."""
+    after = replace(line, reason="" if line.reason in ORDINARY_WAITS else line.reason, message="")
     updates = [
         key.value_set(new)
         for key, old, new in (
             (PHASE, before.phase, after.phase),
-            (READY, before.ready, after.ready),
+            (READY, str(before.ready), str(after.ready)),
             (REASON, before.reason, after.reason),
         )
         if old != new
@@ -80,7 +72,7 @@ def announce(status: V1PodStatus, line: Headline, before: Announced) -> Announce
     return after
 
 
-def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: Headline) -> PodSnapshot:
+def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: PodSummary) -> PodSnapshot:
     """Copy what readers of the node's cache need."""
     observed, pod = situation.observed, situation.key
     return PodSnapshot(
@@ -92,7 +84,7 @@ def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: H
         source=start.source,
         path=start.path,
         lifecycle=observed.lifecycle.value,
-        phase=status.phase or "",
+        phase=line.phase,
         ready=line.ready,
         reason=line.reason,
         message=line.message,

@@ -4,18 +4,19 @@ Called by PodWorkflow for every action of a plan. Nothing is judged here: a fail
 type, Kubernetes' own word) and its message, and `decide.fold` writes both down.
 """
 
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass
 from typing import Any, Final
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, FailureError
 from temporalio.exceptions import TimeoutError as ActivityTimedOut
 
-from workflows.calls import CALLS, NODE_CALLS, ONCE, Call, retry_policy, time_limit
-from workflows.decide.actions import Action, key
-from workflows.decide.fold import Answer
-from workflows.decide.node import NodeAction, NodeAnswer, node_key
+from workflows.calls import ONCE, action_type, retry_policy, time_limit
+from workflows.decide.action_type import ActionType
+from workflows.decide.actions import Action
+from workflows.decide.node.actions import NodeAction
+from workflows.decide.node.node import NodeAnswer
+from workflows.decide.record.fold import Answer
 
 SUMMARY_LIMIT: Final = 200
 """Temporal takes 400 bytes of summary."""
@@ -31,34 +32,31 @@ class Failed:
 
 async def carry_out(action: Action) -> Answer | Failed:
     """Carry an action out; raises only when the workflow itself gave it up."""
-    call = CALLS[type(action)]
-    if call.at_once and (read := await read_at_once(call, action)) is not None:
+    row = action_type(action)
+    if row.at_once and (read := await read_at_once(row, action)) is not None:
         return read
-    answer: Answer | Failed = await execute(
-        replace(call, retry=retry_policy(action)), action, key(action), time_limit(action)
-    )
+    answer: Answer | Failed = await execute(row, action)
     return answer
 
 
 async def carry_out_node(action: NodeAction) -> NodeAnswer | Failed:
     """Carry out an action of a node's workflow; raises only when the workflow itself gave it up."""
-    call = NODE_CALLS[type(action)]
-    answer: NodeAnswer | Failed = await execute(call, action, node_key(action), call.within)
+    answer: NodeAnswer | Failed = await execute(action_type(action), action)
     return answer
 
 
-async def execute(call: Call, action: Any, activity_id: str, within: timedelta) -> Any:
+async def execute(row: ActionType, action: Action | NodeAction) -> Any:
     """Call an activity; answers what it answers, or why it failed."""
     try:
         return await workflow.execute_activity(
-            call.name,
+            row.name,
             action,
-            result_type=call.result,
-            activity_id=activity_id,
-            start_to_close_timeout=within,
-            heartbeat_timeout=call.heartbeat,
-            retry_policy=call.retry,
-            summary=call.summary(action)[:SUMMARY_LIMIT],
+            result_type=row.result,
+            activity_id=row.key(action),
+            start_to_close_timeout=time_limit(action),
+            heartbeat_timeout=row.heartbeat,
+            retry_policy=retry_policy(action),
+            summary=row.summary(action)[:SUMMARY_LIMIT],
         )
     except ActivityError as error:
         if isinstance(error.cause, CancelledError):
@@ -66,20 +64,23 @@ async def execute(call: Call, action: Any, activity_id: str, within: timedelta) 
         return failure(error)
 
 
-async def read_at_once(call: Call, action: Action) -> Answer:
-    """Read inside the workflow task; None when that did not work out. One action of a kind at a time asks (design §4.8)."""
+async def read_at_once(row: ActionType, action: Action) -> Answer:
+    """Read within the workflow task, by a local activity; None when that failed.
+
+    No two local activities of one kind run side by side, since an action's key allows only one.
+    """
     try:
         answer: Answer = await workflow.execute_local_activity(
-            call.name,
+            row.name,
             action,
-            result_type=call.result,
-            schedule_to_close_timeout=call.at_once,
+            result_type=row.result,
+            schedule_to_close_timeout=row.at_once,
             retry_policy=ONCE,
-            summary=call.summary(action),
+            summary=row.summary(action),
         )
     except CancelledError:
         raise
-    except FailureError:  # a local activity's own error comes as it is, not as the cause of an ActivityError
+    except FailureError:  # a local activity raises its own error, not an ActivityError that wraps it
         return None
     return answer
 

@@ -1,9 +1,10 @@
 """A runtime call that did not succeed, with what the caller may do about it, found in one table from gRPC's status.
 
-Raised by the clients; apart from `activities/errors.py`, for the node process knows no Temporal.
+Raised by the clients; apart from `activities/execution/errors.py`, for the node process knows no Temporal.
 """
 
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -45,6 +46,14 @@ class CriError(Exception):
         self.details = shorten(details)
         self.remedy = remedy_for(code, details)
         super().__init__(f"{call}: {self.details}")
+
+    @classmethod
+    def joined(cls, errors: "Sequence[CriError]") -> "CriError":
+        """Combine the errors of several tries of one call, each text once; tries with the same text give the first one."""
+        said = list(dict.fromkeys(one.details for one in errors))
+        if len(said) == 1:
+            return errors[0]
+        return cls(errors[0].call, grpc.StatusCode.UNKNOWN, f"[{', '.join(said)}]")
 
 
 def remedy_for(code: grpc.StatusCode, details: str) -> Remedy:

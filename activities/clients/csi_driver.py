@@ -12,7 +12,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from activities.csi.hiding import told_in_secret, without_secrets
+from activities.clients.hidden_secrets import told_in_secret, without_secrets
 from proto.csi.v1 import csi_pb2 as csi
 from proto.csi.v1 import csi_pb2_grpc
 from proto.temporal.messages import shorten

@@ -14,9 +14,9 @@ import grpc
 import grpc.aio
 
 from activities.clients.cri_error import CriError
+from activities.clients.registry_login import Login
 from activities.clients.scrub import scrubbed
 from activities.clients.start_limit import StartLimit, Turn
-from activities.image_access.docker_config import Login
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
 

@@ -16,13 +16,13 @@ from temporalio.client import AsyncActivityHandle, Client
 from temporalio.converter import ActivitySerializationContext
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.errors import WORKER_STOPPING, tried_again
-from activities.node_services import NodeServices
+from activities.execution.errors import WORKER_STOPPING, tried_again
 from activities.probes.loop import ProbeLoop
+from activities.probes.services import ProbeServices
 from proto.temporal import names
-from proto.temporal.heartbeats import ProbeProgress
+from proto.temporal.activities.heartbeats import ProbeProgress
+from proto.temporal.activities.requests import ProbeContainer
 from proto.temporal.pod import ProbeKind
-from proto.temporal.requests import ProbeContainer
 from proto.temporal.signals import ProbeVerdict
 
 _SHARE: Final = 3
@@ -34,7 +34,7 @@ _PAUSE_SECONDS: Final = 1.0
 class ProbeActivities:
     """Startup, liveness and readiness of a container."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: ProbeServices) -> None:
         self._services = services
 
     @activity.defn(name=names.PROBE_CONTAINER)

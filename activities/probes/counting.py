@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from activities.probes.outcome import Outcome
-from proto.temporal.heartbeats import ProbeProgress
+from proto.temporal.activities.heartbeats import ProbeProgress
 from proto.temporal.pod import ProbeKind
 
 MAX_MESSAGE: Final = 1024

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 
 from activities.clients.cri_error import CriError
-from activities.environment import expand
+from activities.cri_config.environment import expand
 from activities.probes.outcome import MAX_OUTPUT, NoOutcome, Outcome, Target
 
 

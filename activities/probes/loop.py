@@ -22,9 +22,9 @@ from activities.probes.http_get import HttpGet
 from activities.probes.outcome import Handler, NoOutcome, Outcome, ProbeHeard, Target, nobody
 from activities.probes.tallies import ProbeTallies
 from activities.probes.tcp_socket import TcpSocket
-from proto.temporal.heartbeats import ProbeProgress
+from proto.temporal.activities.heartbeats import ProbeProgress
+from proto.temporal.activities.requests import ProbeContainer
 from proto.temporal.pod import ProbeKind
-from proto.temporal.requests import ProbeContainer
 
 HANDLERS: Final[Mapping[str, Callable[[dict[str, Any], Target, float], Handler]]] = {
     "exec": ExecCommand,

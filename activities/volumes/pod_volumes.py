@@ -14,24 +14,24 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.clients.cri_error import CriError
-from activities.directories import make_directories
-from activities.errors import failed, translated
-from activities.file_trees import StillMounted
-from activities.going_pods import GivenUpError
-from activities.heartbeat import heartbeating
-from activities.node_services import NodeServices
-from activities.pod_paths import plain_name
-from activities.runtime_classes import RuntimeClassRefused, runtime_class_of
-from activities.timings import MOUNT, UNMOUNT, volume_kind
-from activities.volumes.forsaken_mounts import mounts_again
-from activities.volumes.ownership import FsGroup, fs_group_of, give_to_group
+from activities.execution.errors import failed, translated
+from activities.execution.heartbeat import heartbeating
+from activities.execution.timings import MOUNT, UNMOUNT
+from activities.files.file_trees import StillMounted
+from activities.files.pod_paths import plain_name
+from activities.objects.going_pods import GivenUpError
+from activities.pods.directories import make_directories
+from activities.sandbox.runtime_classes import RuntimeClassRefused, runtime_class_of
+from activities.volumes.orphaned_volumes import unmark
+from activities.volumes.plugin.ownership import FsGroup, fs_group_of, give_to_group
+from activities.volumes.plugin.services import VolumeServices
+from activities.volumes.plugin.table import kind_of, plugin_of, volume_type
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
 from activities.volumes.subpaths import unmount_sub_paths
-from activities.volumes.table import VOLUME_TYPES
-from activities.volumes.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal import names
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT
 from proto.temporal.pod import PodJson, PodKey
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 
 _GIVEN: Final = "tempolet.dev/fs-group"
 _EXPECTED: Final = (VolumeFailed, StillMounted, OSError, CriError, ApplicationError)
@@ -40,7 +40,7 @@ _EXPECTED: Final = (VolumeFailed, StillMounted, OSError, CriError, ApplicationEr
 class VolumeActivities:
     """A pod's volumes, from their mounting to their end."""
 
-    def __init__(self, services: NodeServices) -> None:
+    def __init__(self, services: VolumeServices) -> None:
         self._services = services
 
     @activity.defn(name=names.MOUNT_VOLUMES)
@@ -51,8 +51,8 @@ class VolumeActivities:
         """
         pod, services = request.pod, self._services
         async with heartbeating(f"mount the volumes of {pod}"), services.locks.hold(f"{pod.uid}//volumes"):
-            await make_directories(services, pod, ())
-            await asyncio.to_thread(mounts_again, services.paths(pod).directory)
+            await make_directories(services.paths(pod), ())
+            await asyncio.to_thread(unmark, services.paths(pod).directory)
             try:
                 return await services.going.unless_it_goes(pod.uid, self._mount_all(request))
             except GivenUpError as given_up:
@@ -93,27 +93,27 @@ class VolumeActivities:
 
     async def _mount(self, kind: str, volume: PodVolume) -> Mounted:
         """Mount one; it becomes the fsGroup's where its type asks for that, once and to the end."""
-        with self._services.timings.of_volume(MOUNT, kind):
-            mounted = await VOLUME_TYPES[kind].mount(volume)
+        with self._services.timings.of_volume(MOUNT, plugin_of(kind)):
+            mounted = await type_named(kind, volume.name).mount(volume)
         if mounted.takes_fs_group and (group := fs_group_of(volume.pod_spec)):
             await asyncio.to_thread(_give_once, volume, mounted, group)
         return mounted
 
     async def _unmount(self, kind: str, volume: PodVolume) -> None:
-        with self._services.timings.of_volume(UNMOUNT, kind):
-            await VOLUME_TYPES[kind].unmount(volume)
+        with self._services.timings.of_volume(UNMOUNT, plugin_of(kind)):
+            await type_named(kind, volume.name).unmount(volume)
 
     async def _can_be_read_only_with_all_below(self, pod: PodJson) -> bool:
         """Ask whether the pod's handler can mount so (pkg/kubelet/kubelet.go runtimeHandlerSupportsRecursiveReadOnlyMounts)."""
         services = self._services
         try:
-            wanted = (await runtime_class_of(services, pod)).handler or services.settings.runtime_handler
+            wanted = (await runtime_class_of(services.objects, pod)).handler or services.settings.runtime_handler
             handlers = (await services.runtime.abilities()).runtime_handlers
         except RuntimeClassRefused as refused:
             raise failed(FAILED_MOUNT, str(refused)) from refused
         except CriError as error:
             doing = "ask the runtime whether it can mount read-only with all below"
-            raise translated(error, services.endpoint, FAILED_MOUNT, doing) from error
+            raise translated(error, services.runtime.endpoint, FAILED_MOUNT, doing) from error
         return any(one.name == wanted and one.features.recursive_read_only_mounts for one in handlers)
 
 
@@ -128,21 +128,23 @@ def _give_once(volume: PodVolume, mounted: Mounted, group: FsGroup) -> None:
     mark.touch()
 
 
-def pod_volumes(services: NodeServices, request: MountVolumes | UnmountVolumes) -> list[tuple[str, PodVolume]]:
+def pod_volumes(services: VolumeServices, request: MountVolumes | UnmountVolumes) -> list[tuple[str, PodVolume]]:
     """List a pod's volumes, each with the name of its type."""
     found = []
     for volume in request.volumes:
-        kind = type_of(volume)
+        kind = kind_of(volume)
+        type_named(kind, volume["name"])
         source = volume.get(kind) or {}
         found.append((kind, PodVolume(request.pod, str(volume["name"]), source, request.pod_spec, services)))
     return found
 
 
-def type_of(volume: PodJson) -> str:
-    """Say a volume's type, of which there is one (validation). Raises FailedMount for one that nobody mounts here."""
-    if (kind := volume_kind(volume)) not in VOLUME_TYPES:
-        raise failed(FAILED_MOUNT, f'volume "{volume["name"]}": no volume plugin matched')
-    return kind
+def type_named(kind: str, name: str) -> VolumeType:
+    """Find the type of the volume `name`; raises FailedMount when this version has none."""
+    found = volume_type(kind)
+    if found is None:
+        raise failed(FAILED_MOUNT, f'volume "{name}": no volume plugin matched')
+    return found
 
 
 def faults(doing: str, volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:

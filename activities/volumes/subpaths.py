@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from activities import mounts
-from activities.environment import expand, names_in
-from activities.pod_paths import plain_name
-from activities.volumes.beneath import NotMade, opened_beneath
+from activities.cri_config.environment import expand, names_in
+from activities.files import mounts
+from activities.files.beneath import NotMade, opened_beneath
+from activities.files.pod_paths import plain_name
 from proto.temporal.mounted import MountedVolume
 
 FOLDER: Final = "volume-subpaths"

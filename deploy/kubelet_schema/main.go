@@ -1,11 +1,11 @@
 // Prints, as JSON, what the kubelet of this module's version accepts as configuration: every key of
 // KubeletConfiguration v1beta1 with its type and default, and every feature gate with its default and stage.
 //
-// worker/settings/kubelet_schema.json is its output. It is read from the kubelet's own types by reflection and from its own
+// worker/settings/kubelet/schema.json is its output. It is read from the kubelet's own types by reflection and from its own
 // defaulting, so nothing is copied by hand. Run it in a folder whose go.mod requires k8s.io/kubernetes, the one of the
 // conformance scripts for example:
 //
-//	go run -mod=mod <here>/main.go 1.36.3 > worker/settings/kubelet_schema.json
+//	go run -mod=mod <here>/main.go 1.36.3 > worker/settings/kubelet/schema.json
 package main
 
 import (

@@ -1,7 +1,7 @@
 """The hash of what makes a container another one: its name and image (pkg/kubelet/container/helpers.go HashContainer).
 
-Written onto each container by `activities/container_config.py`, read back with its state, and compared with the spec by
-`workflows/decide/definitions.py`; a kubelet that takes the node over compares it, too.
+Written onto each container by `activities/cri_config/container_config.py`, read back with its state, and compared with the spec by
+`workflows/decide/containers/definitions.py`; a kubelet that takes the node over compares it, too.
 """
 
 import json

@@ -1,6 +1,6 @@
 """A grace as the API says it, which bounds none: any number of an int64.
 
-Read by the poller, without the Kubernetes models, and by `workflows/decide/grace.py`. What would end beyond the last year that
+Read by the poller, without the Kubernetes models, and by `workflows/decide/ending/grace.py`. What would end beyond the last year that
 a date can name is cut to what a manifest may ask for.
 """
 

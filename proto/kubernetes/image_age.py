@@ -1,6 +1,6 @@
 """Which images a node may remove (pkg/kubelet/images/image_gc_manager.go).
 
-Asked by `workflows/decide/image_collection.py`, which chooses among them, and by the activity that watches the images, so
+Asked by `workflows/decide/node/image_collection.py`, which chooses among them, and by the activity that watches the images, so
 that it wakes the workflow only when there is something to choose. One thing differs from the kubelet: the ages outlive the
 process, so nothing has to wait until the maximum age has passed since its start.
 """

@@ -1,6 +1,6 @@
 """Whether a node is one of those that the terms of a node selector choose: a pod's affinity has them, and a PersistentVolume's.
 
-Asked by `workflows/decide/node_affinity.py` and `activities/volumes/claims.py`. Terms are alternatives, what a term asks must all
+Asked by `workflows/decide/node/node_affinity.py` and `activities/volumes/claims/claims.py`. Terms are alternatives, what a term asks must all
 hold (k8s.io/component-helpers scheduling/corev1/nodeaffinity).
 """
 

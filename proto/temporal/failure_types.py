@@ -10,7 +10,7 @@ API_SERVER_AWAY: Final = "APIServerAway"
 PREDECESSOR_PRESENT: Final = "PredecessorPresent"
 INVALID_POD_NAME: Final = "InvalidPodName"
 UNEXPECTED: Final = "UnexpectedError"
-"""A defect of ours (`activities/unexpected.py`)."""
+"""A defect of ours (`activities/execution/unexpected.py`)."""
 
 FAILED_MOUNT: Final = "FailedMount"
 FAILED_UNMOUNT: Final = "FailedUnmount"

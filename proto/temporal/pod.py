@@ -183,16 +183,16 @@ class ImageFacts:
 
 
 @dataclass(slots=True)
-class SandboxFacts:
-    """What is known of the pod's newest sandbox."""
+class Sandbox:
+    """One sandbox of the pod, as the runtime reports it and as the workflow remembers it."""
 
     sandbox_id: str = ""
     attempt: int = 0
     ready: bool = False
-    stopped: bool = False
-    """Its network is given back; it only waits to be removed."""
     ips: tuple[str, ...] = ()
     created_at: datetime | None = None
+    stopped: bool = False
+    """Known to the workflow only: its network is given back, and it only waits to be removed."""
 
 
 @dataclass(slots=True)
@@ -215,7 +215,7 @@ class Observed:
     directories: bool = False
     waiting_for: str = ""
     """The predecessor's uid while one of the same full name still exists."""
-    sandbox: SandboxFacts | None = None
+    sandbox: Sandbox | None = None
     next_sandbox_attempt: int = 0
     old_sandboxes: tuple[str, ...] = ()
     """Sandboxes that are stopped but not yet removed, oldest first."""

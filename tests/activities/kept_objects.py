@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 
 
 @dataclass(slots=True)

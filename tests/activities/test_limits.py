@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from activities.clients.runtime import PULL_SECONDS, READ_SECONDS, REQUEST_SECONDS, SANDBOX_SHARE, STOP_MARGIN_SECONDS
-from proto.temporal import requests
-from workflows.calls import CALLS
+from proto.temporal.activities import requests
+from workflows.decide.actions import ACTIONS
 
 READ = READ_SECONDS
 
@@ -30,4 +30,4 @@ READ = READ_SECONDS
 )
 def test_deadlines_fit_into_the_activitys_limit(asked: type, calls: tuple[float, ...]) -> None:
     """So the activity, and not Temporal, says which call was too slow."""
-    assert timedelta(seconds=sum(calls)) < CALLS[asked].within
+    assert timedelta(seconds=sum(calls)) < ACTIONS[asked].within

@@ -5,11 +5,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from activities.image_pulls import ImagePulls
-from activities.node_services import ActivitySettings, NodeServices
+from activities.images.image_pulls import ImagePulls
+from activities.machine.cgroups import Cgroups
+from activities.node_services import NodeServices
+from activities.settings.activity_settings import ActivitySettings
 
 
 @asynccontextmanager

@@ -20,8 +20,8 @@ from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from activities.probes.container_probes import begin_with
 from activities.probes.loop import ProbeLoop
+from proto.temporal.activities.requests import ProbeContainer
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import ProbeContainer
 
 PODS: Final = 110
 SETTLE_SECONDS: Final = 3.0

@@ -1,6 +1,6 @@
 """The rows of pods whose image is not there yet: from a registry that takes its time, and for fifty pods at once.
 
-The registry is one of the bench's own on loopback (tests/node/registry.py); each lap has an image of its own, of busybox's
+The registry is one of the bench's own on loopback (tests/node/images/registry.py); each lap has an image of its own, of busybox's
 layers, so what is measured is the waiting and not the unpacking.
 """
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.bench.manifests import Container, Pod
 from tests.bench.peers.peer import ManifestPeer
-from tests.node.pull_nodes import served
+from tests.node.images.pull_nodes import served
 
 SLOW_SECONDS: Final = 1.0
 """How long the registry keeps its first answer back."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.bench.peers.kubelet import NoKubelet
 from tests.cluster.binaries import CONTROL_PLANE, NoBinaries, find_binaries
-from tests.cluster.conformance_run import Choice, ConformanceFailed, run_official_tests
+from tests.cluster.conformance.conformance_run import Choice, ConformanceFailed, run_official_tests
 from tests.cluster.control_plane import ControlPlaneFailed
 from tests.cluster.one_node import PEERS, ClusterFailed, OneNode
 from tests.own_number import NoNumberLeft

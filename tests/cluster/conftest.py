@@ -24,10 +24,10 @@ from tests.cluster.binaries import (
 )
 from tests.cluster.cluster_node import ClusterNode, NewNode, node_address
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.kept_statuses import NODE, Watched, create
 from tests.cluster.kubectl import Kubectl
-from tests.cluster.kubelet_node import KubeletNode
 from tests.cluster.one_node import OneNode, cluster_number
+from tests.cluster.peers.kubelet_node import KubeletNode
+from tests.cluster.pods.kept_statuses import NODE, Watched, create
 from tests.node.after_failure import pytest_runtest_call  # noqa: F401 - a hook, found by its name
 from tests.node.conftest import cannot_run
 from worker.standalone.containerd import Containerd

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tests.cluster.cluster_node import add_address, condition
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.real_kubelet import RealKubelet
+from tests.cluster.peers.real_kubelet import RealKubelet
 from tests.own_number import own_number
 from worker.standalone.containerd_config import PodNetwork
 from worker.standalone.down import down, what_is_left

@@ -18,7 +18,7 @@ from typing import Any
 import grpc.aio
 from google.protobuf.json_format import MessageToDict
 
-from activities import mounts
+from activities.files import mounts
 from proto.csi.v1 import csi_pb2 as csi
 from proto.csi.v1 import csi_pb2_grpc
 from proto.pluginregistration.v1 import api_pb2 as registration

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from activities import mounts
+from activities.files import mounts
 from tests import patience
 from tests.csi.orders import DriverFolder, Setup
 

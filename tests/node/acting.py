@@ -10,19 +10,19 @@ from uuid import uuid4
 
 from temporalio.testing import ActivityEnvironment
 
-from activities.cgroups import Cgroups
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from activities.containers import ContainerActivities
-from activities.directories import DirectoryActivities
-from activities.image_pulls import ImagePulls
-from activities.images import ImageActivities
-from activities.node_services import ActivitySettings, NodeServices
-from activities.predecessor import PredecessorActivities
-from activities.runtime_facts import RuntimeFactsActivities
-from activities.sandbox import SandboxActivities
-from proto.temporal.pod import PodJson, PodKey
-from proto.temporal.requests import (
+from activities.containers.containers import ContainerActivities
+from activities.images.image_pulls import ImagePulls
+from activities.images.images import ImageActivities
+from activities.machine.cgroups import Cgroups
+from activities.node_services import NodeServices
+from activities.pods.directories import DirectoryActivities
+from activities.pods.predecessor import PredecessorActivities
+from activities.runtime.runtime_facts import RuntimeFactsActivities
+from activities.sandbox.sandbox import SandboxActivities
+from activities.settings.activity_settings import ActivitySettings
+from proto.temporal.activities.requests import (
     MakePodDirectories,
     PodRuntime,
     PodSandbox,
@@ -33,6 +33,7 @@ from proto.temporal.requests import (
     StartContainer,
     StopContainer,
 )
+from proto.temporal.pod import PodJson, PodKey
 from worker.standalone.containerd import Containerd
 
 BUSYBOX: Final = "docker.io/library/busybox:1.37"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from activities.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroup_hierarchies import Hierarchies
 
 
 @dataclass(frozen=True, slots=True)

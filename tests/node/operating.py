@@ -1,7 +1,7 @@
 """What an operator of a node under test types, and what is answered.
 
 The commands run in the test's own process: to start Python and import Temporal for each took a second of a processor.
-`tests/worker/test_cli.py` starts them as programs.
+`tests/worker/commands/test_cli.py` starts them as programs.
 """
 
 import contextlib

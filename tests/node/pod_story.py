@@ -10,10 +10,10 @@ from temporalio.api.history.v1 import HistoryEvent
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import NAMESPACE
 from tests.node.tempolet_node import TempoletNode
-from worker.codec import Seal
-from worker.commands.story import tell
-from worker.decoded_history import decode_history
-from worker.keys import KeyFile
+from worker.history.story import tell
+from worker.temporal.codec import Seal
+from worker.temporal.decoded_history import decode_history
+from worker.temporal.keys import KeyFile
 
 
 def story(node: TempoletNode, snapshot: PodSnapshot) -> list[str]:

@@ -26,7 +26,7 @@ from tests import patience
 from worker.standalone.containerd import Containerd
 from worker.standalone.machine import remains
 from worker.standalone.temporal_server import TemporalServer
-from worker.temporal_client import TemporalSettings, connect
+from worker.temporal.temporal_client import TemporalSettings, connect
 
 BUSYBOX: Final = "docker.io/library/busybox:1.37"
 PATIENCE: Final = patience.PATIENCE

@@ -15,14 +15,14 @@ from proto.temporal.pod import PodStart
 from proto.temporal.signals import StatusGiven
 from proto.temporal.wishes import FirstSight
 from worker.commands.replay import read_history
-from worker.commands.sentences import reading
-from workflows.calls import CALLS, NODE_CALLS
+from worker.history.sentences import reading
+from workflows.calls import ALL_ACTIONS
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
 
 PATHS = sorted(Path(__file__).parent.glob("*histories/*.json"))
 DEFINITIONS = [workflow._Definition.must_from_class(one) for one in (PodWorkflow, NodeWorkflow)]
-ASKED = sorted(call.name for call in (CALLS | NODE_CALLS).values())
+ASKED = sorted(call.name for call in ALL_ACTIONS.values())
 TOLD = sorted({name for one in DEFINITIONS for name in (*one.signals, *one.updates) if name})
 PARTS = [(shape, field.name) for shape in (FirstSight, StatusGiven) for field in dataclasses.fields(shape)]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from worker.commands.replay import read_history, replay
-from workflows.versions import BEHAVIOURS, NODE_BEHAVIOURS
+from workflows.decide.versions import BEHAVIOURS, NODE_BEHAVIOURS
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
 NODE_HISTORIES = sorted((Path(__file__).parent / "node_histories").glob("*.json"))

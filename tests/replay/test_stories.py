@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from worker.commands.replay import read_history
-from worker.commands.story import tell
-from worker.commands.told import Line
+from worker.history.story import tell
+from worker.history.story_state import Line
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
 LIVES = {

@@ -16,9 +16,9 @@ CLUSTER, NODE, REST = KINDS
 @pytest.mark.parametrize(
     ("file", "kind"),
     [
-        pytest.param("tests/cluster/test_kubectl.py", CLUSTER, id="of-the-cluster"),
+        pytest.param("tests/cluster/streams/test_kubectl.py", CLUSTER, id="of-the-cluster"),
         pytest.param("tests/node/volumes/test_csi.py", NODE, id="of-a-node-in-a-folder"),
-        pytest.param("tests/worker/node/test_own_node.py", REST, id="only-the-first-folder-counts"),
+        pytest.param("tests/worker/node/object/test_own_node.py", REST, id="only-the-first-folder-counts"),
         pytest.param("tests/test_session_end.py", REST, id="in-no-folder"),
     ],
 )

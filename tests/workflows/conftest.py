@@ -20,10 +20,10 @@ from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from proto.temporal.wishes import FirstSight
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
-from worker.host.run import sandbox_runner
-from worker.temporal_client import TemporalSettings, connect, prepare
+from worker.processes.worker import sandbox_runner
+from worker.temporal.temporal_client import TemporalSettings, connect, prepare
+from workflows.decide.versions import CURRENT
 from workflows.pod import PodWorkflow
-from workflows.versions import CURRENT
 
 QUICK = NodeSettings(
     max_container_restart_period=timedelta(milliseconds=300),

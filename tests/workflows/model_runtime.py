@@ -7,22 +7,20 @@ what may never happen: two live sandboxes of one pod, two live instances of one 
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from temporalio import activity
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from proto.kubernetes.container_hash import container_hash
-from proto.kubernetes.node_resources import NodeResources
-from proto.kubernetes.resources import container_resources
+from proto.kubernetes.resources.node_resources import NodeResources
+from proto.kubernetes.resources.resources import container_resources
 from proto.temporal import names
-from proto.temporal.hooks import HookEnded
-from proto.temporal.mounted import MountedVolume
-from proto.temporal.pod import ContainerState
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     AwaitPredecessor,
     DeletePodObject,
     ImagesPresent,
@@ -40,15 +38,18 @@ from proto.temporal.requests import (
     RunHook,
     RunPodSandbox,
     RuntimeContainer,
-    RuntimeSandbox,
     ShortenStop,
     StartContainer,
     StopContainer,
     StopPodSandbox,
 )
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.resize import UpdateContainerResources
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
+from proto.temporal.hooks import HookEnded
+from proto.temporal.mounted import MountedVolume
+from proto.temporal.pod import ContainerState, Sandbox
 from proto.temporal.resources import RuntimeResources
-from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
+from workflows.decide.actions import ACTIONS
 from workflows.decide.contents import shown_objects
 
 
@@ -56,7 +57,7 @@ from workflows.decide.contents import shown_objects
 class ModelRuntime:
     """What the runtime knows, and how each call shall fail next."""
 
-    sandboxes: dict[str, RuntimeSandbox] = field(default_factory=dict)
+    sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
     mounted: set[str] = field(default_factory=set)
@@ -101,8 +102,8 @@ class ModelRuntime:
             self.probe_container,
             self.remove_container,
             self.read_pod_runtime,
-            self.update_pod_sandbox_resources,
             self.update_container_resources,
+            self.any_other,
         ]
 
     def named(self, name: str) -> list[Any]:
@@ -131,6 +132,13 @@ class ModelRuntime:
             await self.held[name].wait()
         if self.failing[name]:
             raise self.failing[name].pop(0)
+
+    @activity.defn(dynamic=True)
+    async def any_other(self, asked: Sequence[RawValue]) -> None:
+        """Do an action that answers nothing and that the model knows nothing about."""
+        name = activity.info().activity_type
+        kinds = {row.name: kind for kind, row in ACTIONS.items() if row.result is None}
+        await self._called(name, activity.payload_converter().from_payload(asked[0].payload, kinds[name]))
 
     @activity.defn(name=names.MAKE_POD_DIRECTORIES)
     async def make_pod_directories(self, request: MakePodDirectories) -> None:
@@ -167,7 +175,7 @@ class ModelRuntime:
         assert not any(one.ready for one in self.sandboxes.values()), "one live sandbox a pod"
         if request.containers:
             self.directories.add(request.pod.uid)
-        made = RuntimeSandbox(f"sandbox-{self.ids()}", request.attempt, ready=True, ips=("10.88.0.5",))
+        made = Sandbox(f"sandbox-{self.ids()}", request.attempt, ready=True, ips=("10.88.0.5",))
         self.sandboxes[made.sandbox_id] = made
         return PodSandbox(made.sandbox_id, made.attempt, made.ips, datetime.now(UTC))
 
@@ -281,11 +289,6 @@ class ModelRuntime:
         """Forget it."""
         await self._called(names.REMOVE_CONTAINER, request)
         self.containers.pop(request.container_id, None)
-
-    @activity.defn(name=names.UPDATE_POD_SANDBOX_RESOURCES)
-    async def update_pod_sandbox_resources(self, request: UpdatePodSandboxResources) -> None:
-        """Take it."""
-        await self._called(names.UPDATE_POD_SANDBOX_RESOURCES, request)
 
     @activity.defn(name=names.UPDATE_CONTAINER_RESOURCES)
     async def update_container_resources(self, request: UpdateContainerResources) -> RuntimeResources:

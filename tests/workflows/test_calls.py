@@ -10,13 +10,12 @@ import pytest
 from temporalio import activity
 
 from activities.hosted import activities
+from proto.temporal.activities.requests import ShortenStop, StopContainer
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import ShortenStop, StopContainer
-from workflows.calls import CALLS, NODE_CALLS, time_limit
+from workflows.calls import ALL_ACTIONS, time_limit
 from workflows.decide.actions import Action
-from workflows.decide.node import NodeAction
+from workflows.decide.node.actions import NodeAction
 
-ALL_CALLS = CALLS | NODE_CALLS
 HOSTED: dict[str, Callable[..., Any]] = {}
 for one in activities(Mock()):  # signatures only: nothing is called
     definition = activity._Definition.from_callable(one)
@@ -28,7 +27,7 @@ for one in activities(Mock()):  # signatures only: nothing is called
 @pytest.mark.parametrize("action", [*get_args(Action), *get_args(NodeAction)], ids=lambda kind: kind.__name__)
 def test_every_action_is_called_as_its_activity_wants(action: type) -> None:
     """One row an action: the activity takes this request and gives this answer."""
-    call = ALL_CALLS[action]
+    call = ALL_ACTIONS[action]
     hints = typing.get_type_hints(HOSTED[call.name])
     answer = hints.pop("return")
     assert list(hints.values()) == [action]
@@ -37,13 +36,13 @@ def test_every_action_is_called_as_its_activity_wants(action: type) -> None:
 
 def test_every_hosted_activity_is_called() -> None:
     """Nothing is hosted that no workflow asks for, and nothing asked for that is not hosted."""
-    assert {call.name for call in ALL_CALLS.values()} == set(HOSTED)
+    assert {call.name for call in ALL_ACTIONS.values()} == set(HOSTED)
 
 
 def test_every_long_call_heartbeats() -> None:
     """Without a heartbeat a dead worker would hold the pod for the whole limit."""
-    silent = {kind.__name__ for kind, call in ALL_CALLS.items() if call.heartbeat is None}
-    assert all(ALL_CALLS[kind].within <= timedelta(minutes=1) for kind in ALL_CALLS if kind.__name__ in silent)
+    silent = {kind.__name__ for kind, call in ALL_ACTIONS.items() if call.heartbeat is None}
+    assert all(ALL_ACTIONS[kind].within <= timedelta(minutes=1) for kind in ALL_ACTIONS if kind.__name__ in silent)
 
 
 def test_a_stop_may_last_its_grace_and_more() -> None:

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pytest
 from kubernetes.client.models.v1_pod_status import V1PodStatus
 
+from proto.temporal.activities.requests import PullImage, RunPodSandbox
 from proto.temporal.pod import PodKey
-from proto.temporal.requests import PullImage, RunPodSandbox
 from workflows.card import MESSAGE_LIMIT, card, container_words, quoted, restarts
 from workflows.decide.actions import Action
-from workflows.decide.status import Headline
+from workflows.decide.status.status import PodSummary
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POD = PodKey("default", "shop", "u1")
@@ -33,7 +33,7 @@ def test_a_card_says_phase_last_reason_and_containers() -> None:
     """Of a pod that runs, a reason is the last one; init containers are named as such."""
     init = {"name": "migrate", "state": {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": NOON}}}
     main = {"name": "main", "state": {"running": {"startedAt": NOON}}, "lastState": ENDED, "restartCount": 1}
-    assert card(status(main, init=(init,)), Headline(True, 1, "Error", "lost the database"), {}) == (
+    assert card(status(main, init=(init,)), PodSummary("Running", True, 1, "Error", "lost the database"), {}) == (
         "**Running**, ready, 1 restart\n\n"
         "last reason: **Error**\n\n"
         "`lost the database`\n\n"
@@ -49,14 +49,17 @@ def test_an_ephemeral_container_is_named_as_one() -> None:
     debug = {"name": "debug", "state": {"waiting": {"reason": "ErrImagePull"}}, "ready": False}
     here = status(main)
     here.ephemeral_container_statuses = status(debug).container_statuses
-    assert card(here, Headline(True, 0, "", ""), {}).splitlines()[-1] == "- ephemeral `debug` waiting: ErrImagePull"
+    assert (
+        card(here, PodSummary("Running", True, 0, "", ""), {}).splitlines()[-1]
+        == "- ephemeral `debug` waiting: ErrImagePull"
+    )
 
 
 def test_what_is_under_way_stands_apart_from_the_containers() -> None:
     """In the words of the timeline, and not as the end of the last container's line."""
     waiting = {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}
     busy: dict[str, Action] = {"sandbox": RunPodSandbox(POD, 2, {}), "image": PullImage(POD, "a`b", "Always")}
-    lines = card(status(waiting), Headline(False, 0, "", ""), busy).split("\n\n")
+    lines = card(status(waiting), PodSummary("Running", False, 0, "", ""), busy).split("\n\n")
     assert lines == [
         "**Running**, not ready, no restarts",
         "- `main` waiting: ContainerCreating",
@@ -111,5 +114,5 @@ def test_a_long_message_is_cut() -> None:
 def test_a_blank_message_leaves_no_hole() -> None:
     """A container that wrote an empty line said nothing."""
     main = {"name": "main", "state": {"running": {}}}
-    lines = card(status(main), Headline(True, 0, "Error", "\n"), {}).split("\n\n")
+    lines = card(status(main), PodSummary("Running", True, 0, "Error", "\n"), {}).split("\n\n")
     assert lines == ["**Running**, ready, no restarts", "last reason: **Error**", "- `main` running"]

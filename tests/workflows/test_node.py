@@ -15,6 +15,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 from proto.temporal import names
+from proto.temporal.activities.requests import PulledImage
 from proto.temporal.node import (
     DiskUse,
     ImageAge,
@@ -29,10 +30,9 @@ from proto.temporal.node import (
     RemoveImage,
     WatchImages,
 )
-from proto.temporal.requests import PulledImage
-from worker.host.run import sandbox_runner
+from worker.processes.worker import sandbox_runner
+from workflows.decide.versions import CURRENT_NODE
 from workflows.node import NodeWorkflow
-from workflows.versions import CURRENT_NODE
 
 POLICY = ImagePolicy(look_every=timedelta(milliseconds=100))
 

@@ -13,7 +13,7 @@ from proto.temporal.operator import BackoffsSkipped, ConditionSet, Explanation, 
 from proto.temporal.pod import NodeSettings, PodOutcome
 from proto.temporal.signals import DeletionRequested, RuntimeChanged
 from tests.workflows.conftest import Node, container, pod_json
-from worker.commands.asking import ask
+from worker.commands.change.updates import ask
 
 SLOW = NodeSettings(image_backoff_initial=timedelta(minutes=5), host_ips=("192.0.2.1",))
 """Back-offs that no test can await."""

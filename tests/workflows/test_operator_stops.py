@@ -13,7 +13,7 @@ from proto.temporal.operator import EvictPod, Explanation, PodEvicted, PodStops,
 from proto.temporal.pod import PodOutcome
 from proto.temporal.signals import DeletionRequested
 from tests.workflows.conftest import Node, pod_json
-from worker.commands.asking import ask
+from worker.commands.change.updates import ask
 
 Handle = WorkflowHandle[Any, PodOutcome]
 WHO = "root@node-1"

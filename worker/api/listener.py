@@ -17,7 +17,7 @@ from typing import Any, Final
 import structlog
 from aiohttp import web
 
-from worker.api.seldom import Seldom
+from worker.api.access.rate_limited_log import RateLimitedLog
 
 HANDSHAKE: Final = timedelta(seconds=10)
 _BACKLOG: Final = 128
@@ -39,7 +39,7 @@ class Listener:
         self._handshakes: dict[asyncio.Task[None], None] = {}
         """Oldest first."""
         self._busy: set[Any] = set()
-        self._seldom = Seldom(log)
+        self._seldom = RateLimitedLog(log)
 
     @property
     def open(self) -> int:

@@ -5,22 +5,18 @@ path: what is authorized is what runs. A test asks each row without and with eve
 endpoint's file that no row names.
 """
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 
-from aiohttp import web
-
-from worker.api import (
+from worker.api.access.route import PROXY, Route
+from worker.api.container_logs import endpoint as container_logs
+from worker.api.endpoints import (
     attach,
     checkpoint,
     configz,
-    container_logs,
     debug,
     flagz,
     healthz,
     metrics,
-    node_logs,
     pods,
     port_forward,
     run,
@@ -28,26 +24,15 @@ from worker.api import (
     stats_summary,
     statusz,
 )
-from worker.api import exec as exec_in_container
-from worker.api.answers import ABSENT
-from worker.node.around import Around
+from worker.api.endpoints import exec as exec_in_container
+from worker.api.node_logs import endpoint as node_logs
+from worker.api.responses.responses import PAGE_NOT_FOUND
 from worker.settings.cluster import Serving
 
-Handler = Callable[[web.Request, Around], Awaitable[web.StreamResponse]]
-Switch = Callable[[Serving], str]
-"""Why an endpoint is closed, in the kubelet's words (answered with 405); empty: it is open."""
-
-PROXY: Final = ("proxy",)
 STREAMING: Final = "create"
 """The verb of what runs in containers, whatever the method: a WebSocket comes as GET (nodes/proxy `get` must not be `exec`)."""
 
-WHOLE_PATH: Final = "path"
-"""The only parameter that may hold slashes: `{path:.*}`."""
 DEBUGGING_DISABLED: Final = "Debug endpoints are disabled.\n"
-
-
-def _open(_: Serving) -> str:
-    return ""
 
 
 def debugging(serving: Serving) -> str:
@@ -57,7 +42,7 @@ def debugging(serving: Serving) -> str:
 
 def with_debugging(serving: Serving) -> str:
     """Ask enableDebuggingHandlers for what is not even there without it."""
-    return "" if serving.debugging else ABSENT
+    return "" if serving.debugging else PAGE_NOT_FOUND
 
 
 def system_logs(serving: Serving) -> str:
@@ -73,29 +58,6 @@ def debug_flags(serving: Serving) -> str:
 def profiling(serving: Serving) -> str:
     """Ask enableProfilingHandler."""
     return debugging(serving) or ("" if serving.profiling else "profiling endpoint is disabled.\n")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """One path and what belongs to it."""
-
-    path: str
-    """aiohttp's pattern; `{name}` never holds a slash, not even a quoted one."""
-    handler: Handler
-    methods: tuple[str, ...] = ("GET",)
-    subresources: tuple[str, ...] = PROXY
-    """Of the node, in the order in which they are asked; one that is allowed is enough (pkg/kubelet/server/auth.go)."""
-    verb: str = ""
-    """Empty: the method's."""
-    switch: Switch = _open
-    gate: str = ""
-    """The feature gate without which there is no such path."""
-    long_running: bool = False
-    """Lasts as long as its client likes: exec, attach, portForward, followed logs."""
-    read_only: bool = False
-    """Served without credentials on readOnlyPort, too."""
-    always_answered: bool = False
-    """Needs no place among the requests that are answered at a time."""
 
 
 _CONTAINER: Final = "/{podNamespace}/{podID}/{containerName}"

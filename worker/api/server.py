@@ -17,14 +17,15 @@ import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from worker.api.authentication import Authenticator, check_authentication
-from worker.api.authorization import Authorizer
-from worker.api.door import Door, Guard
+from worker.api.access.authentication import Authenticator, check_authentication
+from worker.api.access.authorization import Authorizer
+from worker.api.access.route import Route
+from worker.api.access.serving_certificate import serving_pair
+from worker.api.access.tls import ReloadingContext, check_tls
 from worker.api.listener import Listener
-from worker.api.routes import ROUTES, Route
-from worker.api.serving_certificate import serving_pair
-from worker.api.tls import Renewed, check_tls
-from worker.node.around import Around
+from worker.api.middleware import Guard, Middleware
+from worker.api.routes import ROUTES
+from worker.node.process.dependencies import NodeDependencies
 
 IDLE: Final = timedelta(seconds=90)
 """Of a connection without a request or with half a header; the kubelet's IdleTimeout."""
@@ -41,7 +42,7 @@ FILES_LOOKED_AT: Final = timedelta(seconds=5)
 log = structlog.get_logger(__name__)
 
 
-async def serve_api(node: Around) -> None:
+async def serve_api(node: NodeDependencies) -> None:
     """Serve until cancelled; raises ConfigurationRefused, and OSError where the port is taken."""
     serving = node.cluster.serving
     async with contextlib.AsyncExitStack() as stack:
@@ -57,10 +58,10 @@ async def serve_api(node: Around) -> None:
 
 
 @contextlib.asynccontextmanager
-async def open_server(node: Around, routes: Sequence[Route] = ROUTES) -> AsyncIterator[int]:
+async def open_server(node: NodeDependencies, routes: Sequence[Route] = ROUTES) -> AsyncIterator[int]:
     """Serve HTTPS while the block runs, and give the port."""
     serving = node.cluster.serving
-    renewed = Renewed(serving, partial(serving_pair, node.cluster, node.config.node_name))
+    renewed = ReloadingContext(serving, partial(serving_pair, node.cluster, node.config.node_name))
     await asyncio.to_thread(renewed.refresh)
     guard = Guard(
         Authenticator(node.api, serving.authentication),
@@ -76,7 +77,7 @@ async def open_server(node: Around, routes: Sequence[Route] = ROUTES) -> AsyncIt
 
 
 @contextlib.asynccontextmanager
-async def open_read_only(node: Around, routes: Sequence[Route] = ROUTES) -> AsyncIterator[int]:
+async def open_read_only(node: NodeDependencies, routes: Sequence[Route] = ROUTES) -> AsyncIterator[int]:
     """Serve, in clear text and to everybody, the rows that say so, and give the port (the kubelet's readOnlyPort)."""
     async with _served(node, routes, None, None) as (_, port):
         yield port
@@ -84,10 +85,10 @@ async def open_read_only(node: Around, routes: Sequence[Route] = ROUTES) -> Asyn
 
 @contextlib.asynccontextmanager
 async def _served(
-    node: Around, routes: Sequence[Route], guard: Guard | None, renewed: Renewed | None
+    node: NodeDependencies, routes: Sequence[Route], guard: Guard | None, renewed: ReloadingContext | None
 ) -> AsyncIterator[tuple[Listener, int]]:
     serving = node.cluster.serving
-    door = Door(node, guard)
+    door = Middleware(node, guard)
     app = door.application(routes)
     runner = web.AppRunner(
         app,
@@ -127,7 +128,7 @@ def _is_ours(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
-async def _keep_looking(renewed: Renewed, listener: Listener) -> None:
+async def _keep_looking(renewed: ReloadingContext, listener: Listener) -> None:
     while True:
         await asyncio.sleep(FILES_LOOKED_AT.total_seconds())
         if await asyncio.to_thread(renewed.refresh):

@@ -11,20 +11,20 @@ from typing import Any, Final
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.resources import SERVICES
-from activities.csi.drivers import CsiDrivers
-from activities.service_links import ServicesUnknown, linked
+from activities.clients.csi_drivers import CsiDrivers
+from activities.cri_config.service_links import ServicesUnknown, linked
 from proto.pod_snapshot import PodSnapshot
+from worker.api_objects.change_signals import ObjectChangeSignals, SendSignal
 from worker.api_objects.csi_node import CsiNodeKeeper
-from worker.api_objects.defects import in_spite_of_defects
-from worker.api_objects.followed_kind import FollowedKind, NotRead
-from worker.api_objects.rotation import TokenRotation
+from worker.api_objects.informer import Informer, NotSynced
 from worker.api_objects.source import ApiObjects
-from worker.api_objects.telling import ObjectTelling, Tell
+from worker.api_objects.token_rotation import TokenRotation
 from worker.api_objects.tokens import ApiTokens
 from worker.api_objects.trust_bundles import ApiTrustBundles
-from worker.signal_numbers import SignalNumbers
+from worker.documents.defects import in_spite_of_defects
+from worker.temporal.signal_numbers import SignalNumbers
 
-TOGETHER: Final = 0.2
+COALESCE_SECONDS: Final = 0.2
 """Seconds in which pods that show something else are looked at together: each look is at all pods of the node."""
 
 
@@ -42,13 +42,13 @@ class ClusterObjects:
         self.source = ApiObjects(api, self._pods, self._changed.set)
         self.tokens = ApiTokens(api)
         self.trust_bundles = ApiTrustBundles(api, self._changed.set)
-        self._services = FollowedKind(api, SERVICES, cut=linked)
+        self._services = Informer(api, SERVICES, cut=linked)
 
     async def services(self) -> Iterable[Mapping[str, Any]]:
         """Give all Services of the cluster; raises ServicesUnknown."""
         try:
             return [one.json for one in (await self._services.all()).values()]
-        except NotRead as error:
+        except NotSynced as error:
             raise ServicesUnknown(str(error)) from error
 
     def hear(self, snapshot: PodSnapshot) -> None:
@@ -64,14 +64,14 @@ class ClusterObjects:
 
     @contextlib.asynccontextmanager
     async def telling(
-        self, snapshots: Callable[[], Iterable[PodSnapshot]], tell: Tell, drivers: CsiDrivers
+        self, snapshots: Callable[[], Iterable[PodSnapshot]], tell: SendSignal, drivers: CsiDrivers
     ) -> AsyncIterator[None]:
         """Tell pods of what changes, renew tokens and keep the CSINode while the block runs.
 
         `snapshots` are the newest of all pods.
         """
         self._snapshots = snapshots
-        objects = ObjectTelling(self.source.watched, self.trust_bundles, self._pods, tell, numbers=self._numbers)
+        objects = ObjectChangeSignals(self.source.watched, self.trust_bundles, self._pods, tell, numbers=self._numbers)
         rotation = TokenRotation(self.tokens, self._pods, tell)
         self._services.follow()  # the first container that starts shall not wait for them
         running = {
@@ -95,7 +95,7 @@ class ClusterObjects:
 
     def _wake_soon(self) -> None:
         if self._waking is None:
-            self._waking = self._loop.call_later(TOGETHER, self._wake)
+            self._waking = self._loop.call_later(COALESCE_SECONDS, self._wake)
 
     def _wake(self) -> None:
         self._waking = None

@@ -16,7 +16,7 @@ import structlog
 
 from activities.clients.api_server.api_server import MERGE_PATCH, ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import CSI_NODES, NODES
-from activities.csi.drivers import CsiDrivers, Driver
+from activities.clients.csi_drivers import CsiDrivers, Driver
 from worker.api_objects.csi_node_objects import TopologyCollision, is_of, new_csi_node, node_patch, with_drivers
 
 FIRST_PAUSE: Final = 0.2

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from activities.csi.drivers import Driver
+from activities.clients.csi_drivers import Driver
 
 NODE_ID: Final = "csi.volume.kubernetes.io/nodeid"
 _MOST: Final = 2**31 - 1

@@ -17,9 +17,9 @@ from activities.clients.api_server.resources import (
     VOLUME_ATTACHMENTS,
     Resource,
 )
-from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 from proto.pod_snapshot import PodSnapshot
-from worker.api_objects.followed_kind import FollowedKind, NotRead, kept
+from worker.api_objects.informer import Informer, NotSynced, without_managed_fields
 from worker.api_objects.watched_objects import WATCHED, WatchedObjects
 
 _READ: Final[Mapping[ObjectKind, Resource]] = {
@@ -42,7 +42,7 @@ class ApiObjects:
         """Take the pods of the node, which say what may be watched, and who is to be told of changes."""
         self._api = api
         self.watched = WatchedObjects(api, pods, changed)
-        self._followed = {kind: FollowedKind(api, resource) for kind, resource in _FOLLOWED.items()}
+        self._followed = {kind: Informer(api, resource) for kind, resource in _FOLLOWED.items()}
 
     async def get(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
         """Read one object; raises ObjectMissing and ObjectRefused."""
@@ -61,7 +61,7 @@ class ApiObjects:
     async def _from_all(self, kind: ObjectKind, name: str) -> KeptObject:
         try:
             objects = await self._followed[kind].all()
-        except NotRead as error:
+        except NotSynced as error:
             raise ObjectRefused(f"{kind.singular} {name}: {error}") from error
         if ("", name) not in objects:
             raise ObjectMissing(kind, name)
@@ -70,7 +70,7 @@ class ApiObjects:
     async def _once(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
         path = _READ[kind].path(name, namespace=namespace if kind.namespaced else "")
         try:
-            return kept(await self._api.get(path))
+            return without_managed_fields(await self._api.get(path))
         except ApiRefused as error:
             if error.not_found:
                 raise ObjectMissing(kind, name) from error

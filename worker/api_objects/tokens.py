@@ -15,8 +15,8 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import SERVICE_ACCOUNTS
-from activities.shared_tasks import SharedTasks
-from activities.tokens import ServiceAccountToken, TokenRefused, TokenWish, due
+from activities.execution.shared_tasks import SharedTasks
+from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenWish, due
 
 AT_ONCE: Final = 16
 """Requests side by side: 110 pods that start together must not open as many connections."""

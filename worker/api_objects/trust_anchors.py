@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from activities.objects import KeptObject
-from activities.trust_bundles import TrustAnchors, TrustBundleRefused
+from activities.objects.objects import KeptObject
+from activities.objects.trust_bundles import TrustAnchors, TrustBundleRefused
 
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 _LINE: Final = 64
@@ -38,10 +38,10 @@ def anchors(source: Mapping[str, Any], bundles: Mapping[str, KeptObject]) -> Tru
         raise TrustBundleRefused("combination of signerName and labelSelector matched zero ClusterTrustBundles")
     versions = sorted(f"{name}={one.version}" for name, one in chosen.items())
     version = hashlib.sha256(" ".join(versions).encode()).hexdigest()[:16]
-    return TrustAnchors(version, together(one.json["spec"].get("trustBundle") or "" for one in chosen.values()))
+    return TrustAnchors(version, merge_bundles(one.json["spec"].get("trustBundle") or "" for one in chosen.values()))
 
 
-def together(bundles: Iterable[str]) -> bytes:
+def merge_bundles(bundles: Iterable[str]) -> bytes:
     """Put the certificates of bundles together, each once."""
     found = {base64.b64decode(body) for text in bundles for body in _CERTIFICATE.findall(text)}
     return b"".join(map(_pem, sorted(found, key=lambda one: hashlib.sha256(one).digest())))

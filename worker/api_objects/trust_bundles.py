@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import Resource
-from activities.objects import KeptObject
-from activities.trust_bundles import TrustAnchors, TrustBundleRefused
-from worker.api_objects.followed_kind import FollowedKind, NotRead
+from activities.objects.objects import KeptObject
+from activities.objects.trust_bundles import TrustAnchors, TrustBundleRefused
+from worker.api_objects.informer import Informer, NotSynced
 from worker.api_objects.trust_anchors import anchors
 
 _GROUP: Final = "certificates.k8s.io"
@@ -26,7 +26,7 @@ class ApiTrustBundles:
     def __init__(self, api: ApiServer, changed: Callable[[], None]) -> None:
         """Take who is to be told that something has changed."""
         self._api, self._changed = api, changed
-        self._followed: FollowedKind | None = None
+        self._followed: Informer | None = None
         self._finding = asyncio.Lock()
 
     async def anchors(self, source: Mapping[str, Any]) -> TrustAnchors:
@@ -34,7 +34,7 @@ class ApiTrustBundles:
         try:
             followed = await self._kind()
             return anchors(source, _by_name(await followed.all()))
-        except NotRead as error:
+        except NotSynced as error:
             raise TrustBundleRefused(f"ClusterTrustBundle informer has not yet synced: {error}") from error
         except (ApiAway, ApiRefused) as error:
             raise TrustBundleRefused(f"failed to find out which ClusterTrustBundles there are: {error}") from error
@@ -50,11 +50,11 @@ class ApiTrustBundles:
         if self._followed is not None:
             await self._followed.stop()
 
-    async def _kind(self) -> FollowedKind:
+    async def _kind(self) -> Informer:
         """Begin to follow them once: pods that start together ask together, and nobody would end a second watch."""
         async with self._finding:
             if self._followed is None:
-                self._followed = FollowedKind(self._api, await self._resource(), self._changed)
+                self._followed = Informer(self._api, await self._resource(), self._changed)
             return self._followed
 
     async def _resource(self) -> Resource:

@@ -14,9 +14,9 @@ from typing import Any, Final
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.reflector import Changed, Listed, Pace, Reflector
 from activities.clients.api_server.resources import Resource
-from activities.objects import KeptObject
-from worker.api_objects.defects import in_spite_of_defects
-from worker.api_objects.followed_kind import kept
+from activities.objects.objects import KeptObject
+from worker.api_objects.informer import without_managed_fields
+from worker.documents.defects import in_spite_of_defects
 
 PACE: Final = Pace(first_pause=0.05, watch_seconds=(1800, 3600))
 """The authorizer may learn of a pod a moment after the node does, and somebody waits then; a watch lasts as the kubelet's."""
@@ -86,7 +86,7 @@ class WatchedObject:
 
 def newer(before: KeptObject | None, found: dict[str, Any]) -> KeptObject:
     """Take an object as it is now; it keeps its version while nothing of its content changes (an annotation, an owner)."""
-    now = kept(found)
+    now = without_managed_fields(found)
     if before is None or before.json["metadata"].get("uid") != now.json["metadata"].get("uid"):
         return now
     same = all(before.json.get(part) == found.get(part) for part in _CONTENT)

@@ -14,9 +14,9 @@ from typing import Final
 
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.resources import CONFIG_MAPS, SECRETS, Resource
-from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
 from proto.pod_snapshot import PodSnapshot
-from worker.api_objects.referred import Reference, references
+from worker.api_objects.references import Reference, references
 from worker.api_objects.watched_object import WatchedObject
 
 WATCHED: Final[Mapping[ObjectKind, Resource]] = {ObjectKind.CONFIG_MAPS: CONFIG_MAPS, ObjectKind.SECRETS: SECRETS}

@@ -13,7 +13,7 @@ import typer
 from typer._click import exceptions as click  # the click that typer carries: its usage errors are told in our words
 
 from worker.commands import logs_options, standalone
-from worker.commands.exits import CommandFailed, Exit
+from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.node_options import NodeName, OwnConfig, RootDir, node
 
 app = typer.Typer(
@@ -66,7 +66,7 @@ def version() -> None:
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed
 
-    from worker.settings.kubelet_schema import load_schema
+    from worker.settings.kubelet.schema import load_schema
 
     try:
         ours = installed("tempolet")
@@ -84,7 +84,7 @@ def pods(  # noqa: PLR0917 - one parameter an option, as typer wants it
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show each change.")] = False,  # noqa: FBT002 - an option
 ) -> None:
     """Show the node's pods, refused manifests and the runtime's state; needs no Temporal."""
-    from worker.commands.pods import show
+    from worker.commands.show.pods import show
 
     one_of(output, ("table", "wide", "json"), "--output")
     show(node(root_dir, own_config, name), output=output, watch=watch)
@@ -95,7 +95,7 @@ def images(
     root_dir: RootDir = None, own_config: OwnConfig = None, name: NodeName = None, output: Output = "table"
 ) -> None:
     """Show how full the images' disk is, what was removed and why, and what of the prepull list is still missing."""
-    from worker.commands.images import show
+    from worker.commands.show.images import show
 
     one_of(output, ("table", "json"), "--output")
     show(node(root_dir, own_config, name), output=output)
@@ -112,8 +112,8 @@ def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
     output: Output = "table",
 ) -> None:
     """Tell a pod's story with times and durations, also of a pod that is gone."""
-    from worker.commands.history import show
-    from worker.commands.wanted import Wanted
+    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.show.history import show
 
     one_of(output, ("table", "wide", "json"), "--output")
     wanted = replace(Wanted.parse(pod), uid=uid, every=every, node=name)
@@ -130,8 +130,8 @@ def explain(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
     output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text",
 ) -> None:
     """Say what a pod waits for now, what is held back by what, and what would happen next; asks the pod's workflow."""
-    from worker.commands.explain import show
-    from worker.commands.wanted import Wanted
+    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.show.explain import show
 
     one_of(output, ("text", "json"), "--output")
     show(node(root_dir, own_config, name), replace(Wanted.parse(pod), uid=uid, node=name), output=output)
@@ -146,8 +146,8 @@ def skip_backoff(  # noqa: PLR0917 - one parameter an option, as typer wants it
     name: NodeName = None,
 ) -> None:
     """End a pod's waits in CrashLoopBackOff and ImagePullBackOff; who asked stands in its history."""
-    from worker.commands.skip_backoff import run
-    from worker.commands.wanted import Wanted
+    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.change.skip_backoff import run
 
     run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), container)
 
@@ -164,9 +164,9 @@ def condition(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wan
 ) -> None:
     """Say a condition of the pod that is not the node's to judge; Ready waits for those in spec.readinessGates."""
     from proto.temporal.operator import SetCondition
-    from worker.commands.asking import operator
-    from worker.commands.condition import parse, run
-    from worker.commands.wanted import Wanted
+    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.change.condition import parse, run
+    from worker.commands.change.updates import operator
 
     asked = SetCondition(operator(), *parse(said), reason, message)
     run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), asked)
@@ -183,8 +183,8 @@ def stop(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     name: NodeName = None,
 ) -> None:
     """Shorten the grace of a pod whose manifest is gone or that ends for another reason; nothing ever lengthens it."""
-    from worker.commands.stop import grace_of, run
-    from worker.commands.wanted import Wanted
+    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.change.stop import grace_of, run
 
     wanted = replace(Wanted.parse(pod), uid=uid, node=name)
     run(node(root_dir, own_config, name), wanted, grace_of(grace_period, force=force))
@@ -203,8 +203,8 @@ def debug(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants i
     name: NodeName = None,
 ) -> None:
     """Add an ephemeral container to a running pod; it is never restarted, and goes with the pod."""
-    from worker.commands.debug import Look, run
-    from worker.commands.wanted import Wanted
+    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.change.debug import Look, run
 
     if not image:
         raise CommandFailed("--image: say which image to look with, for example --image busybox:1.37", Exit.USAGE)
@@ -227,9 +227,9 @@ def evict(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants i
     from datetime import timedelta
 
     from proto.temporal.operator import EvictPod
-    from worker.commands.asking import operator
-    from worker.commands.evict import run
-    from worker.commands.wanted import Wanted
+    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.change.evict import run
+    from worker.commands.change.updates import operator
 
     grace = None if grace_period is None else timedelta(seconds=grace_period)
     wanted = replace(Wanted.parse(pod), uid=uid, node=name)

@@ -3,8 +3,8 @@
 The keys themselves are never printed.
 """
 
-from worker.config import NodeConfig
-from worker.keys import KeyRing, add_key, read_key_file, read_token_file
+from worker.daemon.config import NodeConfig
+from worker.temporal.keys import KeyRing, add_key, read_key_file, read_token_file
 
 
 def show(config: NodeConfig, *, rotate: bool) -> None:

@@ -32,9 +32,9 @@ def logs(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     """Print the newest log file of a container, as `kubectl logs` does; needs neither Temporal nor the runtime."""
     from dataclasses import replace
 
-    from activities.container_logs.reader import LogOptions
-    from worker.commands.logs import Asked, begin, show
-    from worker.commands.wanted import Wanted
+    from activities.logs.reader import LogOptions
+    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.show.logs import Asked, begin, show
 
     options = LogOptions(
         tail_lines=tail, since=begin(since, since_time), timestamps=timestamps, limit_bytes=limit_bytes

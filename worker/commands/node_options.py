@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from worker.config import NodeConfig, load_node_config
+from worker.daemon.config import NodeConfig, load_node_config
 from worker.settings.flags import Flags
 
 RootDir = Annotated[

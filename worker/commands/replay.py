@@ -15,13 +15,13 @@ from typing import Any
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
-from worker.codec import Seal, plain_data_converter
-from worker.commands.exits import CommandFailed, Exit
-from worker.commands.temporal_access import client_of, executions, namespace_of, quoted
-from worker.config import NodeConfig
-from worker.decoded_history import decode_history, is_sealed
-from worker.host.run import sandbox_runner
-from worker.keys import KeyFile
+from worker.commands.access.exits import CommandFailed, Exit
+from worker.commands.access.temporal_access import client_of, executions, namespace_of, quoted
+from worker.daemon.config import NodeConfig
+from worker.processes.worker import sandbox_runner
+from worker.temporal.codec import Seal, plain_data_converter
+from worker.temporal.decoded_history import decode_history, is_sealed
+from worker.temporal.keys import KeyFile
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from worker.config import NodeConfig, load_node_config
-from worker.lean_imports import bare_aiohttp, bare_kubernetes, bare_temporalio, without
-from worker.node_lock import hold_lock_file
-from worker.ownership import refuse_second_owners
+from worker.daemon.config import NodeConfig, load_node_config
+from worker.daemon.lean_imports import bare_aiohttp, bare_kubernetes, bare_temporalio, without
+from worker.daemon.node_lock import hold_lock_file
+from worker.daemon.ownership import refuse_second_owners
 from worker.settings.flags import Flags, node_parser, parse_node_flags
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 
 HEALTHZ_PORT: Final = "healthzPort"
 SERVICES: Final = {
@@ -56,7 +56,7 @@ def own_healthz(name: str, flags: Flags, config: NodeConfig) -> NodeConfig:
 def _start(name: str, config: NodeConfig) -> None:
     import structlog
 
-    from worker.logs import set_up_logs
+    from worker.daemon.logs import set_up_logs
 
     set_up_logs(config.logging, changeable=name == "node")  # whose API has /debug/flags/v
     refuse_second_owners()
@@ -71,17 +71,17 @@ def _start(name: str, config: NodeConfig) -> None:
 
 
 async def _worker(config: NodeConfig) -> None:
-    from worker.host.run import run_worker
+    from worker.processes.worker import run_worker
 
     await run_worker(config)
 
 
 async def _poller(config: NodeConfig) -> None:
-    from worker.api_access import kubeconfig_awaited
-    from worker.health import LoopHealth
-    from worker.node_client import node_client
-    from worker.poller.run import Watching, run_poller
-    from worker.service import Service
+    from worker.daemon.api_access import kubeconfig_awaited
+    from worker.daemon.health import LoopHealth
+    from worker.daemon.node_client import node_client
+    from worker.daemon.service import Service
+    from worker.processes.poller import Watching, run_poller
     from worker.telemetry.process import open_telemetry
 
     health = LoopHealth()
@@ -92,7 +92,7 @@ async def _poller(config: NodeConfig) -> None:
 
 
 async def _node(config: NodeConfig) -> None:
-    from worker.node.run import run_node
+    from worker.processes.node import run_node
 
     await run_node(config)
 

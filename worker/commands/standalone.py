@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.commands.exits import CommandFailed, Exit
+from worker.commands.access.exits import CommandFailed, Exit
 
 if TYPE_CHECKING:
     from worker.settings.flags import Flags
@@ -127,8 +127,8 @@ def _places(state_dir: Path | None, run_dir: Path | None) -> dict[str, Any]:
 
 def _bring_up(flags: "Flags", chosen: Mapping[str, Any], manifests: Sequence[Path]) -> None:
     """Bring up a node that is configured by `flags`, with these settings besides; raises CommandFailed."""
-    from worker.commands import pods
-    from worker.config import load_node_config
+    from worker.commands.show import pods
+    from worker.daemon.config import load_node_config
     from worker.standalone.given_configuration import read_given
     from worker.standalone.node_config import node_flags
     from worker.standalone.settings import Settings

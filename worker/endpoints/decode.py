@@ -26,10 +26,10 @@ from typing import Final
 from google.protobuf.json_format import MessageToJson, Parse, ParseError
 from temporalio.api.common.v1 import Payload, Payloads
 
-from worker.codec import SEALED, KeyMissing, Seal
 from worker.endpoints.server import Address, Answer, Endpoint, Request
-from worker.keys import KeyFile, KeyFileRefused
 from worker.payloads.refused import PayloadRefused
+from worker.temporal.codec import SEALED, KeyMissing, Seal
+from worker.temporal.keys import KeyFile, KeyFileRefused
 
 _HEADER_NAMES: Final = re.compile(r"[A-Za-z0-9_, -]+")
 _JSON: Final = "application/json"

@@ -12,9 +12,7 @@ from typing import Any, Final
 
 from proto.kubernetes.go_duration import say_duration
 from proto.kubernetes.pod_containers import every_container
-from proto.temporal.hooks import Hook
-from proto.temporal.pod import ContainerState
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     PodSandbox,
     PulledImage,
     PullImage,
@@ -25,11 +23,13 @@ from proto.temporal.requests import (
     StopContainer,
     StopPodSandbox,
 )
-from proto.temporal.volumes import MountVolumes
-from worker.events.event import NORMAL, WARNING, About, Happened, container_reference
-from workflows.decide.hooks import FAILED_POST_START, FAILED_PRE_STOP
+from proto.temporal.activities.volumes import MountVolumes
+from proto.temporal.hooks import Hook
+from proto.temporal.pod import ContainerState
+from worker.events.event import NORMAL, WARNING, ObjectReference, Occurrence, container_reference
+from workflows.decide.hooks.hooks import FAILED_POST_START, FAILED_PRE_STOP
 
-HELD_UP: Final = frozenset({"PredecessorPresent", "RuntimeUnavailable"})
+WAITING_REASONS: Final = frozenset({"PredecessorPresent", "RuntimeUnavailable"})
 """Failures that are no news of the pod: it waits."""
 NOT_STARTED: Final = "StartError"
 """The runtime's word for a container that it made and could not start."""
@@ -45,15 +45,15 @@ _NEXT_VOLUME: Final = re.compile(r'; (?=MountVolume\.SetUp failed for volume ")'
 class Subject:
     """Whom events of an activity are about."""
 
-    pod: About
+    pod: ObjectReference
     spec: Mapping[str, Any]
     """The pod's, as far as it is known."""
 
-    def container(self, name: str) -> About:
+    def container(self, name: str) -> ObjectReference:
         """Refer to one of its containers."""
         return container_reference(self.pod, self.spec, name)
 
-    def first_with(self, image: str) -> About:
+    def first_with(self, image: str) -> ObjectReference:
         """Refer to the first container that has this image: it is the one that waits for it."""
         return self.container(self.name_with(image))
 
@@ -70,12 +70,12 @@ class Fault:
     message: str
 
 
-Began = Callable[[Subject, Any], Iterator[Happened]]
-Done = Callable[[Subject, Any, Any], Iterator[Happened]]
-Failed = Callable[[Subject, Any, Fault], Iterator[Happened]]
+Began = Callable[[Subject, Any], Iterator[Occurrence]]
+Done = Callable[[Subject, Any, Any], Iterator[Occurrence]]
+Failed = Callable[[Subject, Any, Fault], Iterator[Occurrence]]
 
 
-def nothing(*_: Any) -> Iterator[Happened]:
+def nothing(*_: Any) -> Iterator[Occurrence]:
     """Tell nothing."""
     return iter(())
 
@@ -89,114 +89,116 @@ class Row:
     failed: Failed = nothing
 
 
-def _sandbox_began(subject: Subject, request: RunPodSandbox) -> Iterator[Happened]:
+def _sandbox_began(subject: Subject, request: RunPodSandbox) -> Iterator[Occurrence]:
     if request.attempt > 0:
-        yield Happened(subject.pod, NORMAL, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+        yield Occurrence(
+            subject.pod, NORMAL, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created."
+        )
 
 
-def missing_cluster_dns(subject: Subject, node: About) -> Iterator[Happened]:
+def missing_cluster_dns(subject: Subject, node: ObjectReference) -> Iterator[Occurrence]:
     """Tell, of the node and of its pod, that a pod asks for name servers that the node was not told (dns.go GetPodDNS)."""
     words = 'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy.'
     words += ' Falling back to "Default" policy.'
     pod = subject.pod
-    yield Happened(node, WARNING, "MissingClusterDNS", words)
-    yield Happened(pod, WARNING, "MissingClusterDNS", f'pod: "{pod.name}_{pod.namespace}({pod.uid})". {words}')
+    yield Occurrence(node, WARNING, "MissingClusterDNS", words)
+    yield Occurrence(pod, WARNING, "MissingClusterDNS", f'pod: "{pod.name}_{pod.namespace}({pod.uid})". {words}')
 
 
-def _sandbox_done(subject: Subject, _: RunPodSandbox, made: PodSandbox) -> Iterator[Happened]:
+def _sandbox_done(subject: Subject, _: RunPodSandbox, made: PodSandbox) -> Iterator[Occurrence]:
     for notice in made.notices:
         reason, _sign, message = notice.partition(": ")
-        yield Happened(subject.pod, WARNING, reason, message)
+        yield Occurrence(subject.pod, WARNING, reason, message)
 
 
-def _sandbox_failed(subject: Subject, request: RunPodSandbox, fault: Fault) -> Iterator[Happened]:
+def _sandbox_failed(subject: Subject, request: RunPodSandbox, fault: Fault) -> Iterator[Occurrence]:
     if fault.reason == "NetworkNotReady":
         message = f"network is not ready: {fault.message}"
-        yield Happened(subject.pod, WARNING, fault.reason, message)
+        yield Occurrence(subject.pod, WARNING, fault.reason, message)
     elif reason := _OF_THE_NODE.get(fault.reason):
-        yield Happened(subject.pod, WARNING, reason, f"error making pod data directories: {fault.message}")
+        yield Occurrence(subject.pod, WARNING, reason, f"error making pod data directories: {fault.message}")
     else:
         why = fault.message.removeprefix(f"Failed to create pod sandbox of {request.pod}: ")
-        yield Happened(subject.pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {why}")
+        yield Occurrence(subject.pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {why}")
 
 
-def _pulled(subject: Subject, request: PullImage, answer: PulledImage) -> Iterator[Happened]:
+def _pulled(subject: Subject, request: PullImage, answer: PulledImage) -> Iterator[Occurrence]:
     for warning in answer.warnings:
         reason, _, message = warning.partition(": ")
         if reason == LOGIN_MISSING:
-            yield Happened(subject.pod, WARNING, reason, message)
+            yield Occurrence(subject.pod, WARNING, reason, message)
     if not answer.present:
         about = subject.first_with(request.image)
         took, pulled = go_duration(answer.took), go_duration(answer.took - answer.waited)
         size = f"Image size: {answer.size_bytes} bytes."
         message = f'Successfully pulled image "{request.image}" in {pulled} ({took} including waiting). {size}'
-        yield Happened(about, NORMAL, "Pulled", message)
+        yield Occurrence(about, NORMAL, "Pulled", message)
 
 
-def _not_pulled(subject: Subject, request: PullImage, fault: Fault) -> Iterator[Happened]:
+def _not_pulled(subject: Subject, request: PullImage, fault: Fault) -> Iterator[Occurrence]:
     about = subject.first_with(request.image)
     if fault.reason in _NOT_PULLED:
-        yield Happened(about, WARNING, fault.reason, fault.message)
+        yield Occurrence(about, WARNING, fault.reason, fault.message)
     elif fault.reason in _NOT_INSPECTED:
-        yield Happened(about, WARNING, "InspectFailed", fault.message)
+        yield Occurrence(about, WARNING, "InspectFailed", fault.message)
     else:
-        yield Happened(about, WARNING, "Failed", f'Failed to pull image "{request.image}": {fault.message}')
-    yield Happened(about, WARNING, "Failed", f"Error: {fault.reason}")
+        yield Occurrence(about, WARNING, "Failed", f'Failed to pull image "{request.image}": {fault.message}')
+    yield Occurrence(about, WARNING, "Failed", f"Error: {fault.reason}")
 
 
-def _started(subject: Subject, request: StartContainer, answer: RuntimeContainer) -> Iterator[Happened]:
+def _started(subject: Subject, request: StartContainer, answer: RuntimeContainer) -> Iterator[Occurrence]:
     about = subject.container(request.container["name"])
-    yield Happened(about, NORMAL, "Created", "Container created")
+    yield Occurrence(about, NORMAL, "Created", "Container created")
     if answer.state is ContainerState.EXITED and answer.reason == NOT_STARTED:
         message = answer.message.replace(answer.container_id, answer.name)
-        yield Happened(about, WARNING, "Failed", f"Error: {message}")
+        yield Occurrence(about, WARNING, "Failed", f"Error: {message}")
     else:
-        yield Happened(about, NORMAL, "Started", "Container started")
+        yield Occurrence(about, NORMAL, "Started", "Container started")
 
 
-def _not_started(subject: Subject, request: StartContainer, fault: Fault) -> Iterator[Happened]:
+def _not_started(subject: Subject, request: StartContainer, fault: Fault) -> Iterator[Occurrence]:
     about = subject.container(request.container["name"])
     if fault.reason == "RunContainerError":
-        yield Happened(about, NORMAL, "Created", "Container created")
+        yield Occurrence(about, NORMAL, "Created", "Container created")
     why = fault.message.removeprefix(f"create container {request.container['name']} of {request.pod}: ")
-    yield Happened(about, WARNING, "Failed", f"Error: {why}")
+    yield Occurrence(about, WARNING, "Failed", f"Error: {why}")
 
 
-def _stopping(subject: Subject, request: StopContainer | RunHook) -> Iterator[Happened]:
+def _stopping(subject: Subject, request: StopContainer | RunHook) -> Iterator[Occurrence]:
     if request.reason.startswith(FAILED_POST_START):  # what follows may quote the hook
         message = FAILED_POST_START
     elif request.reason.startswith(("Container ", "Init container ")):
         message = request.reason
     else:
         message = f"Stopping container {request.name}"
-    yield Happened(subject.container(request.name), NORMAL, "Killing", message)
+    yield Occurrence(subject.container(request.name), NORMAL, "Killing", message)
 
 
-def _not_killed(subject: Subject, _: StopContainer | StopPodSandbox, fault: Fault) -> Iterator[Happened]:
-    yield Happened(subject.pod, WARNING, "FailedKillPod", f"error killing pod: {fault.message}")
+def _not_killed(subject: Subject, _: StopContainer | StopPodSandbox, fault: Fault) -> Iterator[Occurrence]:
+    yield Occurrence(subject.pod, WARNING, "FailedKillPod", f"error killing pod: {fault.message}")
 
 
-def _hook_began(subject: Subject, request: RunHook) -> Iterator[Happened]:
+def _hook_began(subject: Subject, request: RunHook) -> Iterator[Occurrence]:
     if request.hook is Hook.PRE_STOP:  # with it the stop begins
         yield from _stopping(subject, request)
 
 
-def _hook_done(subject: Subject, request: RunHook, answer: Any) -> Iterator[Happened]:
+def _hook_done(subject: Subject, request: RunHook, answer: Any) -> Iterator[Occurrence]:
     if not answer.succeeded:
         yield from _hook_failed(subject, request, Fault("", ""))
 
 
-def _hook_failed(subject: Subject, request: RunHook, _: Fault) -> Iterator[Happened]:
+def _hook_failed(subject: Subject, request: RunHook, _: Fault) -> Iterator[Occurrence]:
     about = subject.container(request.name)
     if request.hook is Hook.POST_START:
-        yield Happened(about, WARNING, FAILED_POST_START, "PostStartHook failed")
+        yield Occurrence(about, WARNING, FAILED_POST_START, "PostStartHook failed")
     elif request.hook is Hook.PRE_STOP:
-        yield Happened(about, WARNING, FAILED_PRE_STOP, "PreStopHook failed")
+        yield Occurrence(about, WARNING, FAILED_PRE_STOP, "PreStopHook failed")
 
 
-def _not_mounted(subject: Subject, _: MountVolumes, fault: Fault) -> Iterator[Happened]:
+def _not_mounted(subject: Subject, _: MountVolumes, fault: Fault) -> Iterator[Occurrence]:
     for message in _NEXT_VOLUME.split(fault.message):
-        yield Happened(subject.pod, WARNING, "FailedMount", message)
+        yield Occurrence(subject.pod, WARNING, "FailedMount", message)
 
 
 TABLE: Final[Mapping[type, Row]] = {

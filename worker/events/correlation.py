@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
 
-from worker.events.event import About, Happened, Json, cut, event_name, event_of
+from worker.events.event import Json, ObjectReference, Occurrence, cut, event_name, event_of
 
 REMEMBERED: Final = 4096
 SIMILAR: Final = 10
@@ -27,7 +27,7 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EventToSend:
     """What to send: a new Event, or of one that was told before only what has changed."""
 
     event: Json
@@ -40,7 +40,7 @@ class Told:
         return {**changed, "type": self.event["type"]}
 
 
-Key = tuple[About, str, str, str]
+Key = tuple[ObjectReference, str, str, str]
 """What an event is about, its type, its reason and its message; of a combined one the message is empty."""
 
 
@@ -94,7 +94,7 @@ class Correlation:
         self._seen: _Newest[Key, _Seen] = _Newest()
         self._buckets: _Newest[tuple[Any, ...], _Bucket] = _Newest()
 
-    def take(self, happened: Happened, at: datetime) -> Told | None:
+    def take(self, happened: Occurrence, at: datetime) -> EventToSend | None:
         """Say what to send of something that happened; None: nothing, for too much was told of this object already."""
         event = event_of(happened, self._node, self._apart(at))
         about = happened.about
@@ -109,14 +109,14 @@ class Correlation:
         self._seen.put(key, _Seen(event["metadata"]["name"], event["firstTimestamp"], event["count"]))
         if not self._may_tell((_whole(about), happened.type), at):
             return None
-        return Told(event, key, again=seen is not None)
+        return EventToSend(event, key, again=seen is not None)
 
-    def anew(self, told: Told, at: datetime) -> Told:
+    def anew(self, told: EventToSend, at: datetime) -> EventToSend:
         """Tell a repetition as a new Event: the server does not have the one that it repeats any more."""
         name = event_name(told.event["involvedObject"]["name"], at)
         event = {**told.event, "metadata": {**told.event["metadata"], "name": name}}
         self._seen.put(told.key, _Seen(name, event["firstTimestamp"], event["count"]))
-        return Told(event, told.key)
+        return EventToSend(event, told.key)
 
     def _apart(self, at: datetime) -> datetime:
         """Give another time to what happened in the same microsecond: events have their names from it."""
@@ -125,7 +125,7 @@ class Correlation:
         self._last = at
         return at
 
-    def _are_similar(self, happened: Happened, at: datetime) -> bool:
+    def _are_similar(self, happened: Occurrence, at: datetime) -> bool:
         """Say whether so many events of one object differ only by their message that they are told as one."""
         key = (_whole(happened.about), happened.type, happened.reason)
         known = self._similar.get(key)
@@ -151,6 +151,6 @@ class Correlation:
         return True
 
 
-def _whole(about: About) -> About:
+def _whole(about: ObjectReference) -> ObjectReference:
     """Refer to the object without a part of it: what counts is how much is told of the pod."""
     return replace(about, field_path="") if about.field_path else about

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class ObjectReference:
     """What an event is about: involvedObject."""
 
     kind: str
@@ -46,29 +46,29 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class Occurrence:
     """Something happened: why in one word, and in a sentence that holds no secret."""
 
-    about: About
+    about: ObjectReference
     type: str
     reason: str
     message: str
 
 
-def node_reference(node_name: str) -> About:
+def node_reference(node_name: str) -> ObjectReference:
     """Refer to a node as the kubelet does: its name stands for its UID."""
-    return About("Node", node_name, node_name)
+    return ObjectReference("Node", node_name, node_name)
 
 
-def container_reference(pod: About, spec: Mapping[str, Any], name: str) -> About:
+def container_reference(pod: ObjectReference, spec: Mapping[str, Any], name: str) -> ObjectReference:
     """Refer to a container of a pod; one that the spec does not have is told of the pod itself."""
     for field in ("containers", "initContainers", "ephemeralContainers"):
         if any(one["name"] == name for one in spec.get(field) or ()):
-            return About(pod.kind, pod.name, pod.uid, pod.namespace, f"spec.{field}{{{name}}}")
+            return ObjectReference(pod.kind, pod.name, pod.uid, pod.namespace, f"spec.{field}{{{name}}}")
     return pod
 
 
-def event_of(happened: Happened, node_name: str, at: datetime) -> Json:
+def event_of(happened: Occurrence, node_name: str, at: datetime) -> Json:
     """Write the Event that tells of it for the first time."""
     namespace = happened.about.namespace or DEFAULT_NAMESPACE
     return {

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from activities.resolver import wants_cluster_dns
-from proto.pod_snapshot import PodSnapshot, pod_path
-from proto.temporal.pod import PodKey, ProbeKind
-from proto.temporal.requests import (
+from activities.network.resolver import wants_cluster_dns
+from proto.pod_snapshot import PodSnapshot, is_final, pod_path
+from proto.temporal.activities.requests import (
     PullImage,
     RemovePodDirectories,
     RunHook,
@@ -21,11 +20,11 @@ from proto.temporal.requests import (
     StartContainer,
     StopContainer,
 )
-from worker.events.activity_table import HELD_UP, TABLE, Fault, Row, Subject, missing_cluster_dns
-from worker.events.event import NORMAL, WARNING, About, Happened
+from proto.temporal.pod import PodKey, ProbeKind
+from worker.events.activity_table import TABLE, WAITING_REASONS, Fault, Row, Subject, missing_cluster_dns
+from worker.events.event import NORMAL, WARNING, ObjectReference, Occurrence
 from worker.events.recorder import EventRecorder
-from worker.events.snapshot_table import told_by, told_by_end
-from worker.host.pod_cache import is_over
+from worker.events.snapshot_table import ended_occurrences, status_occurrences
 
 REMEMBERED: Final = 2000
 """Pulls and stops that were told; each is asked about once more, soon afterwards."""
@@ -35,7 +34,12 @@ class PodEvents:
     """The events of this node's pods."""
 
     def __init__(
-        self, recorder: EventRecorder, root_dir: Path, *, checks_rights: bool, without_dns: About | None = None
+        self,
+        recorder: EventRecorder,
+        root_dir: Path,
+        *,
+        checks_rights: bool,
+        without_dns: ObjectReference | None = None,
     ) -> None:
         """`checks_rights`: images are only for those that may pull them (the gate KubeletEnsureSecretPulledImages).
 
@@ -52,21 +56,21 @@ class PodEvents:
         for one in snapshots:
             if one.pod:  # read from the disk already, with its snapshot
                 self._specs[one.uid] = one.pod.get("spec") or {}
-            self._told[one.uid] = frozenset(key for key, _ in told_by(one, self._subject_of(one)))
+            self._told[one.uid] = frozenset(key for key, _ in status_occurrences(one, self._subject_of(one)))
 
     def publish(self, snapshot: PodSnapshot) -> None:
         """Take a snapshot; returns at once."""
-        if is_over(snapshot):
+        if is_final(snapshot):
             self._told.pop(snapshot.uid, None)
             self._specs.pop(snapshot.uid, None)
             return
         if snapshot.pod:
             self._specs[snapshot.uid] = snapshot.pod.get("spec") or {}
         subject = self._subject_of(snapshot)
-        found = dict(told_by(snapshot, subject))
+        found = dict(status_occurrences(snapshot, subject))
         before = self._told.get(snapshot.uid, frozenset())
         self._told[snapshot.uid] = frozenset(found)
-        self._take(told_by_end(before - found.keys(), found, snapshot, subject))
+        self._take(ended_occurrences(before - found.keys(), found, snapshot, subject))
         self._take(happened for key, happened in found.items() if key not in before)
 
     def began(self, request: Any) -> None:
@@ -95,7 +99,7 @@ class PodEvents:
 
     def failed(self, request: Any, reason: str, message: str) -> None:
         """Tell why an activity has failed."""
-        if reason not in HELD_UP and (told_of := self._row(request)) is not None:
+        if reason not in WAITING_REASONS and (told_of := self._row(request)) is not None:
             row, subject = told_of
             self._take(row.failed(subject, request, Fault(reason, message)))
 
@@ -103,21 +107,21 @@ class PodEvents:
         """Tell that a registry is asked for an image; of one that the node itself wants, nothing."""
         if request.pod.uid:
             about = self._subject(request.pod).first_with(request.image)
-            self.recorder.take(Happened(about, NORMAL, "Pulling", f'Pulling image "{request.image}"'))
+            self.recorder.take(Occurrence(about, NORMAL, "Pulling", f'Pulling image "{request.image}"'))
 
     def probed(self, pod: PodKey, container: str, kind: ProbeKind, message: str) -> None:
         """Tell what a probe found; `message` says how it ended, in the kubelet's words after its kind."""
         subject = self._subject(pod)
         reason = "ProbeWarning" if message.startswith("probe warning") else "Unhealthy"
         about = subject.container(container)
-        self.recorder.take(Happened(about, WARNING, reason, f"{kind.value.capitalize()} {message}"))
+        self.recorder.take(Occurrence(about, WARNING, reason, f"{kind.value.capitalize()} {message}"))
 
     def _row(self, request: Any) -> tuple[Row, Subject] | None:
         row = TABLE.get(type(request))
         return (row, self._subject(request.pod)) if row else None
 
     def _subject(self, pod: PodKey) -> Subject:
-        return Subject(About("Pod", pod.name, pod.uid, pod.namespace), self._spec(pod.uid))
+        return Subject(ObjectReference("Pod", pod.name, pod.uid, pod.namespace), self._spec(pod.uid))
 
     def _subject_of(self, snapshot: PodSnapshot) -> Subject:
         return self._subject(PodKey(snapshot.namespace, snapshot.name, snapshot.uid))
@@ -138,7 +142,7 @@ class PodEvents:
             del self._once[key]
         else:
             message = f'Container image "{request.container["image"]}" already present on machine{self._present}'
-            self.recorder.take(Happened(subject.container(name), NORMAL, "Pulled", message))
+            self.recorder.take(Occurrence(subject.container(name), NORMAL, "Pulled", message))
 
     def _first(self, key: str) -> bool:
         """Say whether a container's stop is told for the first time: its preStop hook comes before, and may have told."""
@@ -152,7 +156,7 @@ class PodEvents:
         while len(self._once) > REMEMBERED:
             self._once.popitem(last=False)
 
-    def _take(self, found: Iterable[Happened]) -> None:
+    def _take(self, found: Iterable[Occurrence]) -> None:
         for one in found:
             self.recorder.take(one)
 

@@ -18,8 +18,8 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import EVENTS
-from worker.events.correlation import Correlation, Told
-from worker.events.event import About, Happened
+from worker.events.correlation import Correlation, EventToSend
+from worker.events.event import ObjectReference, Occurrence
 
 LONGEST_QUEUE: Final = 1000
 TRIES: Final = 12
@@ -38,17 +38,17 @@ class EventRecorder:
         self._correlation = Correlation(node_name)
         self._qps, self._burst = qps, burst
         self._tokens, self._filled_at = float(burst), 0.0
-        self._queue: deque[tuple[Happened, datetime]] = deque()
+        self._queue: deque[tuple[Occurrence, datetime]] = deque()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._some = asyncio.Event()
         self._lost = 0
 
-    def record(self, about: About, kind: str, reason: str, message: str) -> None:
+    def record(self, about: ObjectReference, kind: str, reason: str, message: str) -> None:
         """Tell that something happened; returns at once."""
-        self.take(Happened(about, kind, reason, message))
+        self.take(Occurrence(about, kind, reason, message))
 
-    def take(self, happened: Happened) -> None:
+    def take(self, happened: Occurrence) -> None:
         """Tell that something happened; returns at once."""
         with self._lock:
             if len(self._queue) >= LONGEST_QUEUE:
@@ -75,7 +75,7 @@ class EventRecorder:
                 except Exception:  # noqa: BLE001 - a defect loses one event, and not all that come after it
                     _log.exception("a defect of tempolet, please report it: an event was not sent")
 
-    def _next(self) -> tuple[Happened, datetime] | None:
+    def _next(self) -> tuple[Occurrence, datetime] | None:
         with self._lock:
             lost, self._lost = self._lost, 0
             if not self._queue:
@@ -99,7 +99,7 @@ class EventRecorder:
                 return
             await asyncio.sleep((1 - self._tokens) / self._qps)
 
-    async def _send(self, told: Told) -> None:
+    async def _send(self, told: EventToSend) -> None:
         """Send one; given up when it is refused or fails there, or after two minutes without an API server."""
         for tried in range(TRIES):
             try:
@@ -122,7 +122,7 @@ class EventRecorder:
             else:
                 return
 
-    async def _write(self, told: Told) -> None:
+    async def _write(self, told: EventToSend) -> None:
         namespace = told.event["metadata"]["namespace"]
         if told.again:
             try:

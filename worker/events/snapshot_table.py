@@ -12,7 +12,7 @@ from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import Lifecycle
 from worker.events.activity_table import Subject
-from worker.events.event import NORMAL, WARNING, Happened
+from worker.events.event import NORMAL, WARNING, Occurrence
 
 FAILED: Final = "Failed"
 _ENDED: Final = ("Succeeded", FAILED)
@@ -20,10 +20,10 @@ _OWN_LIMIT: Final = "DeadlineExceeded"
 _RESIZE_STARTED: Final = "resize/started/"
 _STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
-Keyed = tuple[str, Happened]
+Keyed = tuple[str, Occurrence]
 
 
-def told_by(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keyed]:
+def status_occurrences(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keyed]:
     """Say what a snapshot tells, each with its key."""
     for field in _STATUSES:
         for status in snapshot.status.get(field) or ():
@@ -31,14 +31,14 @@ def told_by(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keyed]:
     if snapshot.status.get("phase") == FAILED and (reason := snapshot.status.get("reason")):
         kind = NORMAL if reason == _OWN_LIMIT else WARNING
         message = str(snapshot.status.get("message") or "").removeprefix(REJECTED_PREFIX)
-        yield f"ended/{reason}", Happened(subject.pod, kind, reason, message)
+        yield f"ended/{reason}", Occurrence(subject.pod, kind, reason, message)
     for condition in snapshot.status.get("conditions") or ():
         yield from _resizing(subject, condition)
 
 
-def told_by_end(
+def ended_occurrences(
     before: Iterable[str], now: Iterable[str], snapshot: PodSnapshot, subject: Subject
-) -> Iterator[Happened]:
+) -> Iterator[Occurrence]:
     """Say what it tells that keys of before are over: a resize is, unless another one or the pod's end took its place."""
     goes_on = snapshot.lifecycle == Lifecycle.SYNC and snapshot.status.get("phase") not in _ENDED
     if not goes_on or any(key.startswith(_RESIZE_STARTED) for key in now):
@@ -46,7 +46,7 @@ def told_by_end(
     for key in before:
         if key.startswith(_RESIZE_STARTED):
             message = _resize_told(subject, "completed", int(key.removeprefix(_RESIZE_STARTED)))
-            yield Happened(subject.pod, NORMAL, "ResizeCompleted", message)
+            yield Occurrence(subject.pod, NORMAL, "ResizeCompleted", message)
 
 
 def _backing_off(snapshot: PodSnapshot, subject: Subject, status: Mapping[str, Any]) -> Iterator[Keyed]:
@@ -57,25 +57,25 @@ def _backing_off(snapshot: PodSnapshot, subject: Subject, status: Mapping[str, A
             pod = f"{snapshot.name}_{snapshot.namespace}({snapshot.uid})"
             message = f"Back-off restarting failed container {name} in pod {pod}"
             key = f"crash/{name}/{status.get('restartCount', 0)}"
-            yield key, Happened(subject.container(name), WARNING, "BackOff", message)
+            yield key, Occurrence(subject.container(name), WARNING, "BackOff", message)
         case "ImagePullBackOff":
             key, about = f"pull/{name}/{waiting.get('message', '')}", subject.container(name)
             image = str(waiting.get("message") or "").partition(": ")[0]
-            yield key, Happened(about, NORMAL, "BackOff", image)
-            yield f"{key}/error", Happened(about, WARNING, "Failed", "Error: ImagePullBackOff")
+            yield key, Occurrence(about, NORMAL, "BackOff", image)
+            yield f"{key}/error", Occurrence(about, WARNING, "Failed", "Error: ImagePullBackOff")
 
 
 def _resizing(subject: Subject, condition: Mapping[str, Any]) -> Iterator[Keyed]:
     generation, message = condition.get("observedGeneration", 0), str(condition.get("message") or "")
     match condition.get("type"), condition.get("reason"):
         case "PodResizePending", ("Deferred" | "Infeasible") as why:
-            yield f"resize/{generation}/{why}", Happened(subject.pod, WARNING, f"Resize{why}", message)
+            yield f"resize/{generation}/{why}", Occurrence(subject.pod, WARNING, f"Resize{why}", message)
         case "PodResizeInProgress", why:
             told = _resize_told(subject, "started", generation)
-            yield f"{_RESIZE_STARTED}{generation}", Happened(subject.pod, NORMAL, "ResizeStarted", told)
+            yield f"{_RESIZE_STARTED}{generation}", Occurrence(subject.pod, NORMAL, "ResizeStarted", told)
             if why == "Error":
                 told = _resize_told(subject, "error", generation, message)
-                yield f"resize/{generation}/Error", Happened(subject.pod, WARNING, "ResizeError", told)
+                yield f"resize/{generation}/Error", Occurrence(subject.pod, WARNING, "ResizeError", told)
 
 
 def _resize_told(subject: Subject, what: str, generation: int, error: str = "") -> str:

@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-from activities.image_access.logins import ImageLogins
-from activities.image_access.node_logins import NodeLogins, search_paths
-from activities.image_access.provider_exec import ProviderProgram
-from activities.image_access.providers import CredentialProvider
-from activities.image_access.pull_records import PullRecords
-from activities.image_access.rights import PullRights
+from activities.images.access.logins import ImageLogins
+from activities.images.access.pull_records import PullRecords
+from activities.images.access.rights import PullRights
+from activities.images.credentials.node_logins import NodeLogins, search_paths
+from activities.images.credentials.provider_exec import ProviderProgram
+from activities.images.credentials.providers import CredentialProvider
 from activities.node_services import NodeServices
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
 from worker.settings.credential_providers import ProviderSettings
 from worker.telemetry.image_metrics import ImageMetrics
 

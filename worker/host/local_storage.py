@@ -1,7 +1,7 @@
 """The loop of a worker that counts what pods hold on the node's disk, where their manifests limit that.
 
 Nothing goes to Temporal until a limit is exceeded: then one signal, upon which the pod's workflow decides
-(`workflows/decide/local_storage.py`). Which pods have limits is taken from their snapshots, so a pod without costs nothing, and a
+(`workflows/decide/operator/local_storage.py`). Which pods have limits is taken from their snapshots, so a pod without costs nothing, and a
 new worker goes on where the last one ended. The kubelet looks every ten seconds at what it has counted within the last
 minute; here is counted anew each time, but never more than a tenth of the time for one pod. Each pod is counted in a thread
 of its own, so a disk that hangs holds up no other pod, and is not asked a second time meanwhile.
@@ -20,9 +20,9 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.clients.cri_error import CriError
-from activities.disk_use import NotCounted, used_bytes
+from activities.files.disk_use import NotCounted, used_bytes
 from activities.node_services import NodeServices
-from proto.kubernetes.storage_limits import StorageLimits
+from proto.kubernetes.resources.storage_limits import StorageLimits
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import STORAGE_EXCEEDED
 from proto.temporal.signals import StorageExceeded

@@ -18,8 +18,8 @@ from typing import Final
 import structlog
 
 from activities.clients.cri_error import CriError
-from activities.container_logs.log_files import ContainerLog
-from activities.container_logs.rotation import LogRotation, reopen_missing, rotate
+from activities.logs.log_files import ContainerLog
+from activities.logs.rotation import LogRotation, reopen_missing, rotate
 from activities.node_services import NodeServices
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import ContainerState, PodKey

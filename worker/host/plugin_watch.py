@@ -16,8 +16,8 @@ from typing import Final
 
 import structlog
 
-from activities.csi.drivers import CsiDrivers, Driver
-from worker.poller.inotify import FolderWatch
+from activities.clients.csi_drivers import CsiDrivers, Driver
+from worker.machine.inotify import FolderWatch
 
 FOLDER: Final = "plugins_registry"
 _MODE: Final = 0o750
@@ -106,7 +106,7 @@ class PluginWatch:
 
     async def _registered(self, socket: Path) -> Driver:
         from activities.clients.plugin_registration import PluginUnreachable  # noqa: PLC0415 - 3 MB, for whom has drivers
-        from activities.csi.registration import PluginRefused, register  # noqa: PLC0415 - the same
+        from activities.volumes.csi.drivers.registration import PluginRefused, register  # noqa: PLC0415 - the same
 
         pause = _FIRST_PAUSE
         while True:

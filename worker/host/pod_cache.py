@@ -13,8 +13,7 @@ from typing import Any
 
 from temporalio.worker import Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
 
-from proto.pod_snapshot import PodSnapshot, pod_path, read_snapshots, snapshot_path
-from proto.temporal.pod import Lifecycle
+from proto.pod_snapshot import PodSnapshot, is_final, pod_path, read_snapshots, snapshot_path
 from workflows.publish import EXTERN
 
 
@@ -47,7 +46,7 @@ class PodCache:
         """Take a snapshot; returns at once."""
         with self._changed:
             self._waiting[snapshot.uid] = snapshot
-            if is_over(snapshot):
+            if is_final(snapshot):
                 self._known.pop(snapshot.uid, None)  # its last words; nobody tells us when its directory is gone
             else:
                 self._known[snapshot.uid] = snapshot
@@ -78,7 +77,7 @@ class PodCache:
             if self._whole_pods and self._written.get(snapshot.uid) is not snapshot.pod:
                 self._replace(pod_path(self._root_dir, snapshot.uid), json.dumps(snapshot.pod).encode())
                 self._written[snapshot.uid] = snapshot.pod
-            if is_over(snapshot):
+            if is_final(snapshot):
                 self._written.pop(snapshot.uid, None)
         except FileNotFoundError:
             self._written.pop(snapshot.uid, None)
@@ -97,11 +96,6 @@ class PodCache:
         except OSError:
             with contextlib.suppress(OSError):
                 new.unlink()
-
-
-def is_over(snapshot: PodSnapshot) -> bool:
-    """Say whether these are a pod's last words."""
-    return snapshot.deleting and snapshot.lifecycle == Lifecycle.TERMINATED
 
 
 def publishing(write: Callable[[PodSnapshot], None]) -> Interceptor:

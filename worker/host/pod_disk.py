@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Final
 
 from activities.node_services import NodeServices
-from activities.volumes import empty_dir
-from proto.kubernetes.storage_limits import StorageLimits, is_more
+from activities.volumes.plugin.table import VOLUME_PLUGINS, plugin_of
+from proto.kubernetes.resources.storage_limits import StorageLimits, is_more
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import ContainerState, PodKey
 from proto.temporal.signals import StorageExceeded
 
 SOURCE: Final = "local-storage"
-_ON_DISK: Final = (empty_dir.PLUGIN, "kubernetes.io/configmap")
+_EMPTY_DIR: Final = plugin_of("emptyDir")
+_ON_DISK: Final = [one.plugin for one in VOLUME_PLUGINS.values() if one.ephemeral_storage and not one.in_memory]
 IsEnough = Callable[[int], bool]
 Count = Callable[[Path, IsEnough], Awaitable[int]]
 """Counts a folder until it is enough."""
@@ -37,7 +38,7 @@ class PodDisk:
     async def volume(self) -> StorageExceeded | None:
         """Find the first emptyDir that holds too much."""
         for name, limit in self._limits.empty_dirs.items():
-            folder = self._paths.volumes(empty_dir.PLUGIN) / name
+            folder = self._paths.volumes(_EMPTY_DIR) / name
             used = await self._count(folder, lambda used, limit=limit: is_more(used, limit))  # type: ignore[misc]  # a default
             if is_more(used, limit):
                 return StorageExceeded(SOURCE, name, used)

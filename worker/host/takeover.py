@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from proto.temporal.names import POD_WORKFLOW
-from worker.temporal_client import activity_of
+from worker.temporal.temporal_client import activity_of
 
 AT_A_TIME = 16
 

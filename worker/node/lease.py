@@ -14,7 +14,7 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer, Json
 from activities.clients.api_server.resources import LEASES, NODES
-from worker.node.around import Around
+from worker.node.process.dependencies import NodeDependencies
 
 NAMESPACE: Final = "kube-node-lease"
 SHARE: Final = 0.25
@@ -27,13 +27,13 @@ LOOP: Final = "node lease"
 log = structlog.get_logger(__name__)
 
 
-async def keep_lease(around: Around) -> None:
+async def keep_lease(deps: NodeDependencies) -> None:
     """Renew the Lease for ever."""
-    lease = Lease(around.api, around.config.node_name, around.cluster.lease_seconds)
-    every = timedelta(seconds=around.cluster.lease_seconds * SHARE)
+    lease = Lease(deps.api, deps.config.node_name, deps.cluster.lease_seconds)
+    every = timedelta(seconds=deps.cluster.lease_seconds * SHARE)
     pause = FIRST_PAUSE
     while True:
-        around.health.turn(LOOP, every)
+        deps.health.turn(LOOP, every)
         if await lease.renew():
             pause = FIRST_PAUSE
             await asyncio.sleep(every.total_seconds() * random.uniform(1, 1 + JITTER))  # noqa: S311 - no secret

@@ -14,22 +14,22 @@ import grpc.aio
 from proto.pod_snapshot import FINAL_PHASES, read_snapshots
 from proto.podresources.v1 import api_pb2 as api
 from proto.podresources.v1 import api_pb2_grpc
-from worker.node.around import Around
-from worker.stats.pod_files import PodFile, PodFiles
+from worker.node.process.dependencies import NodeDependencies
+from worker.stats.disks.pod_files import PodFile, PodFiles
 from worker.telemetry.local_socket import short_name
 
 SOCKET: Final = Path("pod-resources/kubelet.sock")
 _AT_ONCE: Final = 16
 
 
-async def serve_pod_resources(around: Around) -> None:
+async def serve_pod_resources(deps: NodeDependencies) -> None:
     """Serve until cancelled; raises OSError and RuntimeError where the socket can't be made."""
-    path = around.config.root_dir / SOCKET
+    path = deps.config.root_dir / SOCKET
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
     server = grpc.aio.server(maximum_concurrent_rpcs=_AT_ONCE)
     with short_name(path) as short:
         try:
-            api_pb2_grpc.add_PodResourcesListerServicer_to_server(PodResources(around.config.root_dir), server)
+            api_pb2_grpc.add_PodResourcesListerServicer_to_server(PodResources(deps.config.root_dir), server)
             server.add_insecure_port(f"unix:{short}")
             await server.start()
             await server.wait_for_termination()

@@ -12,11 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from activities.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
-from worker.objects.admission import NotAdmitted, admit, expected
-from worker.objects.trusted_file import SETTLE, Fingerprint, NotTrusted, Torn, read_trusted, trusted_folder
-from worker.poller.manifests.manifest_document import read_document
-from worker.poller.manifests.manifest_refusal import ManifestUnreadable
+from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from worker.documents.manifest_document import read_document
+from worker.documents.manifest_refusal import ManifestUnreadable
+from worker.objects.trusted_file import (
+    SETTLE_SECONDS,
+    BeingWritten,
+    Fingerprint,
+    NotTrusted,
+    read_trusted,
+    trusted_folder,
+)
+from worker.objects.validation import ObjectInvalid, expected_kind, validate
 
 CLUSTER: Final = "_cluster"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -52,8 +59,8 @@ class ObjectFolder:
         for _ in range(_READS):
             try:
                 read = await asyncio.to_thread(self._read, kind, namespace, parts)
-            except Torn:
-                await asyncio.sleep(SETTLE)
+            except BeingWritten:
+                await asyncio.sleep(SETTLE_SECONDS)
                 continue
             self._remember(self.folder.joinpath(*parts), read)
             return read.kept
@@ -107,10 +114,10 @@ def parsed(kind: ObjectKind, namespace: str, path: Path, data: bytes) -> dict[st
     """Read a file's bytes as an object; raises ObjectRefused, whose words hold nothing of the content."""
     which = f'{kind.singular} "{path.stem}" is not taken: {path}'
     try:
-        return admit(kind, namespace, path.stem, read_document(data, expected(kind)))
-    except NotAdmitted as error:
+        return validate(kind, namespace, path.stem, read_document(data, expected_kind(kind)))
+    except ObjectInvalid as error:
         raise ObjectRefused(f"{which}: {error}") from None
     except ManifestUnreadable as error:  # its message may quote what stands at the fault
         at = _PLACE.search(str(error))
         where = f" at {at[0]}" if at else ""
-        raise ObjectRefused(f"{which}: {error.reason}{where}: {expected(kind)} is expected") from None
+        raise ObjectRefused(f"{which}: {error.reason}{where}: {expected_kind(kind)} is expected") from None

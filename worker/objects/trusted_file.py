@@ -16,7 +16,7 @@ from typing import Final
 
 LARGEST: Final = 4 << 20
 """Bytes; an object's values are at most 1 MiB, and base64 or YAML's escapes make more of them."""
-SETTLE: Final = 0.1
+SETTLE_SECONDS: Final = 0.1
 """Seconds that a file must have been left alone: its writer may not be done."""
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -28,7 +28,7 @@ class NotTrusted(Exception):
     """The file is not taken; says why and what to do."""
 
 
-class Torn(Exception):
+class BeingWritten(Exception):
     """The file is being written, it seems: read it again after SETTLE."""
 
 
@@ -95,11 +95,11 @@ def read_trusted(
         refuse_file(path, before, private=private)
         if (found := fingerprint_of(before)) == known:
             return None, found
-        if 0 <= time.time() - before.st_mtime < SETTLE:
-            raise Torn
+        if 0 <= time.time() - before.st_mtime < SETTLE_SECONDS:
+            raise BeingWritten
         data = file.read(LARGEST + 1)
         if fingerprint_of(os.fstat(descriptor)) != found:
-            raise Torn
+            raise BeingWritten
     return data, found
 
 

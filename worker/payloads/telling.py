@@ -1,7 +1,7 @@
 """The shapes that the poller tells workflows, to JSON; it never reads one back, so it does without pydantic.
 
 pydantic would be 9 MiB of a process that only writes PodStart and signals. The worker reads with `reading`, and
-tests/worker/test_payloads.py holds that it reads the same.
+tests/worker/payloads/test_payloads.py holds that it reads the same.
 """
 
 from dataclasses import fields, is_dataclass

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from proto.temporal.names import API_SOURCE, PodWorkflowId
+from worker.poller.calls.pod_workflows import OpenPod
 from worker.poller.cluster.api_pods import ApiPods
-from worker.poller.pod_workflows import OpenPod
-from worker.poller.pods import PodLister
+from worker.poller.manifests.manifest_pods import PodLister
 
 _API_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -1,1 +1,1 @@
-"""What an operator can set: file formats, schema, rules and flags; `worker.config` makes one `NodeConfig` of it."""
+"""What an operator can set: file formats, schema, rules and flags; `worker.daemon.config` makes one `NodeConfig` of it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from worker.settings.flags import Flags
-from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
+from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
 
 DEFAULT_CERT_DIR: Final = Path("/var/lib/kubelet/pki")
 CLIENT_CERTIFICATE: Final = "kubelet-client-current.pem"

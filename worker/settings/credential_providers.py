@@ -13,11 +13,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from activities.image_access.locations import InvalidLocation, parse_location
+from activities.images.credentials.locations import InvalidLocation, parse_location
 from proto.kubernetes.go_duration import parse_duration
-from worker.settings.kubelet_configuration import ConfigurationRefused
-from worker.settings.kubelet_schema import WrongValue, check_fields
-from worker.settings.yaml_document import DocumentRefused, read_document
+from worker.documents.yaml_document import DocumentRefused, read_document
+from worker.settings.kubelet.configuration import ConfigurationRefused
+from worker.settings.kubelet.schema import WrongValue, check_fields
 
 KIND: Final = "CredentialProviderConfig"
 VERSIONS: Final = tuple(f"kubelet.config.k8s.io/{one}" for one in ("v1", "v1alpha1", "v1beta1"))

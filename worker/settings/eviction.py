@@ -12,8 +12,8 @@ from datetime import timedelta
 from typing import Final
 
 from proto.kubernetes.go_duration import parse_duration
-from proto.kubernetes.quantity import ZERO, Quantity, QuantityError, parse_quantity
-from worker.settings.kubelet_configuration import KubeletConfiguration
+from proto.kubernetes.resources.quantity import ZERO, Quantity, QuantityError, parse_quantity
+from worker.settings.kubelet.configuration import KubeletConfiguration
 
 DEFAULT_HARD: Final[Mapping[str, str]] = {
     "memory.available": "100Mi",

@@ -7,10 +7,10 @@ images/pullmanager/image_pull_policies.go's.
 from collections.abc import Iterator
 from typing import Final
 
-from activities.image_access.verification import Verification, VerificationPolicy
-from activities.image_names import InvalidImageName, without_tag
-from worker.settings.feature_gates import VERIFICATION_GATE, FeatureGates
-from worker.settings.kubelet_configuration import KubeletConfiguration
+from activities.images.access.image_names import InvalidImageName, without_tag
+from activities.images.access.verification import Verification, VerificationPolicy
+from worker.settings.kubelet.configuration import KubeletConfiguration
+from worker.settings.kubelet.feature_gates import VERIFICATION_GATE, FeatureGates
 
 POLICY: Final = "imagePullCredentialsVerificationPolicy"
 ALLOWLIST: Final = "preloadedImagesVerificationAllowlist"

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Final
 
-from activities.image_access.verification import Verification
+from activities.images.access.verification import Verification
 from proto.temporal.node import ImagePolicy
-from worker.settings.feature_gates import FeatureGates
 from worker.settings.image_verification import verification
-from worker.settings.kubelet_configuration import KubeletConfiguration
+from worker.settings.kubelet.configuration import KubeletConfiguration
+from worker.settings.kubelet.feature_gates import FeatureGates
 from worker.settings.tempolet_configuration import TempoletConfiguration
 
 DEFAULT_PARALLEL_PULLS: Final = 4

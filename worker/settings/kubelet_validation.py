@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from proto.kubernetes.go_duration import say_duration
 from worker.settings.eviction import eviction_breaches
-from worker.settings.feature_gates import FeatureGates
 from worker.settings.image_verification import verification_breaches
-from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
+from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
+from worker.settings.kubelet.feature_gates import FeatureGates
 from worker.settings.log_rotation import container_logs_breaches
 from worker.settings.memory import memory_breaches
 from worker.settings.reserved import reserved_breaches

@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Final
 
 from proto.kubernetes.go_duration import say_duration
-from proto.kubernetes.quantity import QuantityError, parse_quantity
-from worker.settings.kubelet_configuration import KubeletConfiguration
+from proto.kubernetes.resources.quantity import QuantityError, parse_quantity
+from worker.settings.kubelet.configuration import KubeletConfiguration
 
 _SHORTEST: Final = timedelta(seconds=3)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from worker.settings.feature_gates import MEMORY_QOS_GATE, FeatureGates
-from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
+from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
+from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE, FeatureGates
 
 LIMITED_SWAP: Final = "LimitedSwap"
 _BEHAVIOURS: Final = ("", "NoSwap", LIMITED_SWAP)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from activities.node_capacity import cpu_capacity, memory_capacity, storage_capacity
-from proto.kubernetes.quantity import ZERO, Quantity, QuantityError, parse_quantity
+from activities.machine.node_capacity import cpu_capacity, memory_capacity, storage_capacity
+from proto.kubernetes.resources.quantity import ZERO, Quantity, QuantityError, parse_quantity
 from proto.temporal.resources import Allocatable
 from worker.settings.eviction import Eviction
-from worker.settings.kubelet_configuration import KubeletConfiguration
+from worker.settings.kubelet.configuration import KubeletConfiguration
 
 KEYS: Final = ("kubeReserved", "systemReserved")
 _ALL: Final = ("cpu", "memory", "ephemeral-storage", "pid")

@@ -6,7 +6,7 @@ Asked by `kubelet_validation`; the rules are pkg/kubelet/sysctl/allowlist.go New
 from collections.abc import Iterator
 
 from proto.kubernetes.sysctls import LIST_PATTERN, LONGEST, is_listable, namespace_of
-from worker.settings.kubelet_configuration import KubeletConfiguration
+from worker.settings.kubelet.configuration import KubeletConfiguration
 from worker.settings.user_namespaces import user_namespace_breaches
 
 

@@ -11,12 +11,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, NewType, get_type_hints
 
-from activities.image_names import InvalidImageName, with_default_tag
+from activities.images.access.image_names import InvalidImageName, with_default_tag
 from proto.kubernetes.go_duration import parse_duration
 from proto.temporal.names import RETENTION_DAYS
-from worker.settings.kubelet_configuration import ConfigurationRefused
-from worker.settings.kubelet_schema import WrongValue, check_fields
-from worker.settings.yaml_document import DocumentRefused, read_document
+from worker.documents.yaml_document import DocumentRefused, read_document
+from worker.settings.kubelet.configuration import ConfigurationRefused
+from worker.settings.kubelet.schema import WrongValue, check_fields
 
 API_VERSION: Final = "tempolet.dev/v1alpha1"
 KIND: Final = "TempoletConfiguration"

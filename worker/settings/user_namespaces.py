@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from proto.kubernetes.user_ids import UNIT, IdRanges
-from worker.settings.kubelet_configuration import ConfigurationRefused, KubeletConfiguration
+from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
 
 USER: Final = "kubelet"
 _ALL_IDS: Final = 2**32

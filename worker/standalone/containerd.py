@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from worker.standalone import nft_rules
 from worker.standalone.containerd_config import (
     ContainerdPlaces,
     PodNetwork,
@@ -24,7 +25,7 @@ from worker.standalone.containerd_config import (
     port_mapper,
 )
 from worker.standalone.cri_sweep import CriSweep, RuntimeNotReady
-from worker.standalone.machine import nft_rules, programs, remains
+from worker.standalone.machine import programs, remains
 from worker.standalone.machine.process import Command, Supervised, last_lines
 
 READY_WITHIN: Final = timedelta(seconds=30)

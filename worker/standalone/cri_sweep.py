@@ -94,6 +94,14 @@ class CriSweep:
         """List every sandbox of the runtime."""
         return list(self.runtime.ListPodSandbox(cri.ListPodSandboxRequest(), timeout=10).items)
 
+    def answers(self) -> bool:
+        """Report whether a runtime answers on the socket."""
+        try:
+            self.sandboxes()
+        except grpc.RpcError:
+            return False
+        return True
+
     def remove_sandboxes(self, ids: list[str]) -> dict[str, str]:
         """Stop and remove sandboxes with all that is in them, without grace; answers what failed, by id."""
         with ThreadPoolExecutor(AT_ONCE) as pool:

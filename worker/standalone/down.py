@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import grpc
-
-from activities.file_trees import StillMounted, remove_tree
+from activities.files.file_trees import StillMounted, remove_tree
 from proto.cri.labels import POD_UID
 from worker.standalone import pods_watch
 from worker.standalone.cri_sweep import CriSweep
@@ -136,12 +134,7 @@ def _put_aside(settings: Settings) -> list[Path]:
 def _runtime(settings: Settings) -> Iterator[CriSweep | None]:
     """Open CRI; None when nothing answers there."""
     with CriSweep(settings.runtime_socket) as runtime:
-        try:
-            runtime.sandboxes()
-        except grpc.RpcError:
-            yield None
-        else:
-            yield runtime
+        yield runtime if runtime.answers() else None
 
 
 def _end_runtime(settings: Settings) -> list[str]:

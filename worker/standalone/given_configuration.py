@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from worker.config import load_node_config
+from worker.daemon.config import load_node_config
+from worker.documents.yaml_document import DocumentRefused, read_document
 from worker.settings.flags import Flags
-from worker.settings.kubelet_configuration import ConfigurationRefused, resolve_paths
-from worker.settings.yaml_document import DocumentRefused, read_document
+from worker.settings.kubelet.configuration import ConfigurationRefused, resolve_paths
 
 KUBELET_KEYS_OF_UP: Final = {
     "staticPodPath": "lies below --state-dir",

@@ -11,7 +11,7 @@ from typing import Any, Final
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.kubeconfig import KubeconfigRefused, load_kubeconfig
 from activities.clients.api_server.resources import NODES
-from worker.config import node_name
+from worker.daemon.config import node_name
 from worker.standalone.machine.process import last_lines
 from worker.standalone.settings import Settings
 

@@ -11,7 +11,6 @@ import sysconfig
 from pathlib import Path
 from typing import Any, Final
 
-import worker
 from proto.temporal.names import NAMESPACE
 from worker.settings.flags import Flags
 from worker.standalone.machine.process import Command, Supervised
@@ -102,7 +101,7 @@ def node_command(settings: Settings, role: str) -> Command:
     if given.image_credential_provider_bin_dir:
         argv += ["--image-credential-provider-bin-dir", given.image_credential_provider_bin_dir]
     # started from /, so that no folder of the operator's stays busy; a checkout is found all the same
-    ours = Path(worker.__file__).resolve().parents[1]
+    ours = Path(__file__).resolve().parents[2]
     found = {} if ours == Path(sysconfig.get_path("purelib")) else {"PYTHONPATH": str(ours)}
     return Command(argv, settings.logs / f"{role}.log", LEAN_HEAPS | found)
 

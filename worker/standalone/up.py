@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from proto.pod_snapshot import read_snapshots
-from worker.commands.printable import printable
-from worker.config import node_name
-from worker.keys import KeyFileRefused, create_key_file, create_token_file
+from worker.daemon.config import node_name
+from worker.documents.printable import printable
 from worker.poller.manifests.manifest import read_manifest
 from worker.poller.manifests.static_pod import Refused
 from worker.standalone import pods_watch
@@ -32,6 +31,7 @@ from worker.standalone.node_config import healthz_port, node_command, node_proce
 from worker.standalone.progress import Progress
 from worker.standalone.settings import OtherSettings, Settings, codec_url
 from worker.standalone.temporal_server import LOOPBACK, TemporalFailed, is_free
+from worker.temporal.keys import KeyFileRefused, create_key_file, create_token_file
 
 PODS_WITHIN: Final = timedelta(minutes=2)  # image pulls included
 HEALTHY_WITHIN: Final = timedelta(seconds=60)

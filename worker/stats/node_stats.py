@@ -14,28 +14,31 @@ from typing import Final
 
 import structlog
 
-from activities.cgroup_hierarchies import Hierarchies
-from activities.cgroups import Cgroups
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.shared_tasks import SharedTasks
-from worker.config import NodeConfig
+from activities.execution.shared_tasks import SharedTasks
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroups import Cgroups
+from worker.daemon.config import NodeConfig
+from worker.machine.boot_time import boot_time
+from worker.stats.cgroups.cpu_rates import CpuRates
 from worker.stats.cgroups.owners import Owner, Owners
 from worker.stats.cgroups.pod_cgroups import PodCgroup, pod_cgroups
+from worker.stats.cgroups.pod_readings import NodeReading, read_node
 from worker.stats.cgroups.usage import CgroupReader
 from worker.stats.cgroups.v1 import CgroupsV1
 from worker.stats.cgroups.v2 import CgroupsV2
 from worker.stats.disks.filesystems import FileSystem, device_name
-from worker.stats.disks.node_disks import NodeDisks
-from worker.stats.pod_files import PodFiles
+from worker.stats.disks.node_disks import ImageDisk, NodeDisks
+from worker.stats.disks.pod_files import PodFiles
 from worker.stats.prometheus.cadvisor_families import families
 from worker.stats.prometheus.container_rows import read_rows
-from worker.stats.prometheus.exposition import Family, single, written
-from worker.stats.prometheus.machine import boot_time, machine_families
+from worker.stats.prometheus.machine_families import machine_families
 from worker.stats.prometheus.resource_families import Used, resource_families
-from worker.stats.summaries.cpu_rates import CpuRates
-from worker.stats.summaries.pod_readings import NodeReading, read_node
+from worker.stats.prometheus.volume_families import claimed_families, total_family
+from worker.stats.summaries.machine import read_machine
 from worker.stats.summaries.summary import brief_summary, summary
+from worker.telemetry.exposition import Family, render, single_sample
 
 _FIRST_PAUSE: Final = 1.0
 """Seconds between the two readings for who asks first."""
@@ -59,6 +62,7 @@ class NodeStats:
 
     def __init__(self, config: NodeConfig, runtime: RuntimeClient, hierarchies: Hierarchies | None = None) -> None:
         """Take how the node is configured, and its runtime; `hierarchies` None: this machine's."""
+        self._config = config
         found = hierarchies or Hierarchies.of_this_node()
         self._reader = reader_of(found)
         self._root = Cgroups(config.cgroup_root, hierarchies=found).root
@@ -85,8 +89,9 @@ class NodeStats:
         return await self.shared.run(key, partial(self._summary, whole=not only_cpu_and_memory), "/stats/summary")
 
     async def volume_families(self) -> list[Family]:
-        """Give kubelet_volume_stats_* and the total of volumes."""
-        return await self._disks.volume_families()
+        """Return kubelet_volume_stats_* and volume_manager_total_volumes."""
+        measured, counts = await self._disks.volumes()
+        return [*claimed_families(measured), total_family(counts)]
 
     async def _cadvisor(self) -> bytes:
         return await asyncio.to_thread(self._cadvisor_text, await self._found(with_disks=True))
@@ -101,7 +106,8 @@ class NodeStats:
                 await asyncio.sleep(_FIRST_PAUSE)
             read = await self._read(whole=whole)
             rates = self._rates.take(dict(read.cpu_readings()))
-        machine = await self._disks.machine(whole=whole)
+        images = await self._disks.images() if whole else ImageDisk()
+        machine = await asyncio.to_thread(read_machine, self._config, images)
         if not whole:
             said = brief_summary(machine, read, rates)
         else:
@@ -136,16 +142,16 @@ class NodeStats:
         names = {one: device_name(one) for one in {device for row in rows for device in row.usage.transfers}}
         text = "1 if not everything could be read."
         errors = (
-            single("container_scrape_error", text, "gauge", found.failed),
-            single("machine_scrape_error", text, "gauge", 0),
+            single_sample("container_scrape_error", text, "gauge", found.failed),
+            single_sample("machine_scrape_error", text, "gauge", 0),
         )
-        return written(chain(families(rows, found.disks, names), machine_families(), errors))
+        return render(chain(families(rows, found.disks, names), machine_families(), errors))
 
     def _resource_text(self, found: _Found) -> bytes:
         read = read_node(self._reader, self._root, found.cgroups, found.owners, whole=False)
         used = [Used(pod.sandbox, pod.usage) for pod in read.pods]
         used += [Used(one.owner, one.usage) for pod in read.pods for one in pod.containers]
-        return written(resource_families(read.node, used, failed=found.failed))
+        return render(resource_families(read.node, used, failed=found.failed))
 
 
 def reader_of(hierarchies: Hierarchies) -> CgroupReader:

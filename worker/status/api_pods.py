@@ -13,7 +13,7 @@ from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.reflector import Changed, Listed, Reflector
 from activities.clients.api_server.resources import PODS
 from proto.kubernetes.source_annotations import MIRROR_ANNOTATION
-from worker.status.normal import Json, normalized
+from worker.status.normalize import Json, normalize
 
 Name = tuple[str, str]
 """A pod's namespace and name."""
@@ -44,7 +44,7 @@ class ApiPod:
             version=int(meta["resourceVersion"]),
             deleting="deletionTimestamp" in meta,
             mirror_of=(meta.get("annotations") or {}).get(MIRROR_ANNOTATION, ""),
-            status=normalized(pod.get("status") or {}),
+            status=normalize(pod.get("status") or {}),
         )
 
     @property

@@ -19,18 +19,17 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import PODS
-from activities.pod_objects import ObjectState
-from proto.pod_snapshot import PodSnapshot
+from activities.objects.pod_objects import ObjectState
+from proto.pod_snapshot import PodSnapshot, is_final
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import Lifecycle, PodKey
-from worker.api_objects.defects import in_spite_of_defects
-from worker.host.pod_cache import is_over
+from worker.documents.defects import in_spite_of_defects
 from worker.status.api_pods import ApiPod, ApiPods, Name
-from worker.status.gate import Gate
-from worker.status.haste import is_awaited
-from worker.status.merge import merged
+from worker.status.circuit_breaker import CircuitBreaker
+from worker.status.merge import merge_status
 from worker.status.patch import status_patch
 from worker.status.queue import WorkQueue
+from worker.status.urgency import is_urgent
 
 AT_ONCE: Final = 8
 """Patches under way: a burst of 110 pods is through in a fraction of a second, and the API server is not flooded."""
@@ -38,7 +37,7 @@ LONGEST_REFUSAL: Final = 60.0
 """Seconds between tries of a pod whose status is refused."""
 LONGEST_FAILURE: Final = 10.0
 """And of one with which the server fails, as by a webhook or its etcd; the kubelet tries all again as often."""
-MOMENT: Final = 0.25
+COALESCE_SECONDS: Final = 0.25
 """Seconds that a status waits which nobody waits for; the kubelet looks at a pod that comes up once a second."""
 REMEMBERED: Final = 1000
 """Pods that are gone for good, while their workflows still say something."""
@@ -78,7 +77,7 @@ class StatusKeeper:
         self._uids: dict[Name, set[str]] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._queue: WorkQueue[str] = WorkQueue()
-        self._gate = Gate()
+        self._gate = CircuitBreaker()
         self._arrived: dict[str, PodSnapshot] = {}
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -134,7 +133,7 @@ class StatusKeeper:
             self._want(snapshot)
             if uid in self._wanted:
                 self._ask(uid)
-            if is_over(snapshot) and snapshot.source != API_SOURCE:
+            if is_final(snapshot) and snapshot.source != API_SOURCE:
                 self._drop(uid)  # its mirror goes with it; the same manifest brings the same UID back
 
     def _want(self, snapshot: PodSnapshot) -> None:
@@ -165,10 +164,10 @@ class StatusKeeper:
         if wanted.absent:
             return
         there = self._pods.get(_name(wanted.pod))
-        if there is not None and is_awaited(there.status, wanted.status):
+        if there is not None and is_urgent(there.status, wanted.status):
             self._queue.add(uid)
         else:
-            self._queue.add_after(uid, MOMENT)
+            self._queue.add_after(uid, COALESCE_SECONDS)
 
     def _drop(self, uid: str) -> Wanted | None:
         """Keep the status no longer; answers what was wanted."""
@@ -241,7 +240,7 @@ class StatusKeeper:
         if there is None:
             wanted.absent = True
             return None
-        new = merged(there.status, wanted.status, stopped=wanted.stopped)
+        new = merge_status(there.status, wanted.status, stopped=wanted.stopped)
         patch = status_patch(there.uid, there.status, new)
         if patch is None:
             return there

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from proto.pod_snapshot import FINAL_PHASES
-from worker.status.normal import Json, normalized
+from worker.status.normalize import Json, normalize
 
 OWN_CONDITIONS: Final = frozenset(
     {
@@ -32,9 +32,9 @@ _READINESS: Final = ("Ready", "ContainersReady")
 _WHY_UNREADY: Final = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
 
 
-def merged(api: Mapping[str, Any], ours: Mapping[str, Any], *, stopped: bool) -> Json:
+def merge_status(api: Mapping[str, Any], ours: Mapping[str, Any], *, stopped: bool) -> Json:
     """Say what the status is to be; `api` is normalized, `stopped`: nothing of the pod can run any more."""
-    new = normalized(ours)
+    new = normalize(ours)
     ends = ours.get("phase") in FINAL_PHASES and api.get("phase") not in FINAL_PHASES
     new["conditions"] = _conditions(api, new, disrupted=ends and stopped)
     _keep(new, api, OF_OTHERS)

@@ -8,7 +8,7 @@ containers are replaced as wholes, for the API knows no other way.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from worker.status.normal import Json, same
+from worker.status.normalize import Json, same
 
 _REPLACED: Final = frozenset({"podIPs", "hostIPs"})
 """Lists that the API would merge by their items' address."""

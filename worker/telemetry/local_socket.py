@@ -29,7 +29,7 @@ _MODE: Final = 0o600
 log = structlog.get_logger(__name__)
 
 
-class NotTold(Exception):
+class TextUnavailable(Exception):
     """A process did not tell its numbers; the message says why."""
 
 
@@ -39,7 +39,7 @@ def socket_path(state_dir: Path, role: str) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def telling(path: Path, texts: Mapping[str, Callable[[], bytes]]) -> AsyncIterator[None]:
+async def serving_texts(path: Path, texts: Mapping[str, Callable[[], bytes]]) -> AsyncIterator[None]:
     """Answer whoever asks while the block runs; each text is made in a thread. Raises OSError."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -64,24 +64,24 @@ async def telling(path: Path, texts: Mapping[str, Callable[[], bytes]]) -> Async
         _remove(path)
 
 
-async def keep_telling(path: Path, texts: Mapping[str, Callable[[], bytes]]) -> None:
+async def keep_serving_texts(path: Path, texts: Mapping[str, Callable[[], bytes]]) -> None:
     """Answer until cancelled; without a socket the process goes on, for the pods' lives are worth more than their numbers."""
     try:
-        async with telling(path, texts):
+        async with serving_texts(path, texts):
             await asyncio.Event().wait()
     except OSError as error:
         log.warning("the node process will not get this process's numbers", socket=str(path), err=str(error))
 
 
-async def told(path: Path, name: str, within: timedelta) -> str:
+async def fetch_text(path: Path, name: str, within: timedelta) -> str:
     """Ask a process for a text; raises NotTold when it does not answer in time."""
     try:
         async with asyncio.timeout(within.total_seconds()):
             return await _asked(path, name)
     except TimeoutError as error:
-        raise NotTold(f"{path}: no answer in {within.total_seconds():.0f} s") from error
+        raise TextUnavailable(f"{path}: no answer in {within.total_seconds():.0f} s") from error
     except OSError as error:
-        raise NotTold(f"{path}: {error.strerror or error}") from error
+        raise TextUnavailable(f"{path}: {error.strerror or error}") from error
 
 
 async def _asked(path: Path, name: str) -> str:
@@ -101,7 +101,7 @@ async def _asked(path: Path, name: str) -> str:
     finally:
         writer.close()
     if not text.endswith(END):
-        raise NotTold(f"{path}: the answer is torn")
+        raise TextUnavailable(f"{path}: the answer is torn")
     return text.removesuffix(END).decode()
 
 

@@ -16,7 +16,7 @@ from prometheus_client import Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
 
-from activities.timings import Timings
+from activities.execution.timings import Timings
 from worker.endpoints.server import Address, Answer, Request
 from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics, process_registry
 from worker.telemetry.image_metrics import ImageMetrics

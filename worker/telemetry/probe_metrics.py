@@ -4,7 +4,7 @@ from collections.abc import Collection
 from itertools import accumulate
 
 from activities.probes.tallies import BOUNDS, Probed, ProbeTallies
-from worker.stats.prometheus.exposition import Family, labels, written
+from worker.telemetry.exposition import Family, labels, render
 
 
 def probe_text(tallies: ProbeTallies, pod_uids: Collection[str]) -> bytes:
@@ -23,7 +23,7 @@ def probe_text(tallies: ProbeTallies, pod_uids: Collection[str]) -> bytes:
             seconds.add(count, f'{said},le="{bound}"', suffix="_bucket")
         seconds.add(tally.seconds, said, suffix="_sum")
         seconds.add(tally.successful, said, suffix="_count")
-    return written((total, seconds))
+    return render((total, seconds))
 
 
 def _bound(bound: float) -> str:

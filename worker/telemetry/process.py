@@ -13,18 +13,18 @@ from temporalio.client import Plugin
 from temporalio.runtime import Runtime
 
 from activities.clients.observe import CallObserver
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
+from worker.daemon.logs import core_logs
+from worker.daemon.node_client import temporal_settings
 from worker.endpoints.decode import CodecEndpointSettings, serve_codec
 from worker.endpoints.listen import Opening, listen, opening
 from worker.endpoints.server import Address, Route, healthz
-from worker.keys import create_key_file, create_token_file
-from worker.logs import core_logs
-from worker.node_client import temporal_settings
-from worker.telemetry.local_socket import METRICS, PROBES, keep_telling, socket_path
+from worker.telemetry.local_socket import METRICS, PROBES, keep_serving_texts, socket_path
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.tracing import open_tracing
 from worker.telemetry.tracing_settings import TracingSettings
-from worker.temporal_client import connect_options
+from worker.temporal.keys import create_key_file, create_token_file
+from worker.temporal.temporal_client import connect_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ async def open_telemetry(config: NodeConfig, role: str, health: Callable[[], str
     ]
     if config.cluster is not None:  # the node process tells the numbers of all
         texts = {METRICS: metrics.render, PROBES: metrics.render_probes}
-        listening.append(asyncio.create_task(keep_telling(socket_path(config.state_dir, role), texts)))
+        listening.append(asyncio.create_task(keep_serving_texts(socket_path(config.state_dir, role), texts)))
     try:
         runtime = metrics.sdk_runtime(served=bool(listening), logging=core_logs())
         yield Telemetry(metrics, runtime, tracing.plugins, CallObserver(metrics.runtime_operation))

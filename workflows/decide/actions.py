@@ -1,19 +1,27 @@
 """What can be decided: an action is the request of the activity that carries it out.
 
-So there is one shape for "start web, attempt 3" in a decision, in the call and in the history. `key` names what an action
-is about: two actions of one key never run side by side, and failures are remembered by it.
+So there is one shape for "start web, attempt 3" in a decision, in the call and in the history. `ACTIONS` has one row for
+each type of action. Two actions with the same key never run side by side, and failures are remembered by key.
+Time limits are chosen for the day a worker dies: whatever may last longer than a second heartbeats, and every deadline
+inside an activity is shorter than the limit here.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Final
 
-from proto.temporal.requests import (
+from proto.temporal import names
+from proto.temporal.activities.requests import (
     AwaitPredecessor,
     DeletePodObject,
+    ImagesPresent,
     MakePodDirectories,
+    PodRuntime,
+    PodSandbox,
     ProbeContainer,
+    PulledImage,
     PullImage,
     ReadImages,
     ReadPodRuntime,
@@ -22,13 +30,28 @@ from proto.temporal.requests import (
     RemovePodSandbox,
     RunHook,
     RunPodSandbox,
+    RuntimeContainer,
     ShortenStop,
     StartContainer,
     StopContainer,
     StopPodSandbox,
 )
-from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
-from proto.temporal.volumes import MountVolumes, UnmountVolumes
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
+from proto.temporal.hooks import HookEnded
+from proto.temporal.pod import PodJson, ProbeKind
+from proto.temporal.resources import RuntimeResources
+from workflows.decide.action_type import PROBING, ActionType, Retry
+from workflows.decide.keys import (
+    DIRECTORIES_KEY,
+    LONGEST_IMAGE,
+    OBJECT_KEY,
+    RESOURCES_KEY,
+    VOLUMES_KEY,
+    container_key,
+    hook_key,
+    image_key,
+)
 
 Action = (
     MakePodDirectories
@@ -53,21 +76,8 @@ Action = (
     | UnmountVolumes
 )
 
-
-LONGEST_IMAGE: Final = 800
-"""Bytes of an image in a key. Temporal takes ids of 1,000; a longer one fails the workflow task for ever."""
-
-
-RESOURCES_KEY: Final = "resources"
-"""What resizing a pod's cgroup is about, and before a slash its containers."""
-
-
-VOLUMES_KEY: Final = "volumes"
-"""What mounting and unmounting are about."""
-
-
-OBJECT_KEY: Final = "object"
-"""What deleting the pod's object in the API is about."""
+VOLUMES_NAMED: Final = 3
+"""A summary names so many volumes, and counts more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,71 +90,211 @@ class Wake:
     """The key of what is due then, where there is one."""
 
 
-def image_key(image: str, policy: str) -> str:
-    """Name an image as the pod asks for it: two containers with different pull policies ask apart."""
-    return f"{image} {policy}"
+def pull_key(asked: PullImage) -> str:
+    """Name a pull by the image and its policy, or by their digest where they are too long for an activity's id."""
+    name = image_key(asked.image, asked.policy)
+    too_long = len(name.encode()) > LONGEST_IMAGE
+    return f"image/{sha256(name.encode()).hexdigest() if too_long else name}"
 
 
-def container_key(name: str) -> str:
-    """Name what starting and stopping a container are about."""
-    return f"container/{name}"
+def run_hook_key(asked: RunHook) -> str:
+    """Name a hook by the instance it is for; a hook that was given up may still be running under its own id."""
+    instance = asked.container_id or f"{asked.sandbox_id}/{asked.attempt}"  # before there is a container
+    return f"{hook_key(asked.name, asked.hook)}/{instance}"
 
 
-def hook_key(name: str, hook: str) -> str:
-    """Name a hook of a container, whichever instance it is for."""
-    return f"hook/{name}/{hook}"
+def shorten_stop_key(asked: ShortenStop) -> str:
+    """Name a shortened stop by the time it ends, for a later one may shorten it further."""
+    return f"{container_key(asked.name)}/by-{asked.asked_at + asked.grace:%H:%M:%S}"
 
 
-def key(action: Action) -> str:  # noqa: C901, PLR0912 - a table, one row a kind
-    """Say what an action is about; also its activity id."""
-    match action:
-        case MakePodDirectories() | RemovePodDirectories():
-            return "directories"
-        case DeletePodObject():
-            return OBJECT_KEY
-        case AwaitPredecessor():
-            return "predecessor"
-        case RunPodSandbox() | StopPodSandbox():
-            return "sandbox"
-        case RemovePodSandbox(sandbox_id=sandbox_id):
-            return f"remove-sandbox/{sandbox_id}"
-        case ReadImages():
-            return "images"
-        case PullImage(image=image, policy=policy):
-            asked = image_key(image, policy)
-            too_long = len(asked.encode()) > LONGEST_IMAGE
-            return f"image/{sha256(asked.encode()).hexdigest() if too_long else asked}"
-        case StartContainer(container=container):
-            return container_key(container["name"])
-        case RunHook(name=name, hook=hook, container_id="", sandbox_id=sandbox_id, attempt=attempt):
-            return f"{hook_key(name, hook)}/{sandbox_id}/{attempt}"  # before there is a container
-        case RunHook(name=name, hook=hook, container_id=container_id):
-            return f"{hook_key(name, hook)}/{container_id}"  # one that was given up may still be ending: never its id
-        case StopContainer(name=name):
-            return container_key(name)
-        case ShortenStop(name=name, grace=grace, asked_at=asked_at):
-            return f"{container_key(name)}/by-{asked_at + grace:%H:%M:%S}"  # one after the other may shorten it further
-        case ProbeContainer(name=name):
-            return f"probe/{name}"
-        case RemoveContainer(container_id=container_id):
-            return f"remove-container/{container_id}"
-        case ReadPodRuntime():
-            return "runtime"
-        case UpdatePodSandboxResources():
-            return RESOURCES_KEY
-        case UpdateContainerResources(name=name):
-            return f"{RESOURCES_KEY}/{name}"
-        case MountVolumes() | UnmountVolumes():
-            return VOLUMES_KEY
+def probe_kinds(asked: ProbeContainer) -> list[str]:
+    """Name the probes that a request is about."""
+    return [kind.value for kind in ProbeKind if asked.container.get(kind.field)]
+
+
+def volume_names(asked: Sequence[PodJson]) -> str:
+    """Name the volumes while they are few, else count them."""
+    known = [str(one["name"]) for one in asked]
+    few = len(known) <= VOLUMES_NAMED
+    return f"volume{'s' * (len(known) > 1)} {', '.join(known)}" if few else f"{len(known)} volumes"
+
+
+def hook_retry(asked: RunHook) -> Retry | None:
+    """Say by which annotation a hook is retried, if any; how often it may fail, its activity counts itself."""
+    return Retry(asked.retry.initial, asked.retry.longest, asked.retry.factor) if asked.retry else None
+
+
+def hook_tries(asked: RunHook) -> str:
+    """Say how often a hook may be tried, where that is more than once."""
+    return f" (at most {asked.retry.max_attempts} tries)" if asked.retry else ""
+
+
+ACTIONS: Final[Mapping[type, ActionType]] = {
+    MakePodDirectories: ActionType(
+        names.MAKE_POD_DIRECTORIES,
+        key=lambda _: DIRECTORIES_KEY,
+        summary=lambda _: "make directories",
+        within=timedelta(minutes=1),
+        heartbeat=None,
+    ),
+    RemovePodDirectories: ActionType(
+        names.REMOVE_POD_DIRECTORIES,
+        key=lambda _: DIRECTORIES_KEY,
+        summary=lambda _: "remove directories, logs and cgroup",
+        within=timedelta(minutes=10),
+        holds_reread=True,
+    ),
+    DeletePodObject: ActionType(
+        names.DELETE_POD_OBJECT,
+        key=lambda _: OBJECT_KEY,
+        summary=lambda asked: f"delete the pod's object, which ends {asked.status.get('phase', '')}",
+        within=timedelta(minutes=2),
+    ),
+    AwaitPredecessor: ActionType(
+        names.AWAIT_PREDECESSOR,
+        key=lambda _: "predecessor",
+        summary=lambda asked: f"wait until no other {asked.pod} is left",
+        within=timedelta(days=365),
+    ),
+    RunPodSandbox: ActionType(
+        names.RUN_POD_SANDBOX,
+        key=lambda _: "sandbox",
+        summary=lambda asked: f"run sandbox, attempt {asked.attempt}",
+        within=timedelta(minutes=5),
+        result=PodSandbox,
+        holds_reread=True,
+    ),
+    StopPodSandbox: ActionType(
+        names.STOP_POD_SANDBOX,
+        key=lambda _: "sandbox",
+        summary=lambda asked: f"stop sandbox {asked.sandbox_id[:12]}",
+        within=timedelta(minutes=5),
+        holds_reread=True,
+    ),
+    RemovePodSandbox: ActionType(
+        names.REMOVE_POD_SANDBOX,
+        key=lambda asked: f"remove-sandbox/{asked.sandbox_id}",
+        summary=lambda asked: f"remove sandbox {asked.sandbox_id[:12]}",
+        within=timedelta(minutes=5),
+        holds_reread=True,
+    ),
+    MountVolumes: ActionType(
+        names.MOUNT_VOLUMES,
+        key=lambda _: VOLUMES_KEY,
+        summary=lambda asked: f"{'mount' if asked.refresh is None else 'refresh'} {volume_names(asked.volumes)}",
+        within=timedelta(hours=24),  # millions of files may have to change their group
+        result=MountedVolumes,
+    ),
+    UnmountVolumes: ActionType(
+        names.UNMOUNT_VOLUMES,
+        key=lambda _: VOLUMES_KEY,
+        summary=lambda asked: f"unmount {volume_names(asked.volumes)}",
+        within=timedelta(hours=24),  # as many may have to be removed
+    ),
+    ReadImages: ActionType(
+        names.READ_IMAGES,
+        key=lambda _: "images",
+        summary=lambda asked: f"look for {len(asked.images)} image{'' if len(asked.images) == 1 else 's'}",
+        within=timedelta(minutes=2),
+        result=ImagesPresent,
+        at_once=timedelta(seconds=1),  # what is there then costs no activity of its own
+        holds_reread=True,
+    ),
+    PullImage: ActionType(
+        names.PULL_IMAGE,
+        key=pull_key,
+        summary=lambda asked: f"pull {asked.image} ({asked.policy})",
+        within=timedelta(hours=24),  # a pull ends by the runtime's own progress deadline, not by its size
+        result=PulledImage,
+    ),
+    StartContainer: ActionType(
+        names.START_CONTAINER,
+        key=lambda asked: container_key(asked.container["name"]),
+        summary=lambda asked: f"start {asked.container['name']}" + (f", restart {asked.attempt}" * bool(asked.attempt)),
+        within=timedelta(minutes=5),
+        result=RuntimeContainer,
+        holds_reread=True,
+    ),
+    RunHook: ActionType(
+        names.RUN_HOOK,
+        key=run_hook_key,
+        summary=lambda asked: (
+            f"{asked.hook} of {asked.name}" + (f": {asked.reason}" if asked.reason else "") + hook_tries(asked)
+        ),
+        within=timedelta(days=365),  # Kubernetes limits no postStart hook; a preStop hook ends with its grace period
+        result=HookEnded,
+        own_retry=hook_retry,
+    ),
+    StopContainer: ActionType(
+        names.STOP_CONTAINER,
+        key=lambda asked: container_key(asked.name),
+        summary=lambda asked: f"stop {asked.name}, grace {asked.grace.total_seconds():g} s: {asked.reason}",
+        within=timedelta(minutes=5),
+        result=RuntimeContainer,
+        extra_time=lambda asked: asked.grace,
+        holds_reread=True,
+    ),
+    ShortenStop: ActionType(
+        names.SHORTEN_STOP,
+        key=shorten_stop_key,
+        summary=lambda asked: f"stop {asked.name} sooner, grace {asked.grace.total_seconds():g} s: {asked.reason}",
+        within=timedelta(minutes=5),
+        result=RuntimeContainer,
+        extra_time=lambda asked: asked.grace,
+        holds_reread=True,
+    ),
+    ProbeContainer: ActionType(
+        names.PROBE_CONTAINER,
+        key=lambda asked: f"probe/{asked.name}",
+        summary=lambda asked: f"probe {asked.name}: {', '.join(probe_kinds(asked))}",
+        within=timedelta(days=365),  # as long as the container
+        heartbeat=timedelta(minutes=2),  # with 330 probes, heartbeats every 10 s would keep Temporal busy for nothing
+        retry=PROBING,
+        endless=True,
+    ),
+    RemoveContainer: ActionType(
+        names.REMOVE_CONTAINER,
+        key=lambda asked: f"remove-container/{asked.container_id}",
+        summary=lambda asked: f"remove dead {asked.name}",
+        within=timedelta(minutes=5),
+        holds_reread=True,
+    ),
+    ReadPodRuntime: ActionType(
+        names.READ_POD_RUNTIME,
+        key=lambda _: "runtime",
+        summary=lambda _: "read the runtime",
+        within=timedelta(minutes=2),
+        result=PodRuntime,
+        at_once=timedelta(seconds=1),  # what follows a container's end is then decided a workflow task (20 ms) sooner
+    ),
+    UpdatePodSandboxResources: ActionType(
+        names.UPDATE_POD_SANDBOX_RESOURCES,
+        key=lambda _: RESOURCES_KEY,
+        summary=lambda asked: f"resize: {'raise' if asked.growing else 'lower'} what the pod has",
+        within=timedelta(minutes=3),
+    ),
+    UpdateContainerResources: ActionType(
+        names.UPDATE_CONTAINER_RESOURCES,
+        key=lambda asked: f"{RESOURCES_KEY}/{asked.name}",
+        summary=lambda asked: f"resize {asked.name}",
+        within=timedelta(minutes=3),
+        result=RuntimeResources,
+    ),
+}
+"""One row for each type of action."""
+
+
+def key(action: Action) -> str:
+    """Say what an action is about; also its activity's id."""
+    return ACTIONS[type(action)].key(action)
 
 
 def holds_reread(action: Action) -> bool:
-    """Say whether a re-read of the runtime waits for it: it changes what that would see, or reads at once itself."""
-    waits_long = (PullImage, MakePodDirectories, AwaitPredecessor, ProbeContainer, RunHook)
-    unseen = (DeletePodObject, UpdatePodSandboxResources, UpdateContainerResources, MountVolumes, UnmountVolumes)
-    return not isinstance(action, (ReadPodRuntime, *waits_long, *unseen))
+    """Say whether the runtime is re-read only when this action has ended."""
+    return ACTIONS[type(action)].holds_reread
 
 
 def is_endless(action: Action) -> bool:
-    """Say whether it lasts as long as what it is about: nothing waits for its end."""
-    return isinstance(action, ProbeContainer)
+    """Say whether an action runs as long as what it is about."""
+    return ACTIONS[type(action)].endless

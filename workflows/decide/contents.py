@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from posixpath import normpath
 from typing import Any, Final
 
+from proto.kubernetes.contents.projections import token_key, trust_bundle_key
 from proto.kubernetes.pod_containers import every_container
-from proto.kubernetes.projections import token_key, trust_bundle_key
 from proto.temporal.pod import PodJson
 
 Source = Mapping[str, Any]

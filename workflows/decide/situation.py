@@ -9,13 +9,25 @@ from kubernetes.client.models.v1_container import V1Container
 from kubernetes.client.models.v1_ephemeral_container import V1EphemeralContainer
 from kubernetes.client.models.v1_pod_spec import V1PodSpec
 
+from proto.temporal.activities.requests import StartContainer
 from proto.temporal.failure_types import FAILED_MOUNT, FAILED_UNMOUNT
 from proto.temporal.images import PullSecrets
-from proto.temporal.pod import ContainerFacts, Failure, ImageFacts, NodeSettings, Observed, PodJson, PodKey
-from proto.temporal.requests import StartContainer
-from workflows.decide.actions import Action, Wake, image_key, key
-from workflows.versions import CURRENT
+from proto.temporal.pod import (
+    ContainerFacts,
+    ContainerState,
+    Failure,
+    ImageFacts,
+    NodeSettings,
+    Observed,
+    PodJson,
+    PodKey,
+)
+from workflows.decide.actions import Action, Wake, key
+from workflows.decide.keys import image_key
+from workflows.decide.versions import CURRENT
 
+LIVE: Final = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)
+"""The states of an instance that has not ended."""
 RETRY_AFTER: Final = timedelta(seconds=10)
 """How long a step that failed waits (pkg/kubelet/kubelet.go backOffPeriod)."""
 RETRY_AFTER_TRANSIENT: Final = timedelta(seconds=1)
@@ -185,3 +197,8 @@ def unless_failed(situation: Situation, action: Action) -> list[Action | Wake]:
     if at <= situation.now:
         return [action]
     return [Wake(at, f"{failure.reason}: try {subject} again at {at:%H:%M:%S}", subject)]
+
+
+def is_live(facts: ContainerFacts) -> bool:
+    """Say whether the runtime holds an instance that has not ended."""
+    return facts.exit is None and facts.state in LIVE

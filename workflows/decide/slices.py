@@ -36,7 +36,7 @@ SIZED: Final = ("name", "resources", "restartPolicy")
 
 VOLUME_SECURITY: Final = ("fsGroup", "fsGroupChangePolicy")
 _USER: Final = "runAsUser"
-"""Of each container that is so, the files of a token are (`activities.volumes.ownership.fs_user_of`)."""
+"""Of each container that is so, the files of a token are (`activities.volumes.plugin.ownership.fs_user_of`)."""
 _BY_DRIVER: Final = frozenset({"persistentVolumeClaim", "ephemeral", "csi"})
 """Volumes whose driver may be told whose they are, and which may be devices."""
 _USES: Final = ("volumeMounts", "volumeDevices")

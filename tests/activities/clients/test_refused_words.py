@@ -11,7 +11,7 @@ import pytest
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.kubeconfig import Kubeconfig, Material
-from tests.activities.probed_servers import CLOSED
+from tests.activities.probes.probed_servers import CLOSED
 from tests.cluster.certificates import Authority, Signed
 
 UNAUTHORIZED = b'HTTP/1.1 401 Unauthorized\r\nContent-Length: 26\r\n\r\n{"message":"Unauthorized"}'

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from activities import mounts
-from activities.csi.drivers import CsiDrivers
+from activities.clients.csi_drivers import CsiDrivers
+from activities.files import mounts
 from activities.node_services import NodeServices
 from tests.activities.volume_node import volume_services
-from tests.activities.volumes.csi_node import Node, NodeWithDriver
+from tests.activities.volumes.csi.csi_node import Node, NodeWithDriver
 from tests.csi.orders import Setup
 
 

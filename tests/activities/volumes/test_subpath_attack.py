@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activities import mounts
+from activities.files import mounts
 from activities.volumes.subpaths import SubPath, SubPathFailed, mount_sub_path, unmount_sub_paths
 from tests.activities.volumes.flipping_container import flipping
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from activities import mounts
-from activities.volumes import beneath
+from activities.files import beneath, mounts
 from activities.volumes.subpaths import FOLDER, SubPath, SubPathFailed, mount_sub_path, path_of, unmount_sub_paths
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")

@@ -17,12 +17,12 @@ from tests.bench.cri import POD_NAME
 from tests.bench.manifests import NAMESPACE, OBJECT, Pod
 from tests.bench.peers.peer import ManifestPeer
 from tests.bench.peers.place import NODE
-from worker.codec import data_converter
-from worker.keys import KeyFile
 from worker.standalone.progress import Progress
 from worker.standalone.settings import Ports, Settings
 from worker.standalone.temporal_server import free_ports
 from worker.standalone.up import up
+from worker.temporal.codec import data_converter
+from worker.temporal.keys import KeyFile
 
 POD_UID = "io.kubernetes.pod.uid"
 Handle = WorkflowHandle[Any, Any]

@@ -17,13 +17,14 @@ from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
 from tests.cluster.certificates import Authority, Signed
 from tests.worker.api.reviews import Reviews
-from worker.api.routes import ROUTES, Route
+from worker.api.access.route import Route
+from worker.api.routes import ROUTES
 from worker.api.server import open_read_only, open_server
-from worker.config import NodeConfig
-from worker.health import LoopHealth
-from worker.node.around import Around
-from worker.node.processes import Processes
-from worker.service import Service
+from worker.daemon.config import NodeConfig
+from worker.daemon.health import LoopHealth
+from worker.daemon.service import Service
+from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.peers import PeerProcesses
 from worker.settings.cluster import Authentication, ClusterSettings, Serving
 
 NODE_NAME = "n1"
@@ -47,7 +48,7 @@ class NodeApi:
     folder: Path
     reviews: Reviews
     authority: Authority
-    around: Around
+    around: NodeDependencies
     port: int = 0
 
     async def ask(
@@ -102,19 +103,19 @@ def node_config(folder: Path, serving: Serving, **changes: Any) -> NodeConfig:
 
 
 @contextlib.asynccontextmanager
-async def node_around(config: NodeConfig, kubeconfig: Kubeconfig) -> AsyncIterator[Around]:
+async def node_around(config: NodeConfig, kubeconfig: Kubeconfig) -> AsyncIterator[NodeDependencies]:
     """Give what the parts of a node process stand on."""
     assert config.cluster is not None
     runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1), ())
     try:
         async with ApiServer(kubeconfig) as api:
-            yield Around(
+            yield NodeDependencies(
                 config=config,
                 cluster=config.cluster,
                 api=api,
                 runtime=runtime,
                 service=Service(LoopHealth("node"), {}),
-                processes=Processes(config.root_dir),
+                processes=PeerProcesses(config.root_dir),
                 health=LoopHealth("node"),
             )
     finally:

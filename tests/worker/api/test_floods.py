@@ -13,10 +13,12 @@ from aiohttp import web
 
 from tests.worker.api.node_api import NodeApi, client_context, node_api
 from tests.worker.api.waiting import descriptors, until
-from worker.api import door, listener, server
-from worker.api.kept import Kept
-from worker.api.routes import ROUTES, Route
-from worker.node.around import Around
+from worker.api import listener, server
+from worker.api import middleware as door
+from worker.api.access.route import Route
+from worker.api.access.timed_cache import TimedCache
+from worker.api.routes import ROUTES
+from worker.node.process.dependencies import NodeDependencies
 from worker.settings.cluster import Authentication, Authorization, Serving
 
 ANYBODY = Authentication(anonymous=True, webhook=False)
@@ -32,7 +34,7 @@ class Slow:
         self.came = 0
         self.cancelled = 0
 
-    async def handler(self, _: web.Request, __: Around) -> web.StreamResponse:
+    async def handler(self, _: web.Request, __: NodeDependencies) -> web.StreamResponse:
         """Wait."""
         self.came += 1
         try:
@@ -55,12 +57,12 @@ class Slow:
         )
 
 
-async def broken(_: web.Request, __: Around) -> web.StreamResponse:
+async def broken(_: web.Request, __: NodeDependencies) -> web.StreamResponse:
     """Fail."""
     raise ValueError("a secret")
 
 
-async def torn(request: web.Request, _: Around) -> web.StreamResponse:
+async def torn(request: web.Request, _: NodeDependencies) -> web.StreamResponse:
     """Fail after the answer has begun."""
     response = web.StreamResponse()
     await response.prepare(request)
@@ -68,7 +70,7 @@ async def torn(request: web.Request, _: Around) -> web.StreamResponse:
     raise ValueError("a secret")
 
 
-async def large(_: web.Request, __: Around) -> web.StreamResponse:
+async def large(_: web.Request, __: NodeDependencies) -> web.StreamResponse:
     """Answer more than any buffer between takes."""
     return web.Response(body=b"x" * 64 * 2**20)
 
@@ -305,7 +307,7 @@ async def test_a_machine_that_is_gone_is_noticed(tmp_path: Path) -> None:
     """A connection is asked whether anybody is there after seconds, not after the kernel's two hours."""
     found: list[int] = []
 
-    async def look(request: web.Request, _: Around) -> web.StreamResponse:
+    async def look(request: web.Request, _: NodeDependencies) -> web.StreamResponse:
         assert request.transport is not None
         connection = request.transport.get_extra_info("socket")
         found.extend(
@@ -331,7 +333,7 @@ async def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
 async def test_answers_are_kept_within_bounds() -> None:
     """A flood of tokens pushes out the oldest; what is over is asked again."""
     now = 0.0
-    kept: Kept[int] = Kept(10, lambda: now)
+    kept: TimedCache[int] = TimedCache(10, lambda: now)
     asked = 0
 
     async def ask() -> tuple[int, timedelta]:

@@ -10,7 +10,7 @@ from activities.clients.api_server.kubeconfig import Kubeconfig
 from tests.worker.api.node_api import node_around, node_config
 from worker.api.server import serve_api
 from worker.settings.cluster import Authentication, Serving
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 
 NOWHERE = Kubeconfig(server="http://127.0.0.1:1")
 

@@ -13,8 +13,8 @@ from proto.pod_snapshot import pod_path
 from tests.worker.api.node_api import NodeApi, node_api
 from tests.worker.poller.snapshots import snapshot, write
 from worker.api.routes import ROUTES
-from worker.config import Logging
-from worker.logs import set_up_logs
+from worker.daemon.config import Logging
+from worker.daemon.logs import set_up_logs
 from worker.settings.cluster import Authentication, Authorization, Serving
 
 ANYBODY = Authentication(anonymous=True, webhook=False)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer, Content, Json
-from activities.csi.drivers import CsiDrivers, Driver
+from activities.clients.csi_drivers import CsiDrivers, Driver
 from worker.api_objects import csi_node
 from worker.api_objects.csi_node import CsiNodeKeeper
 from worker.api_objects.csi_node_objects import NODE_ID

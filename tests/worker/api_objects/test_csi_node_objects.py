@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.csi.drivers import Driver
+from activities.clients.csi_drivers import Driver
 from worker.api_objects.csi_node_objects import (
     NODE_ID,
     TopologyCollision,

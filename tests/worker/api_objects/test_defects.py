@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from worker.api_objects import defects
+from worker.documents import defects
 
 
 async def test_a_loop_that_fails_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:

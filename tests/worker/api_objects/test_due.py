@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.tokens import JITTER, ServiceAccountToken, due
-from proto.kubernetes.projections import audience_of, token_key
+from activities.objects.tokens import JITTER, ServiceAccountToken, due
+from proto.kubernetes.contents.projections import audience_of, token_key
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from activities.objects import KeptObject
-from activities.trust_bundles import TrustBundleRefused
-from worker.api_objects.trust_anchors import anchors, matches, together
+from activities.objects.objects import KeptObject
+from activities.objects.trust_bundles import TrustBundleRefused
+from worker.api_objects.trust_anchors import anchors, matches, merge_bundles
 
 
 def pem(body: bytes) -> str:
@@ -44,7 +44,7 @@ BUNDLES = {
 def test_what_is_chosen(source: dict[str, Any], found: list[bytes]) -> None:
     """Each certificate once, in an order that stays."""
     text = anchors(source, BUNDLES).pem
-    assert text == together(map(pem, found)) == together(map(pem, reversed(found)))
+    assert text == merge_bundles(map(pem, found)) == merge_bundles(map(pem, reversed(found)))
     assert text.count(b"BEGIN CERTIFICATE") == len(found)
 
 

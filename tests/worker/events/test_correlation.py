@@ -2,22 +2,22 @@
 
 from datetime import UTC, datetime, timedelta
 
-from worker.events.correlation import BURST, COMBINED, SIMILAR, Correlation, Told
-from worker.events.event import NORMAL, WARNING, About, Happened
+from worker.events.correlation import BURST, COMBINED, SIMILAR, Correlation, EventToSend
+from worker.events.event import NORMAL, WARNING, ObjectReference, Occurrence
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
-POD = About("Pod", "web", "uid-1", "default")
-WEB = About("Pod", "web", "uid-1", "default", "spec.containers{web}")
+POD = ObjectReference("Pod", "web", "uid-1", "default")
+WEB = ObjectReference("Pod", "web", "uid-1", "default", "spec.containers{web}")
 
 
 def happened(
-    message: str = "Back-off", *, reason: str = "BackOff", kind: str = WARNING, about: About = WEB
-) -> Happened:
+    message: str = "Back-off", *, reason: str = "BackOff", kind: str = WARNING, about: ObjectReference = WEB
+) -> Occurrence:
     """Write something that happened."""
-    return Happened(about, kind, reason, message)
+    return Occurrence(about, kind, reason, message)
 
 
-def told(correlation: Correlation, what: Happened, seconds: float = 0) -> Told:
+def told(correlation: Correlation, what: Occurrence, seconds: float = 0) -> EventToSend:
     """Take it, and expect it to be told."""
     found = correlation.take(what, NOW + timedelta(seconds=seconds))
     assert found is not None
@@ -47,7 +47,7 @@ def test_other_containers_reasons_and_pods_are_events_of_their_own() -> None:
         happened(about=POD),
         happened(reason="Failed"),
         happened(kind=NORMAL),
-        happened(about=About("Pod", "web", "uid-2", "default")),
+        happened(about=ObjectReference("Pod", "web", "uid-2", "default")),
         happened("other words"),
     ]
     assert not any(told(correlation, one).again for one in others)
@@ -88,7 +88,7 @@ def test_one_pod_cannot_flood_the_api() -> None:
         assert correlation.take(happened(about=WEB if index % 2 else POD), NOW)
     assert correlation.take(happened(), NOW) is None
     assert correlation.take(happened(kind=NORMAL), NOW)
-    assert correlation.take(happened(about=About("Pod", "db", "uid-3", "default")), NOW)
+    assert correlation.take(happened(about=ObjectReference("Pod", "db", "uid-3", "default")), NOW)
     assert correlation.take(happened(), NOW + timedelta(minutes=4)) is None
     later = correlation.take(happened(), NOW + timedelta(minutes=5))
     assert later is not None

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from proto.pod_snapshot import PodSnapshot, pod_path
-from proto.temporal.hooks import Hook, HookEnded
-from proto.temporal.pod import ContainerState, PodKey, ProbeKind
-from proto.temporal.requests import (
+from proto.temporal.activities.requests import (
     PodSandbox,
     PulledImage,
     PullImage,
@@ -21,9 +19,11 @@ from proto.temporal.requests import (
     StopContainer,
     StopPodSandbox,
 )
-from proto.temporal.volumes import MountVolumes
+from proto.temporal.activities.volumes import MountVolumes
+from proto.temporal.hooks import Hook, HookEnded
+from proto.temporal.pod import ContainerState, PodKey, ProbeKind
 from worker.events.activity_table import go_duration
-from worker.events.event import Happened, node_reference
+from worker.events.event import Occurrence, node_reference
 from worker.events.pod_events import PodEvents
 
 POD = PodKey("default", "web", "uid-1")
@@ -44,9 +44,9 @@ class Told:
     """A recorder that remembers what it was told."""
 
     def __init__(self) -> None:
-        self.all: list[Happened] = []
+        self.all: list[Occurrence] = []
 
-    def take(self, happened: Happened) -> None:
+    def take(self, happened: Occurrence) -> None:
         """Remember it."""
         self.all.append(happened)
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from activities.clients.api_server.api_server import ApiAway, ApiServer, Content, Json
-from worker.events.event import WARNING, About
+from worker.events.event import WARNING, ObjectReference
 from worker.events.recorder import EventRecorder, sending_events
 
 
@@ -32,6 +32,6 @@ async def test_one_that_a_webhook_fails_on_holds_up_no_other() -> None:
     recorder = EventRecorder(server, "n1", qps=0, burst=1)
     async with sending_events(recorder), asyncio.timeout(5):
         for name, namespace in (("a", "broken"), ("b", "broken"), ("c", "default")):
-            recorder.record(About("Pod", name, name, namespace), WARNING, "BackOff", "Back-off")
+            recorder.record(ObjectReference("Pod", name, name, namespace), WARNING, "BackOff", "Back-off")
         assert (await server.taken.get())["metadata"]["namespace"] == "default"
     assert server.asked == ["broken", "broken", "default"]

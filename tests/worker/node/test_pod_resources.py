@@ -16,8 +16,8 @@ import pytest
 from proto.pod_snapshot import PodSnapshot, pod_path, snapshot_path
 from proto.podresources.v1 import api_pb2 as api
 from proto.podresources.v1 import api_pb2_grpc
-from worker.node.around import Around
 from worker.node.pod_resources import SOCKET, serve_pod_resources
+from worker.node.process.dependencies import NodeDependencies
 
 
 def write_pod(root_dir: Path, name: str, phase: str = "Running") -> None:
@@ -37,7 +37,7 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     root_dir = tmp_path / request.param
     write_pod(root_dir, "web")
     write_pod(root_dir, "done", "Succeeded")
-    around = cast("Around", SimpleNamespace(config=SimpleNamespace(root_dir=root_dir)))
+    around = cast("NodeDependencies", SimpleNamespace(config=SimpleNamespace(root_dir=root_dir)))
     serving = asyncio.create_task(serve_pod_resources(around))
     while not (root_dir / SOCKET).exists():
         await asyncio.sleep(0.01)

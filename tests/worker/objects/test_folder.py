@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from activities.objects import ObjectKind, ObjectMissing, ObjectRefused
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused
 from worker.objects.folder import ObjectFolder
 
 CANARY = "hunter2-canary"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from worker.config import load_node_config
+from worker.daemon.config import load_node_config
 from worker.standalone.containerd_config import (
     ContainerdPlaces,
     PodNetwork,
@@ -16,7 +16,7 @@ from worker.standalone.containerd_config import (
     containerd_config,
     port_mapper,
 )
-from worker.standalone.machine.nft_rules import masquerade_rules, stale_host_ports
+from worker.standalone.nft_rules import masquerade_rules, stale_host_ports
 from worker.standalone.node_config import node_command, node_flags, write_configuration
 from worker.standalone.settings import Ports, Settings, codec_url, recorded
 

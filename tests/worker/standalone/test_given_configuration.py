@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from worker.config import load_node_config
+from worker.daemon.config import load_node_config
 from worker.settings.flags import Flags, node_parser, parse_node_flags
-from worker.settings.kubelet_configuration import ConfigurationRefused
+from worker.settings.kubelet.configuration import ConfigurationRefused
 from worker.standalone.given_configuration import (
     KUBELET_KEYS_OF_UP,
     TEMPOLET_KEYS_OF_UP,

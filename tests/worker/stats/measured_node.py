@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from activities.cgroup_hierarchies import Hierarchies
+from activities.machine.cgroup_hierarchies import Hierarchies
 from tests.worker.stats.cgroup_files import V1, V2, write_v1, write_v2
+from worker.stats.cgroups.network import Device
 from worker.stats.cgroups.owners import Owner
 from worker.stats.cgroups.usage import CgroupReader
 from worker.stats.cgroups.v1 import CgroupsV1
 from worker.stats.cgroups.v2 import CgroupsV2
-from worker.stats.network import Device
 
 ROOT = "/kubepods"
 UID = "8f07a796-8f24-4c3c-a258-1bae6e3f4c00"

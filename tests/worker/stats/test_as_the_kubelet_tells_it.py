@@ -15,16 +15,18 @@ from prometheus_client.samples import Sample
 
 from tests.worker.stats import measured_node as node
 from worker.stats.cgroups.pod_cgroups import pod_cgroups
+from worker.stats.cgroups.pod_readings import NodeReading, read_node
 from worker.stats.cgroups.usage import CgroupReader
 from worker.stats.disks.filesystems import FileSystem
+from worker.stats.disks.log_use import LogUse
+from worker.stats.disks.node_disks import Disks, Layer
 from worker.stats.prometheus.cadvisor_families import families
 from worker.stats.prometheus.container_rows import Row, read_rows
-from worker.stats.prometheus.exposition import Family, written
-from worker.stats.prometheus.machine import machine_families
+from worker.stats.prometheus.machine_families import machine_families
 from worker.stats.prometheus.resource_families import Used, resource_families
-from worker.stats.summaries.log_use import LogUse
-from worker.stats.summaries.pod_readings import NodeReading, read_node
-from worker.stats.summaries.summary import Disks, Layer, Machine, brief_summary, summary
+from worker.stats.summaries.machine import Machine
+from worker.stats.summaries.summary import brief_summary, summary
+from worker.telemetry.exposition import Family, render
 
 RECORDED = json.loads((Path(__file__).parent / "kubelet_1_36.json").read_text())
 DISK = FileSystem(1000.0, "254:0", "/dev/vda", 1000, 600, 400, 100, 60)
@@ -72,7 +74,7 @@ def rows_of(reader: CgroupReader) -> list[Row]:
 def samples(told: Iterator[Family] | list[Family]) -> dict[str, list[tuple[str, Sample]]]:
     """Read families back with Prometheus's own parser: by name, with their kind."""
     found: dict[str, list[tuple[str, Sample]]] = {}
-    for family in text_string_to_metric_families(written(told).decode()):
+    for family in text_string_to_metric_families(render(told).decode()):
         for sample in family.samples:
             found.setdefault(sample.name, []).append((family.type, sample))
     return found

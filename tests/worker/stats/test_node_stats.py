@@ -13,7 +13,7 @@ from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
 from tests.worker.stats import measured_node as node
 from tests.worker.stats.listed_runtime import ListedRuntime
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
 from worker.stats import node_stats
 from worker.stats.cgroups.owners import Owners
 from worker.stats.node_stats import NodeStats

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from worker.status.merge import merged
-from worker.status.normal import normalized, same
+from worker.status.merge import merge_status
+from worker.status.normalize import normalize, same
 
 EARLIER, LATER = "2026-01-02T03:04:05Z", "2026-01-02T03:09:09Z"
 
@@ -113,7 +113,7 @@ def statuses(**states: str) -> list[dict[str, Any]]:
 )
 def test_merge(api: dict[str, Any], ours: dict[str, Any], stopped: bool, expected: dict[str, Any]) -> None:
     """Each row is one rule of mergePodStatus, updateStatusInternal or generateAPIPodStatus."""
-    new = merged(normalized(api), normalized(ours), stopped=stopped)
+    new = merge_status(normalize(api), normalize(ours), stopped=stopped)
     assert new.pop("conditions") == []
     assert new == expected
 
@@ -167,7 +167,7 @@ GATE, CLAIMED = condition("example.com/gate", "False"), condition("DisruptionTar
 )
 def test_conditions(api: list[Any], ours: list[Any], ends: bool, expected: list[Any]) -> None:
     """Conditions have owners: ours are written, others' are left alone."""
-    new = merged(
+    new = merge_status(
         {"phase": "Running", "conditions": api},
         {"phase": "Failed" if ends else "Running", "conditions": ours},
         stopped=ends,
@@ -181,7 +181,7 @@ def test_an_ended_pod_is_never_ready() -> None:
         "phase": "Running",
         "conditions": [condition("Ready"), condition("ContainersReady"), condition("Initialized")],
     }
-    new = merged({"phase": "Succeeded"}, ours, stopped=False)
+    new = merge_status({"phase": "Succeeded"}, ours, stopped=False)
     told = {one["type"]: (one["status"], one.get("reason")) for one in new["conditions"]}
     assert told == {
         "Ready": ("False", "PodCompleted"),
@@ -208,7 +208,7 @@ def test_a_status_is_written_as_the_api_gives_it_back() -> None:
         ],
         "initContainerStatuses": [{"name": "z"}, {"name": "y"}],
     }
-    assert normalized(ours) == {
+    assert normalize(ours) == {
         "startTime": EARLIER,
         "containerStatuses": [
             {"name": "a", "allocatedResources": {"cpu": "500m", "memory": "1Gi"}, "state": {"waiting": {}}},

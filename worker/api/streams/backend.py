@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from yarl import URL
 
-PASSED_ON: Final = (
+FORWARDED_HEADERS: Final = (
     "Upgrade",
     "X-Stream-Protocol-Version",
     "Sec-WebSocket-Key",

@@ -11,7 +11,7 @@ from typing import Final
 
 from multidict import MultiMapping
 
-from worker.api.answers import Refused
+from worker.api.responses.responses import Refused
 
 _HIGHEST_PORT: Final = 65535
 _PORT: Final = re.compile(r"\d{1,20}", re.ASCII)

@@ -12,7 +12,7 @@ from typing import Final
 
 FULL: Final = 64 * 1024
 """Bytes that may wait for a side before the other is not read any more; one read more than that is the most that waits."""
-LAST_WORDS_SECONDS: Final = 10.0
+DRAIN_SECONDS: Final = 10.0
 """So long a side has to take what was on its way when the other ended."""
 
 
@@ -42,7 +42,7 @@ class Relay:
         """Deliver what is on its way to the other side, then close that too."""
         if (other := self.other(side)) is not None and not other.is_closing():
             other.close()
-            self._end_within(LAST_WORDS_SECONDS)
+            self._end_within(DRAIN_SECONDS)
         if all(one.transport is None for one in self._sides):
             self._finish()
 

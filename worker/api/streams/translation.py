@@ -18,8 +18,14 @@ from aiohttp import WSMsgType, hdrs, web
 from worker.api.streams import spdy
 from worker.api.streams.backend import SWITCHING_PROTOCOLS, Backend
 from worker.api.streams.options import StreamOptions
-from worker.api.streams.passing import offered, opened, refused_by, require_upgrade, web_socket
 from worker.api.streams.tunnel import PROTOCOL_VERSION, SPDY, until_one_ends
+from worker.api.streams.upgrade_proxy import (
+    accept_websocket,
+    backend_refusal,
+    connect_backend,
+    offered_protocols,
+    require_upgrade,
+)
 
 V5: Final = "v5.channel.k8s.io"
 _V4: Final = "v4.channel.k8s.io"
@@ -33,16 +39,16 @@ _LONGEST_STATUS: Final = 64 * 1024
 
 def is_translated(request: web.Request) -> bool:
     """Say whether a client offers v5 over a WebSocket."""
-    return V5 in offered(request)
+    return V5 in offered_protocols(request)
 
 
 async def translated(request: web.Request, url: str, wanted: StreamOptions, idle: timedelta) -> web.StreamResponse:
     """Lead a command's streams through a WebSocket until it has ended or the client has gone; raises Refused."""
     require_upgrade(request)
-    with await opened(url, "POST", [(hdrs.UPGRADE, SPDY), (PROTOCOL_VERSION, _V4)]) as backend:
+    with await connect_backend(url, "POST", [(hdrs.UPGRADE, SPDY), (PROTOCOL_VERSION, _V4)]) as backend:
         if backend.answer.status != SWITCHING_PROTOCOLS:
-            return await refused_by(backend)
-        socket = await web_socket(request, V5)
+            return await backend_refusal(backend)
+        socket = await accept_websocket(request, V5)
         translator = _Translator(socket, wanted, backend)
         await translator.open()
         await until_one_ends(idle, translator.up, translator.down)

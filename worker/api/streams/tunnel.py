@@ -12,7 +12,13 @@ from typing import Any, Final
 from aiohttp import WSMsgType, hdrs, web
 
 from worker.api.streams.backend import SWITCHING_PROTOCOLS, Backend
-from worker.api.streams.passing import offered, opened, refused_by, require_upgrade, web_socket
+from worker.api.streams.upgrade_proxy import (
+    accept_websocket,
+    backend_refusal,
+    connect_backend,
+    offered_protocols,
+    require_upgrade,
+)
 
 _PREFIX: Final = "SPDY/3.1+"
 _SUFFIX: Final = "portforward.k8s.io"
@@ -30,10 +36,10 @@ async def tunnelled(request: web.Request, url: str, idle: timedelta) -> web.Stre
     """Lead SPDY through a WebSocket until one of the two ends; raises Refused."""
     require_upgrade(request)
     headers = [(hdrs.UPGRADE, SPDY), *((PROTOCOL_VERSION, one) for one in _offered(request))]
-    with await opened(url, "POST", headers) as backend:
+    with await connect_backend(url, "POST", headers) as backend:
         if backend.answer.status != SWITCHING_PROTOCOLS:
-            return await refused_by(backend)
-        socket = await web_socket(request, _PREFIX + backend.answer.header(PROTOCOL_VERSION))
+            return await backend_refusal(backend)
+        socket = await accept_websocket(request, _PREFIX + backend.answer.header(PROTOCOL_VERSION))
         await _both_ways(socket, backend, idle)
         await socket.close()
     return socket
@@ -41,7 +47,7 @@ async def tunnelled(request: web.Request, url: str, idle: timedelta) -> web.Stre
 
 def _offered(request: web.Request) -> list[str]:
     """Give what SPDY inside a WebSocket may carry, of what a client offers."""
-    known = (one for one in offered(request) if one.startswith(_PREFIX) and one.endswith(_SUFFIX))
+    known = (one for one in offered_protocols(request) if one.startswith(_PREFIX) and one.endswith(_SUFFIX))
     return [one.removeprefix(_PREFIX) for one in known]
 
 

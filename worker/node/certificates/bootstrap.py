@@ -1,6 +1,6 @@
 """A machine becomes a node: with a bootstrap kubeconfig it gets a certificate of its own, and writes the kubeconfig that uses it.
 
-Run by the node process before anything else; worker and poller wait for the kubeconfig (`worker/api_access.py`). As the
+Run by the node process before anything else; worker and poller wait for the kubeconfig (`worker/daemon/api_access.py`). As the
 kubelet does (pkg/kubelet/certificate/bootstrap): nothing happens where a kubeconfig with a valid certificate is there; the key
 is kept until a certificate has come, so a restart asks with the same one.
 """
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefused, load_kubeconfig
-from activities.whole_files import write_whole
+from activities.files.whole_files import write_whole
 from worker.node.certificates.request import NotIssued, certificate_for
 from worker.node.certificates.signing import client_certificate, new_key
 from worker.node.certificates.store import CLIENT, CertificateStore

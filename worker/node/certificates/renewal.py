@@ -16,16 +16,22 @@ import structlog
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused
 from activities.clients.api_server.resources import NODES
-from worker.node.around import Around
-from worker.node.certificates.facts import CertificateFacts
 from worker.node.certificates.request import NotIssued, certificate_for
-from worker.node.certificates.signing import Wanted, client_certificate, new_key, renew_at, serving_certificate
+from worker.node.certificates.signing import (
+    DesiredCertificate,
+    client_certificate,
+    new_key,
+    renew_at,
+    serving_certificate,
+)
 from worker.node.certificates.store import CLIENT, SERVER, CertificateStore, Pair, StoreRefused
-from worker.node.threads import in_own_thread
+from worker.node.process.certificate_facts import CertificateFacts
+from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.threads import in_node_thread
 
-LOOK: Final = timedelta(minutes=5)
+CHECK_EVERY: Final = timedelta(minutes=5)
 """Between two looks at the clock and the node's addresses; a certificate lives for months, at the least for ten minutes."""
-LOOK_FOR_ADDRESSES: Final = timedelta(seconds=2)
+ADDRESSES_CHECK_EVERY: Final = timedelta(seconds=2)
 FIRST_PAUSE: Final = 2.0
 LONGEST_PAUSE: Final = 32.0
 
@@ -33,12 +39,12 @@ _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RenewedCertificate:
     """One certificate that is kept."""
 
-    around: Around
+    deps: NodeDependencies
     store: CertificateStore
-    wanted: Callable[[], Awaitable[Wanted | None]]
+    wanted: Callable[[], Awaitable[DesiredCertificate | None]]
     facts: CertificateFacts
 
     async def keep(self) -> None:
@@ -58,51 +64,51 @@ class Kept:
     async def look(self, chance: float) -> timedelta:
         """Renew it if that is due; answers when to look again."""
         wanted = await self.wanted()
-        pair = await in_own_thread(self.store.current)
+        pair = await in_node_thread(self.store.current)
         self.facts.not_after = pair.not_after if pair else None
         if wanted is None:
-            return LOOK_FOR_ADDRESSES
+            return ADDRESSES_CHECK_EVERY
         now = datetime.now(UTC)
         if (left := renew_at(pair, wanted, now, chance) - now) > timedelta(0):
-            return min(left, LOOK)
+            return min(left, CHECK_EVERY)
         await self._renew(wanted, pair)
         return timedelta(seconds=1)
 
-    async def _renew(self, wanted: Wanted, old: Pair | None) -> None:
-        key = await in_own_thread(new_key)
-        issued = await certificate_for(self.around.api, wanted, key)
+    async def _renew(self, wanted: DesiredCertificate, old: Pair | None) -> None:
+        key = await in_node_thread(new_key)
+        issued = await certificate_for(self.deps.api, wanted, key)
         now = datetime.now(UTC)
-        new = await in_own_thread(self.store.update, issued, key, now)
+        new = await in_node_thread(self.store.update, issued, key, now)
         self.facts.not_after = new.not_after
         self.facts.lived = now - old.not_before if old else None
 
 
-async def keep_client_certificate(around: Around) -> None:
+async def rotate_client_certificate(deps: NodeDependencies) -> None:
     """Renew what the node shows the API server; does nothing where neither rotateCertificates nor a bootstrap asks for it."""
-    cluster = around.cluster
+    cluster = deps.cluster
     if not cluster.rotates_client_certificate:
         return
 
-    async def wanted() -> Wanted:
-        return client_certificate(around.config.node_name)
+    async def wanted() -> DesiredCertificate:
+        return client_certificate(deps.config.node_name)
 
     store = CertificateStore(cluster.cert_dir, CLIENT)
-    await Kept(around, store, wanted, around.certificates.setdefault("client", CertificateFacts())).keep()
+    await RenewedCertificate(deps, store, wanted, deps.certificates.setdefault("client", CertificateFacts())).keep()
 
 
-async def keep_serving_certificate(around: Around) -> None:
+async def rotate_serving_certificate(deps: NodeDependencies) -> None:
     """Renew what the node's own API shows; does nothing without serverTLSBootstrap."""
-    if not around.cluster.serving.bootstrap:
+    if not deps.cluster.serving.bootstrap:
         return
 
-    async def wanted() -> Wanted | None:
+    async def wanted() -> DesiredCertificate | None:
         node: dict[str, Any] = {}
         try:
-            node = await around.api.get(NODES.path(around.config.node_name))
+            node = await deps.api.get(NODES.path(deps.config.node_name))
         except ApiRefused as error:
             if not error.not_found:
                 raise
-        return serving_certificate(around.config.node_name, (node.get("status") or {}).get("addresses") or ())
+        return serving_certificate(deps.config.node_name, (node.get("status") or {}).get("addresses") or ())
 
-    store = CertificateStore(around.cluster.cert_dir, SERVER)
-    await Kept(around, store, wanted, around.certificates.setdefault("server", CertificateFacts())).keep()
+    store = CertificateStore(deps.cluster.cert_dir, SERVER)
+    await RenewedCertificate(deps, store, wanted, deps.certificates.setdefault("server", CertificateFacts())).keep()

@@ -14,7 +14,7 @@ import structlog
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.reflector import Listed, Reflector
 from activities.clients.api_server.resources import CERTIFICATE_SIGNING_REQUESTS
-from worker.node.certificates.signing import Wanted, request_for
+from worker.node.certificates.signing import DesiredCertificate, request_for
 
 WAIT: Final = timedelta(minutes=15)
 """For approval and issue (client-go certificateWaitTimeout)."""
@@ -26,7 +26,7 @@ class NotIssued(Exception):
     """A request that was denied, failed, or is gone; the message says which and what now."""
 
 
-async def certificate_for(api: ApiServer, wanted: Wanted, key: bytes) -> bytes:
+async def certificate_for(api: ApiServer, wanted: DesiredCertificate, key: bytes) -> bytes:
     """Ask for a certificate and give it as PEM; raises NotIssued, also when nobody decides in time, ApiAway, ApiRefused."""
     try:
         async with asyncio.timeout(WAIT.total_seconds()):
@@ -35,7 +35,7 @@ async def certificate_for(api: ApiServer, wanted: Wanted, key: bytes) -> bytes:
         raise NotIssued(f"nobody has decided within {WAIT}") from error
 
 
-async def _issued(api: ApiServer, wanted: Wanted, key: bytes) -> bytes:
+async def _issued(api: ApiServer, wanted: DesiredCertificate, key: bytes) -> bytes:
     asked = await api.create(CERTIFICATE_SIGNING_REQUESTS.path(), request_for(wanted, key))
     name = asked["metadata"]["name"]
     _log.info(

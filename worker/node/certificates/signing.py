@@ -31,7 +31,7 @@ _IP: Final = frozenset({"InternalIP", "ExternalIP"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredCertificate:
     """A certificate that the node wants."""
 
     signer: str
@@ -45,12 +45,12 @@ class Wanted:
         return self.signer == SERVING_SIGNER
 
 
-def client_certificate(node: str) -> Wanted:
+def client_certificate(node: str) -> DesiredCertificate:
     """Want the certificate by which the API server knows this node."""
-    return Wanted(CLIENT_SIGNER, f"system:node:{node}")
+    return DesiredCertificate(CLIENT_SIGNER, f"system:node:{node}")
 
 
-def serving_certificate(node: str, addresses: Iterable[Mapping[str, Any]]) -> Wanted | None:
+def serving_certificate(node: str, addresses: Iterable[Mapping[str, Any]]) -> DesiredCertificate | None:
     """Want the certificate of the node's own API, for the addresses in its status; None while it has none."""
     names, ips = set(), set()
     for one in addresses:
@@ -65,7 +65,7 @@ def serving_certificate(node: str, addresses: Iterable[Mapping[str, Any]]) -> Wa
             names.add(address)
     if not names and not ips:
         return None
-    return Wanted(SERVING_SIGNER, f"system:node:{node}", tuple(sorted(names)), tuple(sorted(ips)))
+    return DesiredCertificate(SERVING_SIGNER, f"system:node:{node}", tuple(sorted(names)), tuple(sorted(ips)))
 
 
 def new_key() -> bytes:
@@ -74,7 +74,7 @@ def new_key() -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 
-def request_for(wanted: Wanted, key: bytes) -> dict[str, Any]:
+def request_for(wanted: DesiredCertificate, key: bytes) -> dict[str, Any]:
     """Write the CertificateSigningRequest object's spec and name, without the request itself being told anything else."""
     private = load_pem_private_key(key, None)
     assert isinstance(private, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey)
@@ -103,7 +103,7 @@ def request_for(wanted: Wanted, key: bytes) -> dict[str, Any]:
     }
 
 
-def satisfies(pair: Pair, wanted: Wanted) -> bool:
+def satisfies(pair: Pair, wanted: DesiredCertificate) -> bool:
     """Say whether a certificate is for all that is wanted; what it is for besides is no reason to renew it."""
     found = {one.value for one in pair.leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)}
     groups = {one.value for one in pair.leaf.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}
@@ -124,7 +124,7 @@ def satisfies(pair: Pair, wanted: Wanted) -> bool:
     )
 
 
-def renew_at(pair: Pair | None, wanted: Wanted, now: datetime, chance: float) -> datetime:
+def renew_at(pair: Pair | None, wanted: DesiredCertificate, now: datetime, chance: float) -> datetime:
     """Say when the next certificate is due: at 70 to 90 % of this one's life, as `chance` (0 to 1) falls.
 
     At once when there is none, when it is over, or when it is not for what is wanted.

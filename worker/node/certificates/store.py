@@ -13,7 +13,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from activities.whole_files import write_whole
+from activities.files.whole_files import write_whole
 
 CLIENT: Final = "kubelet-client"
 SERVER: Final = "kubelet-server"

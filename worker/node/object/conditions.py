@@ -67,7 +67,7 @@ def conditions(
             events.append(NodeEvent(words.events[0 if holds else 1]))
         found.append(condition)
     reason, message = (
-        ("KubeletNotReady", said(troubles)) if troubles else ("KubeletReady", "kubelet is posting ready status")
+        ("KubeletNotReady", joined(troubles)) if troubles else ("KubeletReady", "kubelet is posting ready status")
     )
     ready, changed = _condition(
         known.get("Ready"), _new("Ready", holds=not troubles, reason=reason, message=message), now
@@ -77,7 +77,7 @@ def conditions(
     return [*found, ready], events
 
 
-def said(troubles: Sequence[str]) -> str:
+def joined(troubles: Sequence[str]) -> str:
     """Put several troubles into one message, as k8s.io/apimachinery pkg/util/errors does."""
     once = list(dict.fromkeys(troubles))
     return once[0] if len(once) == 1 else f"[{', '.join(once)}]"

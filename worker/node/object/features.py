@@ -8,8 +8,8 @@ are bytes handed through.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from worker.node.runtime_state import RuntimeState
-from worker.settings.feature_gates import FeatureGates
+from worker.node.runtime.state import RuntimeState
+from worker.settings.kubelet.feature_gates import FeatureGates
 
 DECLARED: Final = ("InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits")
 """Gates whose behaviour the pods' workflows have; in the order of the alphabet, as the API wants them. Not among them is

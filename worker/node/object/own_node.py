@@ -18,12 +18,12 @@ import structlog
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, Json
 from activities.clients.api_server.reflector import Listed, Reflector
 from activities.clients.api_server.resources import NODES
-from worker.node.around import Around
 from worker.node.object.conditions import NodeEvent, is_ready
 from worker.node.object.patch import changed, node_patch
 from worker.node.object.registration import initial_node, reconciled
 from worker.node.object.status import NodeFacts, NodeSettings, node_now
-from worker.node.steady import steady_now
+from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.monotonic_clock import monotonic_now
 
 TRIES: Final = 5
 FIRST_PAUSE: Final = 0.1
@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Others:
+class NodeCallbacks:
     """Whom the node's object asks, and tells."""
 
     facts: Callable[[], Awaitable[NodeFacts]]
@@ -51,9 +51,9 @@ class Others:
 class OwnNode:
     """This machine's Node."""
 
-    def __init__(self, around: Around, settings: NodeSettings, others: Others) -> None:
-        self._around, self._settings, self._others = around, settings, others
-        self._api, self._cluster = around.api, around.cluster
+    def __init__(self, deps: NodeDependencies, settings: NodeSettings, others: NodeCallbacks) -> None:
+        self._deps, self._settings, self._others = deps, settings, others
+        self._api, self._cluster = deps.api, deps.cluster
         self._path = NODES.path(settings.name)
         self._status_path = NODES.path(settings.name, sub="status")
         self._reported: datetime | None = None  # by the steady clock
@@ -73,7 +73,7 @@ class OwnNode:
         every = self._cluster.status_every
         while True:
             self._others.look_now.clear()
-            self._around.health.turn(LOOP, every)
+            self._deps.health.turn(LOOP, every)
             if self.json is None:
                 await self._register()
             await self._look()
@@ -106,14 +106,14 @@ class OwnNode:
         """Make the object, or take the one that is there; tried until it is done. Without registerNode only the latter."""
         pause = FIRST_PAUSE
         while True:
-            self._around.health.turn(LOOP, self._cluster.status_every)
+            self._deps.health.turn(LOOP, self._cluster.status_every)
             try:
                 self.json = await (self._create() if self._cluster.register else self._read())
             except (ApiAway, ApiRefused) as error:
                 self._note(f"node {self._settings.name} is not registered: {_said(error)}")
             else:
                 self._note("")
-                self._around.metrics.node_registered()
+                self._deps.metrics.node_registered()
                 return
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -167,7 +167,7 @@ class OwnNode:
 
     async def _send(self) -> None:
         facts = await self._others.facts()
-        node, now = self.json, steady_now()
+        node, now = self.json, monotonic_now()
         if node is None:  # deleted meanwhile
             self._others.look_now.set()
             return
@@ -197,7 +197,7 @@ class OwnNode:
         else:
             log.info("the API server takes the node's status again", node=self._settings.name)
         self._trouble = trouble
-        self._around.service.status(trouble or f"node {self._settings.name}")
+        self._deps.service.status(trouble or f"node {self._settings.name}")
 
 
 def _said(error: Exception) -> str:

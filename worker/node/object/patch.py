@@ -7,7 +7,7 @@ Node that was deleted and made anew is never patched by what was true of the old
 from collections.abc import Mapping
 from typing import Any, Final
 
-from proto.kubernetes.quantity import QuantityError, parse_quantity
+from proto.kubernetes.resources.quantity import QuantityError, parse_quantity
 
 Json = dict[str, Any]
 

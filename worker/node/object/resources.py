@@ -7,8 +7,8 @@ below nothing, and huge pages come off the memory that is left. What others have
 from collections.abc import Mapping
 from typing import Final
 
-from proto.kubernetes.quantity import ZERO, Quantity, bytes_quantity, canonical_quantity, parse_quantity
-from worker.node.machine import Machine
+from proto.kubernetes.resources.quantity import ZERO, Quantity, bytes_quantity, canonical_quantity, parse_quantity
+from worker.machine.machine import Machine
 
 HUGE_PAGES: Final = "hugepages-"
 

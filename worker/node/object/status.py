@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from proto.kubernetes.quantity import Quantity
-from worker.node.addresses import specified
-from worker.node.machine import Machine
+from proto.kubernetes.resources.quantity import Quantity
+from worker.machine.addresses import specified
+from worker.machine.machine import Machine
 from worker.node.object.conditions import NodeEvent, conditions
 from worker.node.object.features import node_features, runtime_handlers
 from worker.node.object.resources import HUGE_PAGES, allocatable, capacity
-from worker.node.runtime_state import RuntimeState
+from worker.node.runtime.state import RuntimeState
 
 Json = dict[str, Any]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from activities.cgroup_hierarchies import Hierarchies
-from activities.node_capacity import memory_capacity, task_capacity
-from worker.node.pressure.judge import Observation
+from activities.machine.cgroup_hierarchies import Hierarchies
+from activities.machine.node_capacity import memory_capacity, task_capacity
+from worker.node.pressure.thresholds import Observation
 from worker.stats.cgroups.usage import read_text, table
 
 PROC: Final = Path("/proc")

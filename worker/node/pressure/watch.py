@@ -8,11 +8,11 @@ from typing import Final
 
 import structlog
 
-from activities.cgroup_hierarchies import Hierarchies
-from worker.node.pressure.judge import Pressure, judge
+from activities.machine.cgroup_hierarchies import Hierarchies
 from worker.node.pressure.signals import Places, observe
-from worker.node.steady import steady_now
-from worker.node.threads import in_own_thread
+from worker.node.pressure.thresholds import Pressure, evaluate
+from worker.node.process.monotonic_clock import monotonic_now
+from worker.node.process.threads import in_node_thread
 from worker.settings.eviction import Eviction
 
 EVERY: Final = timedelta(seconds=10)
@@ -42,9 +42,9 @@ class PressureWatch:
         """Measure once."""
         folder = self._image_folder()
         places = Places(self._root_dir, Path(folder) if folder else None, self._hierarchies)
-        observed = await in_own_thread(observe, places)
+        observed = await in_node_thread(observe, places)
         before = self.state
-        self.state = judge(self._eviction, observed, before, steady_now())
+        self.state = evaluate(self._eviction, observed, before, monotonic_now())
         if self.state.conditions != before.conditions:
             left = {signal: f"{one.available} of {one.capacity}" for signal, one in observed.items()}
             log.info("pressure on this node", conditions=sorted(self.state.conditions), left=left)

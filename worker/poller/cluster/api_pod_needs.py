@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
+from worker.poller.calls.pod_workflows import OpenPod
 from worker.poller.cluster.api_pod import ApiPod
-from worker.poller.pod_workflows import OpenPod
-from workflows.decide.listing import lasting
+from workflows.decide.record.listing import lasting
 
 LONG_AGO: Final = float("-inf")
 

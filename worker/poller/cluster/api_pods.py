@@ -19,6 +19,8 @@ from proto.temporal.names import API_SOURCE, PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from proto.temporal.wishes import FirstSight, Rejected
+from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, OpenPod, PodWorkflows, marked
+from worker.poller.calls.reconciler import Convergence
 from worker.poller.cluster.api_pod import ApiPod
 from worker.poller.cluster.api_pod_needs import (
     Call,
@@ -30,10 +32,8 @@ from worker.poller.cluster.api_pod_needs import (
     listed,
     seen_again,
 )
-from worker.poller.convergence import Convergence
-from worker.poller.pod_workflows import VISIBILITY_LAGS, OpenPod, PodWorkflows, marked
-from workflows.decide.listing import lasting
-from workflows.versions import CURRENT
+from workflows.decide.record.listing import lasting
+from workflows.decide.versions import CURRENT
 
 DELETED: Final = ("PodDeleted", "its object was deleted in the API")
 GONE: Final = ("PodRemoved", "the API has no object of it any more")

@@ -13,7 +13,7 @@ import structlog
 
 from activities.clients.api_server.errors import ApiRefused
 from activities.clients.api_server.resources import SERVICES
-from activities.whole_files import write_whole
+from activities.files.whole_files import write_whole
 
 FILE: Final = "cluster.uid"
 

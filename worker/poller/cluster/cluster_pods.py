@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from activities.clients.api_server.api_server import ApiServer
 from proto.refusals import Refusal
 from proto.temporal.pod import NodeSettings, PodJson
-from worker.config import NodeConfig
+from worker.daemon.config import NodeConfig
+from worker.poller.calls.pod_workflows import PodWorkflows
 from worker.poller.cluster.api_pod import ApiPod
 from worker.poller.cluster.api_pods import ApiPods, AroundApiPods
 from worker.poller.cluster.api_source import ApiSource
@@ -18,8 +19,7 @@ from worker.poller.cluster.cluster_identity import FILE, ClusterIdentity
 from worker.poller.cluster.mirror_pods import MirrorPods, Statics
 from worker.poller.cluster.node_admission import NodeAdmission
 from worker.poller.cluster.node_object import NodeObject
-from worker.poller.pod_workflows import PodWorkflows
-from worker.poller.pods import PodLister
+from worker.poller.manifests.manifest_pods import PodLister
 from worker.poller.runtime.known_pods import KnownPods
 
 

@@ -19,8 +19,8 @@ from activities.clients.api_server.resources import PODS
 from proto.cri.ownership import NODE_ANNOTATION
 from proto.kubernetes.source_annotations import HASH_ANNOTATION, MIRROR_ANNOTATION
 from proto.temporal.pod import PodJson
+from worker.poller.calls.reconciler import Convergence
 from worker.poller.cluster.api_pod import ApiPod, read_api_pod
-from worker.poller.convergence import Convergence
 from worker.poller.manifests.static_pod import StaticPod
 
 LOOK_AGAIN: Final = timedelta(seconds=1)

@@ -1,7 +1,7 @@
 """Whether this node takes a pod that is about to start, beside all those that it has taken.
 
 Asked by the listers of pods of a cluster's node, at the moment at which a pod's workflow is started for the first time; a pod with
-an open workflow stays admitted, also after a restart of the poller. What is asked is pure (`workflows/decide/node_admission.py`,
+an open workflow stays admitted, also after a restart of the poller. What is asked is pure (`workflows/decide/node/node_admission.py`,
 `supported_cluster.py`); here are only gathered the pods that count and the Node.
 """
 
@@ -13,11 +13,11 @@ import structlog
 from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.pod import Lifecycle, PodJson
 from proto.temporal.wishes import Rejected
-from worker.poller.gated_fields import fields_of_gates_off
+from worker.poller.manifests.gated_fields import fields_of_gates_off
 from worker.poller.runtime.known_pods import KnownPods
-from worker.settings.feature_gates import FeatureGates
-from workflows.decide.node_admission import Footprint, NodeFacts, footprint, why_not_taken
-from workflows.decide.supported_cluster import unsupported_fields
+from worker.settings.kubelet.feature_gates import FeatureGates
+from workflows.decide.manifest.fields.supported_cluster import unsupported_fields
+from workflows.decide.node.node_admission import Footprint, NodeFacts, footprint, why_not_taken
 
 UNSUPPORTED: Final = "PodFeatureUnsupported"
 """The kubelet's word for a pod that needs what a node has not (pkg/kubelet/lifecycle/handlers.go)."""

@@ -12,10 +12,10 @@ from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.reflector import Changed, Listed, Reflector
 from activities.clients.api_server.resources import NODES
-from proto.kubernetes.quantity import Quantity, QuantityError, parse_quantity
-from worker.config import NodeConfig
+from proto.kubernetes.resources.quantity import Quantity, QuantityError, parse_quantity
+from worker.daemon.config import NodeConfig
 from worker.settings.reserved import allocatable_resources
-from workflows.decide.node_admission import NodeFacts
+from workflows.decide.node.node_admission import NodeFacts
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from proto.temporal.pod import PodJson
-from worker.poller.gated_fields import fields_of_gates_off
-from worker.poller.manifests.manifest_document import read_document
-from worker.poller.manifests.manifest_refusal import LARGEST_POD, ManifestUnreadable
+from worker.documents.manifest_document import read_document
+from worker.documents.manifest_refusal import LARGEST_POD, ManifestUnreadable
+from worker.poller.manifests.gated_fields import fields_of_gates_off
 from worker.poller.manifests.static_pod import (
     DEFAULT_NAMESPACE,
     Place,
@@ -25,12 +25,12 @@ from worker.poller.manifests.static_pod import (
     place_static_pod,
     static_pod_name,
 )
-from worker.settings.feature_gates import FeatureGates
-from workflows.decide.defaults import default_pod
-from workflows.decide.supported import POD
-from workflows.decide.validation.field_errors import invalid, required
-from workflows.decide.validation.pod import validate_pod
-from workflows.decide.validation.structure import read_structure
+from worker.settings.kubelet.feature_gates import FeatureGates
+from workflows.decide.manifest.defaults.defaults import default_pod
+from workflows.decide.manifest.fields.field_errors import invalid, required
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import POD
+from workflows.decide.manifest.validation.pod import validate_pod
 
 DEFAULT_GATES: Final = FeatureGates()
 _MOST_MESSAGES: Final = 20

@@ -15,7 +15,7 @@ from typing import Final
 
 import structlog
 
-from worker.poller.inotify import LOST, FolderEvent, FolderWatch, Mask
+from worker.machine.inotify import LOST, FolderEvent, FolderWatch, Mask
 from worker.poller.manifests.manifest_file import SETTLE
 from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
 

@@ -13,10 +13,10 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from proto.refusals import Refusal
+from worker.documents.manifest_document import read_document
+from worker.documents.manifest_refusal import ManifestUnreadable
 from worker.poller.manifests.manifest import NodeOfManifests, read_pod
-from worker.poller.manifests.manifest_document import read_document
 from worker.poller.manifests.manifest_folder import Listing
-from worker.poller.manifests.manifest_refusal import ManifestUnreadable
 from worker.poller.manifests.static_pod import Refused, StaticPod
 
 _POD: Final = {"apiVersion": "v1", "kind": "Pod"}

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -20,10 +20,9 @@ from activities.clients.runtime import RuntimeClient
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.signals import RuntimeChanged
-from worker.poller.hints import HintSender
-from worker.poller.node_pods import NodePods
-from worker.poller.pod_workflows import PodWorkflows
-from worker.poller.runtime.events import (
+from worker.poller.calls.pod_workflows import PodWorkflows
+from worker.poller.calls.runtime_signals import HintSender
+from worker.poller.runtime.event_stream import (
     OWN_START_WAITS,
     OWN_STOP_WAITS,
     EventStream,
@@ -46,14 +45,24 @@ LONGEST_REPEAT: Final = timedelta(hours=1)
 _log: Final = structlog.get_logger(__name__)
 
 
+class Listers(Protocol):
+    """Which pods are wanted on this node."""
+
+    def lost(self, workflow_id: str) -> None:
+        """Record that this workflow does not exist, so that it is started again if its pod is still wanted."""
+
+    def is_going(self, workflow_id: str) -> bool:
+        """Report whether the poller asked this pod to terminate."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class WatchDependencies:
     """What a RuntimeWatch works with."""
 
     node: str
     client: RuntimeClient
     known: KnownPods
-    lister: NodePods
+    listers: Listers
     workflows: PodWorkflows
     health: RuntimeHealth
     metrics: Metrics
@@ -71,16 +80,16 @@ class _Said:
 class RuntimeWatch:
     """The eyes on one node's runtime."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        self._stream = EventStream(around.client, self)
+    def __init__(self, dependencies: WatchDependencies) -> None:
+        self._deps = dependencies
+        self._stream = EventStream(dependencies.client, self)
         self._opened = asyncio.Event()
         self._repeated: dict[str, _Said] = {}
         self._hints = HintSender(
             self._send,
             still_news=self._still_news,
-            gone=around.lister.lost,
-            numbers=around.workflows.numbers,
+            gone=dependencies.listers.lost,
+            numbers=dependencies.workflows.numbers,
         )
 
     async def send_hints(self) -> None:
@@ -105,18 +114,18 @@ class RuntimeWatch:
 
     async def compare(self, source: str) -> dict[str, RuntimePod] | None:
         """List the runtime and hint at every difference; None when it did not answer."""
-        around = self._around
-        snapshots = await asyncio.to_thread(around.known.all)  # first: what starts meanwhile must not seem to be gone
+        deps = self._deps
+        snapshots = await asyncio.to_thread(deps.known.all)  # first: what starts meanwhile must not seem to be gone
         begun = time.perf_counter()
         try:
-            sandboxes = await around.client.list_pod_sandbox()
-            containers = await around.client.list_containers()
+            sandboxes = await deps.client.list_pod_sandbox()
+            containers = await deps.client.list_containers()
         except CriError:
-            around.health.doubt()
+            deps.health.doubt()
             return None
-        around.metrics.relisted(time.perf_counter() - begun)
-        around.health.say_events("stream" if self._stream.flows else "relist")
-        pods = our_pods(around.node, sandboxes, containers)
+        deps.metrics.relisted(time.perf_counter() - begun)
+        deps.health.say_events("stream" if self._stream.flows else "relist")
+        pods = our_pods(deps.node, sandboxes, containers)
         found = differences(pods, snapshots, source)
         now = asyncio.get_running_loop().time()
         self._repeated = {one: said for one, said in self._repeated.items() if one in found}
@@ -147,17 +156,17 @@ class RuntimeWatch:
 
     def take(self, event: cri.ContainerEventResponse) -> None:
         """Take an event of the stream."""
-        self._around.metrics.event_heard()
+        self._deps.metrics.event_heard()
         self._judge(event, may_wait=True)
 
     def _judge(self, event: cri.ContainerEventResponse, *, may_wait: bool) -> None:
         """Tell the pod of an event what it does not know; an end that its start will tell is looked at again later."""
-        around = self._around
-        found = pod_of(event, around.node, around.known.with_object)
+        deps = self._deps
+        found = pod_of(event, deps.node, deps.known.with_object)
         if not found:
             return
         uid, labels = found
-        snapshot = around.known.of(uid)
+        snapshot = deps.known.of(uid)
         hint = hint_in(event, snapshot)
         if hint is None:
             return
@@ -165,39 +174,39 @@ class RuntimeWatch:
             loop = asyncio.get_running_loop()
             loop.call_later(OWN_START_WAITS.total_seconds(), lambda: self._judge(event, may_wait=False))
             return
-        self._tell(snapshot.workflow_id if snapshot else workflow_id_of(around.node, labels), hint)
+        self._tell(snapshot.workflow_id if snapshot else workflow_id_of(deps.node, labels), hint)
 
     def opened(self) -> None:
         """Take that the stream is open: compare, for what happened before it is not told."""
         self._opened.set()
-        self._around.metrics.event_stream(opened=True)
-        self._around.health.doubt()  # it may have been away
+        self._deps.metrics.event_stream(opened=True)
+        self._deps.health.doubt()  # it may have been away
 
     def _tell(self, workflow_id: str, hint: RuntimeChanged) -> None:
         """File a hint; what we asked to go is being stopped, and who stops it says so first."""
-        snapshot = self._around.known.of(PodWorkflowId.parse(workflow_id).uid)
-        going = self._around.lister.is_going(workflow_id) or bool(snapshot and snapshot.deleting)
-        self._around.metrics.hint("found")
+        snapshot = self._deps.known.of(PodWorkflowId.parse(workflow_id).uid)
+        going = self._deps.listers.is_going(workflow_id) or bool(snapshot and snapshot.deleting)
+        self._deps.metrics.hint("found")
         self._hints.tell(workflow_id, hint, after=OWN_STOP_WAITS.total_seconds() if going else 0.0)
 
     async def _send(self, workflow_id: str, hint: RuntimeChanged) -> bool:
         arrived = False
         outcome = "failed"
         try:
-            arrived = await self._around.workflows.hint(workflow_id, hint)
+            arrived = await self._deps.workflows.hint(workflow_id, hint)
             outcome = "sent" if arrived else "late"
         finally:
-            self._around.metrics.hint(outcome)
+            self._deps.metrics.hint(outcome)
         return arrived
 
     def _still_news(self, workflow_id: str, hint: RuntimeChanged) -> RuntimeChanged | None:
-        snapshot = self._around.known.of(PodWorkflowId.parse(workflow_id).uid)
+        snapshot = self._deps.known.of(PodWorkflowId.parse(workflow_id).uid)
         if snapshot is None:
-            news = None if self._around.lister.is_going(workflow_id) else hint
+            news = None if self._deps.listers.is_going(workflow_id) else hint
         else:
             news = news_in(hint, snapshot)
         if news is None:
-            self._around.metrics.hint("known")
+            self._deps.metrics.hint("known")
         return news
 
     def _judge_stream(self, missed: Collection[str]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from activities import mounts
+from activities.files import mounts
 from worker.standalone.machine.process import wait_for_end
 
 CGROUP_MOUNT: Final = Path("/sys/fs/cgroup")

@@ -90,10 +90,10 @@ class CgroupReader(Protocol):
     def usage(self, cgroup: str) -> CgroupUsage | None:
         """Read everything; None when there is no such cgroup (any more)."""
 
-    def briefly(self, cgroup: str) -> CgroupUsage | None:
+    def cpu_and_memory(self, cgroup: str) -> CgroupUsage | None:
         """Read cpu, memory and swap only, for metrics-server."""
 
-    def made_at(self, cgroup: str) -> float:
+    def created_at(self, cgroup: str) -> float:
         """Say when it was made, in seconds since 1970, as far as its folder tells; 0 when it is gone."""
 
     def children(self, cgroup: str) -> list[str]:

@@ -31,7 +31,7 @@ class CgroupsV1:
 
     def usage(self, cgroup: str) -> CgroupUsage | None:
         """Read everything; None when there is no such cgroup (any more)."""
-        usage = self.briefly(cgroup)
+        usage = self.cpu_and_memory(cgroup)
         if usage is None:
             return None
         self._add_cpu(usage, cgroup)
@@ -42,7 +42,7 @@ class CgroupsV1:
         self._add_transfers(usage, cgroup)
         return usage
 
-    def briefly(self, cgroup: str) -> CgroupUsage | None:
+    def cpu_and_memory(self, cgroup: str) -> CgroupUsage | None:
         """Read cpu, memory and swap only."""
         memory = self._at("memory", cgroup)
         said = read_text(f"{memory}/memory.usage_in_bytes")
@@ -65,7 +65,7 @@ class CgroupsV1:
         usage.swap_limit = limit(read_text(f"{memory}/memory.memsw.limit_in_bytes"))
         return usage
 
-    def made_at(self, cgroup: str) -> float:
+    def created_at(self, cgroup: str) -> float:
         """Say when it was made, in seconds since 1970, as far as its folder tells; 0 when it is gone."""
         return folder_time(self._at("memory", cgroup))
 

@@ -35,7 +35,7 @@ class CgroupsV2:
 
     def usage(self, cgroup: str) -> CgroupUsage | None:
         """Read everything; None when there is no such cgroup (any more)."""
-        usage = self.briefly(cgroup)
+        usage = self.cpu_and_memory(cgroup)
         if usage is None:
             return None
         folder = self._at(cgroup)
@@ -49,7 +49,7 @@ class CgroupsV2:
         usage.pressure = self._pressure(cgroup, folder)
         return usage
 
-    def briefly(self, cgroup: str) -> CgroupUsage | None:
+    def cpu_and_memory(self, cgroup: str) -> CgroupUsage | None:
         """Read cpu, memory and swap only."""
         folder = self._at(cgroup)
         counted = table(read_text(f"{folder}/cpu.stat"))
@@ -76,7 +76,7 @@ class CgroupsV2:
             usage.swap_limit = limit(read_text(f"{folder}/memory.swap.max"))
         return usage
 
-    def made_at(self, cgroup: str) -> float:
+    def created_at(self, cgroup: str) -> float:
         """Say when it was made, in seconds since 1970, as far as its folder tells; 0 when it is gone."""
         return folder_time(self._at(cgroup))
 

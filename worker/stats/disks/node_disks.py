@@ -1,41 +1,49 @@
 """What of the node's disks is whose: images, layers of containers, logs, volumes. Asked by `node_stats` for the summary."""
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from activities.clients.runtime import RuntimeClient
-from activities.mounts import mounts_below
-from activities.node_capacity import memory_capacity, swap_capacity, task_capacity
-from worker.config import NodeConfig
+from activities.files.mounts import mounts_below
+from worker.daemon.config import NodeConfig
+from worker.stats.cgroups.pod_readings import NodeReading
 from worker.stats.disks.filesystems import FileSystem, file_system_of
-from worker.stats.disks.volumes import Volume, Volumes, VolumeUse, total_volumes, volumes_of
-from worker.stats.network import devices_of
-from worker.stats.pod_files import PodFile, PodFiles
-from worker.stats.prometheus.exposition import Family, labels
-from worker.stats.prometheus.machine import boot_time
-from worker.stats.summaries.log_use import hosts_of, logs_of
-from worker.stats.summaries.pod_readings import NodeReading
-from worker.stats.summaries.summary import Disks, Layer, Machine
+from worker.stats.disks.log_use import LogUse, hosts_of, logs_of
+from worker.stats.disks.pod_files import PodFile, PodFiles
+from worker.stats.disks.volumes import Volume, VolumeCounts, Volumes, VolumeUse, count_volumes, volumes_of
 
 _NANOSECOND: Final = 10**9
-_VOLUME_FAMILIES: Final = (
-    ("kubelet_volume_stats_capacity_bytes", "Size of the volume.", "capacity"),
-    ("kubelet_volume_stats_available_bytes", "Bytes that are left in it.", "available"),
-    ("kubelet_volume_stats_used_bytes", "Bytes in use.", "used"),
-    ("kubelet_volume_stats_inodes", "Inodes of the volume.", "inodes"),
-    ("kubelet_volume_stats_inodes_free", "Inodes that are left.", "inodes_free"),
-    ("kubelet_volume_stats_inodes_used", "Inodes in use.", "inodes_used"),
-)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What a container has written into its own root file system, as the runtime tells it."""
+
+    at: float
+    disk: FileSystem | None
+    used_bytes: int
+    inodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """What pods hold on disks: layers and logs by container id, the others by the pod's UID."""
+
+    layers: Mapping[str, Layer] = field(default_factory=dict)
+    logs: Mapping[str, LogUse] = field(default_factory=dict)
+    hosts: Mapping[str, LogUse] = field(default_factory=dict)
+    volumes: Mapping[str, Mapping[Volume, VolumeUse]] = field(default_factory=dict)
 
 
 class ImageDisk(NamedTuple):
     """The disk of the images, and how much of it they take."""
 
-    disk: FileSystem | None
-    used_bytes: int
-    inodes: int
+    disk: FileSystem | None = None
+    used_bytes: int = 0
+    inodes: int = 0
 
 
 class NodeDisks:
@@ -54,11 +62,6 @@ class NodeDisks:
         found = await asyncio.to_thread(_read_all, [self._config.root_dir, *self._places])
         return list({one.device_id: one for one in found}.values())
 
-    async def machine(self, *, whole: bool) -> Machine:
-        """Tell of the node what no cgroup tells; raises CriError, OSError."""
-        images = await self._images() if whole else ImageDisk(None, 0, 0)
-        return await asyncio.to_thread(self._machine, images)
-
     async def of(self, read: NodeReading) -> Disks:
         """Tell what these pods hold on disks; raises CriError, OSError."""
         uids = {pod.sandbox.pod_uid for pod in read.pods}
@@ -66,25 +69,24 @@ class NodeDisks:
         layers = await self._layers()
         return await asyncio.to_thread(self._counted, read, layers, volumes)
 
-    async def volume_families(self) -> list[Family]:
-        """Give kubelet_volume_stats_* of all volumes with a claim, each claim once (collectors/volume_stats.go), and their total."""
-        total, volumes = await asyncio.to_thread(self._claimed)
-        measured = await self._volumes.measure(volumes)
-        claimed = {(one.namespace, one.claim): use for one, use in measured.items()}
-        said = {key: labels({"namespace": key[0], "persistentvolumeclaim": key[1]}) for key in claimed}
-        told = []
-        for name, text, field in _VOLUME_FAMILIES:
-            family = Family(name, text, "gauge")
-            for key, use in claimed.items():
-                family.add(getattr(use, field), said[key])
-            told.append(family)
-        return [*told, total]
+    async def volumes(self) -> tuple[dict[Volume, VolumeUse], VolumeCounts]:
+        """Measure the volumes that have a PersistentVolumeClaim, and count all volumes by plugin."""
+        claimed, counts = await asyncio.to_thread(self._claimed)
+        return await self._volumes.measure(claimed), counts
 
-    def _claimed(self) -> tuple[Family, list[Volume]]:
-        """Count all volumes, and list those with a claim."""
+    async def images(self) -> ImageDisk:
+        """Measure the disk of the images; raises CriError."""
+        found = await self._runtime.image_fs_info()
+        if not found:
+            return ImageDisk()
+        first = found[0]
+        disk = await asyncio.to_thread(_read_one, Path(first.fs_id.mountpoint))
+        return ImageDisk(disk, first.used_bytes.value, first.inodes_used.value)
+
+    def _claimed(self) -> tuple[list[Volume], VolumeCounts]:
         pods = self._pods.all()
-        total = total_volumes(self._config.root_dir, [one.pod for one in pods])
-        return total, [one for one in self._listed(pods) if one.claim]
+        counts = count_volumes(self._config.root_dir, [one.pod for one in pods])
+        return [one for one in self._listed(pods) if one.claim], counts
 
     def _held(self, uids: Collection[str]) -> list[Volume]:
         return self._listed(self._pods.all(uids))
@@ -93,14 +95,6 @@ class NodeDisks:
         root_dir = self._config.root_dir
         points = frozenset(mounts_below(root_dir / "pods"))
         return [volume for pod in pods for volume in volumes_of(root_dir, pod.pod, points)]
-
-    async def _images(self) -> ImageDisk:
-        found = await self._runtime.image_fs_info()
-        if not found:
-            return ImageDisk(None, 0, 0)
-        first = found[0]
-        disk = await asyncio.to_thread(_read_one, Path(first.fs_id.mountpoint))
-        return ImageDisk(disk, first.used_bytes.value, first.inodes_used.value)
 
     async def _layers(self) -> dict[str, Layer]:
         stats = await self._runtime.list_container_stats("")
@@ -116,22 +110,6 @@ class NodeDisks:
             for one in stats
             if one.HasField("writable_layer")
         }
-
-    def _machine(self, images: ImageDisk) -> Machine:
-        most_processes, processes = task_capacity()
-        return Machine(
-            name=self._config.node_name,
-            boot_time=boot_time(),
-            memory=memory_capacity(),
-            swap=swap_capacity(),
-            disk=file_system_of(self._config.root_dir),
-            image_disk=images.disk,
-            image_bytes=images.used_bytes,
-            image_inodes=images.inodes,
-            devices=devices_of("self"),
-            most_processes=most_processes,
-            processes=processes,
-        )
 
     def _counted(self, read: NodeReading, layers: dict[str, Layer], volumes: dict[Volume, VolumeUse]) -> Disks:
         logs_dir, root_dir = self._config.pod_logs_dir, self._config.root_dir

@@ -13,25 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from activities.disk_use import NotCounted, count_files
-from activities.pod_paths import CLAIMS, plugin_folder
-from activities.timings import plugin_of, volume_kind
+from activities.files.disk_use import NotCounted, count_files
+from activities.files.pod_paths import CLAIMS, plugin_folder
+from activities.volumes.plugin.table import VOLUME_PLUGINS, Measured, kind_of, plugin_of
 from proto.kubernetes.claims import claim_of
 from worker.stats.cgroups.usage import folders
+from worker.stats.disks.bounded_reads import BoundedReads
 from worker.stats.disks.filesystems import file_system_of
-from worker.stats.disks.tried import Tried
-from worker.stats.prometheus.exposition import Family, labels
 
 KEEP: Final = 60.0
 """KubeletConfiguration volumeStatsAggPeriod's default."""
 WAIT: Final = 3.0
 """Seconds that an answer to others waits for volumes."""
 _LONGEST_COUNT: Final = 20.0
-_WRITTEN: Final = ("emptyDir", "configMap", "secret", "downwardAPI", "projected")
-_MOUNTED: Final = ("csi", "nfs", "iscsi", "fc")
 _CSI: Final = "kubernetes.io~csi"
-_LOCAL: Final = ("emptyDir", "configMap", "gitRepo", "downwardAPI")
-"""What counts as the pod's own ephemeral storage (pkg/volume/util IsLocalEphemeralVolume), unless it lies in memory."""
 
 
 class VolumeUse(NamedTuple):
@@ -88,33 +83,36 @@ def volumes_of(root_dir: Path, pod: Mapping[str, Any], mount_points: Container[s
     home = root_dir / "pods" / uid / "volumes"
     for one in pod["spec"].get("volumes") or ():
         name = one["name"]
-        kind = next((kind for kind in _WRITTEN if one.get(kind) is not None), "")
-        if kind:
-            in_memory = kind == "emptyDir" and one[kind].get("medium") == "Memory"
-            folder = home / plugin_folder(plugin_of(kind)) / name
-            yield Volume(uid, namespace, name, "", kind in _LOCAL and not in_memory, folder, is_written=True)
+        kind = next((kind for kind in VOLUME_PLUGINS if one.get(kind) is not None), "")
+        row = VOLUME_PLUGINS.get(kind)
+        if row is None or row.measured is Measured.NOT:
             continue
-        claim = claim_of(pod_name, one)
-        if (claim or any(one.get(kind) is not None for kind in _MOUNTED)) and (
-            folder := _mounted(home, name, mount_points)
-        ):
-            yield Volume(uid, namespace, name, claim, is_local=False, folder=folder, is_written=False)
+        if row.measured is Measured.FILES:
+            in_memory = kind == "emptyDir" and one[kind].get("medium") == "Memory"
+            folder = home / plugin_folder(row.plugin) / name
+            yield Volume(uid, namespace, name, "", row.ephemeral_storage and not in_memory, folder, is_written=True)
+        elif folder_mounted := _mounted(home, name, mount_points):
+            claim = claim_of(pod_name, one)
+            yield Volume(uid, namespace, name, claim, is_local=False, folder=folder_mounted, is_written=False)
 
 
-def total_volumes(root_dir: Path, pods: Iterable[Mapping[str, Any]]) -> Family:
-    """Count volumes by plugin: those that pods want, and those that lie in their folders (volumemanager/metrics/metrics.go)."""
+class VolumeCounts(NamedTuple):
+    """Volumes by plugin: those that pods want, and those that are in the pods' folders."""
+
+    wanted: Counter[str]
+    actual: Counter[str]
+
+
+def count_volumes(root_dir: Path, pods: Iterable[Mapping[str, Any]]) -> VolumeCounts:
+    """Count volumes by plugin (volumemanager/metrics/metrics.go); blocks."""
     wanted: Counter[str] = Counter()
     actual: Counter[str] = Counter()
     for pod in pods:
-        wanted.update(plugin_of(volume_kind(one)) for one in pod["spec"].get("volumes") or ())
+        wanted.update(plugin_of(kind_of(one)) for one in pod["spec"].get("volumes") or ())
         home = f"{root_dir}/pods/{pod['metadata']['uid']}/volumes"
         for plugin in folders(home):
             actual[plugin.replace("~", "/", 1)] += len(folders(f"{home}/{plugin}"))
-    told = Family("volume_manager_total_volumes", "Volumes, by plugin: wanted, and there.", "gauge")
-    for state, counts in (("desired_state_of_world", wanted), ("actual_state_of_world", actual)):
-        for plugin, count in counts.items():
-            told.add(count, labels({"plugin_name": plugin, "state": state}))
-    return told
+    return VolumeCounts(wanted, actual)
 
 
 def _mounted(home: Path, name: str, mount_points: Container[str]) -> Path | None:
@@ -132,7 +130,7 @@ class Volumes:
     """The node's volumes, measured when somebody asks."""
 
     def __init__(self) -> None:
-        self._tried: Tried[Volume, VolumeUse] = Tried(KEEP, WAIT)
+        self._tried: BoundedReads[Volume, VolumeUse] = BoundedReads(KEEP, WAIT)
 
     async def measure(self, volumes: list[Volume]) -> dict[Volume, VolumeUse]:
         """Measure these, as far as they answer in time."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from worker.stats.disks.filesystems import FileSystem
 from worker.stats.prometheus.container_rows import Row
-from worker.stats.prometheus.exposition import Family, escaped
+from worker.telemetry.exposition import Family, escaped
 
 _NANOSECONDS: Final = 1e9
 _MICROSECONDS: Final = 1e6

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from activities.node_capacity import memory_capacity
+from activities.machine.node_capacity import memory_capacity
+from worker.stats.cgroups.network import Device, devices_of
 from worker.stats.cgroups.owners import Owner
 from worker.stats.cgroups.pod_cgroups import PodCgroup
 from worker.stats.cgroups.usage import CgroupReader, CgroupUsage, Transfers, read_text
-from worker.stats.network import Device, devices_of
-from worker.stats.prometheus.exposition import labels
+from worker.telemetry.exposition import labels
 
 MOST_DESCRIPTORS: Final = 100_000
 """Of one cgroup; looked at in a third of a second."""
@@ -65,7 +65,7 @@ def read_rows(
             continue
         pids = reader.processes(cgroup.path)
         pod = owner or pods.get(cgroup.pod_uid)
-        started = pod.created if pod else reader.made_at(cgroup.path)
+        started = pod.created if pod else reader.created_at(cgroup.path)
         said = _said(cgroup.path, pod, whole_pod=not cgroup.container_id)
         row = Row(said, usage, started, processes_of(pids))
         if owner and owner.is_sandbox and pids:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from worker.stats.cgroups.owners import Owner
 from worker.stats.cgroups.usage import CgroupUsage
-from worker.stats.prometheus.exposition import Family, labels, single
+from worker.telemetry.exposition import Family, labels, single_sample
 
 _NANOSECONDS: Final = 1e9
 _COUNTER: Final = "counter"
@@ -33,7 +33,7 @@ def resource_families(node: CgroupUsage | None, used: Sequence[Used], *, failed:
             limits.add(usage.swap_limit, said, _at(usage))
     yield limits
     yield from _of("pod", pods)
-    yield single("resource_scrape_error", "1 if not everything could be read.", _GAUGE, failed)
+    yield single_sample("resource_scrape_error", "1 if not everything could be read.", _GAUGE, failed)
 
 
 def _of(what: str, rows: Sequence[tuple[str, CgroupUsage]]) -> Iterator[Family]:

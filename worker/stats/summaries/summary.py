@@ -1,53 +1,15 @@
 """/stats/summary, put together from what was read (server/stats/summary.go, stats/cri_stats_provider.go). Pure."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
+from worker.stats.cgroups.pod_readings import ContainerReading, NodeReading, PodReading
 from worker.stats.cgroups.usage import CgroupUsage
-from worker.stats.disks.filesystems import FileSystem
+from worker.stats.disks.log_use import LogUse
+from worker.stats.disks.node_disks import Disks
 from worker.stats.disks.volumes import Volume, VolumeUse
-from worker.stats.network import Device
 from worker.stats.summaries import values
-from worker.stats.summaries.log_use import LogUse
-from worker.stats.summaries.pod_readings import ContainerReading, NodeReading, PodReading
+from worker.stats.summaries.machine import Machine
 from worker.stats.summaries.values import Json
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """What a container has written into its own root file system, as the runtime tells it."""
-
-    at: float
-    disk: FileSystem | None
-    used_bytes: int
-    inodes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The node beside its cgroups."""
-
-    name: str
-    boot_time: float
-    memory: int
-    swap: int
-    disk: FileSystem
-    image_disk: FileSystem | None = None
-    image_bytes: int = 0
-    image_inodes: int = 0
-    devices: Sequence[Device] = ()
-    most_processes: int = 0
-    processes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Disks:
-    """What pods hold on disks: layers and logs by container id, the others by the pod's UID."""
-
-    layers: Mapping[str, Layer] = field(default_factory=dict)
-    logs: Mapping[str, LogUse] = field(default_factory=dict)
-    hosts: Mapping[str, LogUse] = field(default_factory=dict)
-    volumes: Mapping[str, Mapping[Volume, VolumeUse]] = field(default_factory=dict)
 
 
 def brief_summary(machine: Machine, read: NodeReading, rates: Mapping[str, int]) -> Json:

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from proto.kubernetes.api_time import api_time
+from worker.stats.cgroups.network import Device
 from worker.stats.cgroups.usage import CgroupUsage, Pressure
 from worker.stats.disks.filesystems import FileSystem
-from worker.stats.network import Device
 
 Json = dict[str, Any]
 _MAIN: Final = "eth0"

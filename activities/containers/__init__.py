@@ -1,0 +1,1 @@
+"""Create, start, stop, resize and remove containers."""

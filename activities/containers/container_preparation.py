@@ -1,0 +1,102 @@
+"""All that the runtime is told of a container: its files made, its parts built, one after the other.
+
+Asked by `containers` before a creation and by `hook_containers` for a command of a hook. What a part needs from elsewhere is
+awaited first; then the files are made in a thread and each part is built by its own pure builder.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from activities.containers.container_files import container_mounts
+from activities.containers.environment_sources import container_environment
+from activities.containers.services import ContainerServices
+from activities.cri_config.container_config import ContainerInputs, container_config
+from activities.cri_config.environment import Environment, UnresolvedVariable
+from activities.cri_config.security_context import SecurityInputs, container_security, verify_non_root
+from activities.cri_config.volume_mounts import volume_devices
+from activities.runtime.confidential import QUOTABLE, Hidden, hidden_in, is_quotable
+from activities.sandbox.isolation import Isolation, isolation_of
+from activities.sandbox.sandbox import describe_sandbox
+from activities.volumes.types.image import check_image_paths
+from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.resources.resources import container_resources
+from proto.temporal.activities.requests import StartContainer
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What the runtime is told, and what of it nobody else is."""
+
+    config: cri.ContainerConfig = field(repr=False)
+    sandbox: cri.PodSandboxConfig
+    hidden: Hidden = field(default_factory=Hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """What was asked for elsewhere before anything is made."""
+
+    environment: Environment = field(repr=False)
+    security: SecurityInputs
+    isolation: Isolation
+
+
+async def prepare(services: ContainerServices, request: StartContainer, attempt: int) -> Prepared:
+    """Make a container's files and build both configurations. Raises OSError, ValueError, UnresolvedVariable, CriError."""
+    await check_image_paths(services.runtime, request.container, request.volumes)
+    environment = await container_environment(services, request)
+    hidden = hidden_in(environment, request.container)
+    isolation = await isolation_of(services, request.pod, request.sandbox_spec)
+    awaited = _Awaited(environment, await _security(services, request, isolation), isolation)
+    verify_non_root(awaited.security)
+    try:
+        config, sandbox = await asyncio.to_thread(_configure, services, request, attempt, awaited)
+    except UnicodeEncodeError:  # it quotes the text
+        raise UnresolvedVariable("the command or its arguments hold a value that is no UTF-8 text") from None
+    except (OSError, ValueError) as error:
+        if not hidden.values:
+            raise
+        raise ValueError(hidden.hide(str(error))) from None  # a path may hold a value, and that of its cause
+    return Prepared(config, sandbox, hidden)
+
+
+async def _security(services: ContainerServices, request: StartContainer, isolation: Isolation) -> SecurityInputs:
+    return SecurityInputs(
+        key=request.pod,
+        pod=request.sandbox_spec,
+        container=request.container,
+        image_user=await services.image_users.user_of(services.runtime, request.image_ref),
+        node=services.settings.security,
+        user_namespace=isolation.user_namespace,
+        target_id=request.target_id,
+        volume_groups=tuple(one.group_id for one in request.volumes if one.group_id is not None),
+    )
+
+
+def _configure(
+    services: ContainerServices, request: StartContainer, attempt: int, awaited: _Awaited
+) -> tuple[cri.ContainerConfig, cri.PodSandboxConfig]:
+    settings, pod = services.settings, request.sandbox_spec
+    container: Mapping[str, Any] = request.container
+    environment = awaited.environment
+    config = container_config(
+        ContainerInputs(
+            key=request.pod,
+            pod=pod,
+            container=container,
+            attempt=attempt,
+            image_ref=request.image_ref,
+            resources=container_resources(pod, container, settings.resources),
+            environment=environment.values,
+            mounts=container_mounts(services, request, attempt, environment.values),
+            devices=volume_devices(container, request.volumes),
+            security=container_security(awaited.security),
+        )
+    )
+    if is_quotable(environment, container):
+        config.annotations[QUOTABLE] = "true"
+    whole = awaited.isolation.whole(pod)
+    sandbox = describe_sandbox(services, request.pod, whole, request.sandbox_attempt, isolation=awaited.isolation)
+    return config, sandbox.config

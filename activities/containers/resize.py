@@ -1,0 +1,131 @@
+"""Resize what runs: the pod's cgroup, and a container through the runtime, each as often as Temporal asks.
+
+Both set what the pod's spec gives, whatever stands there, so a second time changes nothing. No memory limit is set below what
+is used at the time: cgroup v2 would kill for it (pkg/kubelet/kuberuntime/kuberuntime_manager.go doPodResizeAction,
+validateMemoryResizeAction). The runtime is told of the pod's new figures, too, where it wants to know.
+"""
+
+import asyncio
+from typing import Final
+
+from temporalio import activity
+
+from activities.clients.cri_error import CriError, Remedy
+from activities.clients.runtime import RuntimeClient
+from activities.containers.services import ContainerServices
+from activities.cri_config.container_config import linux_resources
+from activities.execution.errors import failed, translated
+from activities.execution.heartbeat import heartbeating
+from activities.sandbox.runtime_classes import runtime_class_of, with_overhead
+from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.resources.qos import qos_class
+from proto.kubernetes.resources.resources import (
+    ContainerResources,
+    PodResources,
+    container_resources,
+    overhead_resources,
+    pod_resources,
+)
+from proto.temporal import names
+from proto.temporal.activities.requests import StartContainer
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.resources import RuntimeResources
+
+_NOT_RESIZED: Final = "ResizePodInPlaceError"
+
+
+class ResizeActivities:
+    """The two halves of a resize."""
+
+    def __init__(self, services: ContainerServices) -> None:
+        self._services = services
+
+    @activity.defn(name=names.UPDATE_POD_SANDBOX_RESOURCES)
+    async def update_pod_sandbox_resources(self, request: UpdatePodSandboxResources) -> None:
+        """Set the pod's cgroup to what its spec gives, or raise it there. Raises ResizePodInPlaceError."""
+        services, pod, spec = self._services, request.pod, request.sandbox_spec
+        doing = f"resize the cgroup of {pod}"
+        async with heartbeating(doing), services.locks.hold(f"{pod.namespace}/{pod.name}"):
+            try:
+                whole = with_overhead(spec, await runtime_class_of(services.objects, spec))
+                resources, qos = pod_resources(whole, services.settings.resources), qos_class(spec)
+                if not request.growing and resources.memory_limit:
+                    limit, usage = await asyncio.to_thread(services.cgroups.pod_memory, pod.uid, qos)
+                    _refuse_below_usage("pod", resources.memory_limit, limit, usage)
+                beside = overhead_resources(whole, services.settings.resources)
+                overhead = linux_resources(beside) if beside else cri.LinuxContainerResources()
+                figures = _sandbox_figures(resources)
+                await services.runtime.update_pod_sandbox_resources(request.sandbox_id, figures, overhead)
+                await asyncio.to_thread(
+                    services.cgroups.resize_pod, pod.uid, qos, resources, only_raise=request.growing
+                )
+            except CriError as error:
+                raise translated(error, services.runtime.endpoint, _NOT_RESIZED, doing) from error
+            except (OSError, ValueError) as error:
+                raise failed(_NOT_RESIZED, f"{doing}: {error}") from error
+
+    @activity.defn(name=names.UPDATE_CONTAINER_RESOURCES)
+    async def update_container_resources(self, request: UpdateContainerResources) -> RuntimeResources:
+        """Give a container what its spec says and answer what it has then. Raises ResizePodInPlaceError."""
+        services, container_id = self._services, request.container_id
+        doing = f"resize container {request.name} of {request.pod}"
+        async with heartbeating(doing), services.locks.hold(f"{request.pod.uid}/{request.name}"):
+            try:
+                figures = container_resources(request.sandbox_spec, request.container, services.settings.resources)
+                await self._refuse_below_usage(request, figures)
+                await update(services.runtime, container_id, figures)
+                return _told(await services.runtime.container_status(container_id))
+            except CriError as error:
+                if error.remedy is Remedy.GONE:
+                    return RuntimeResources(gone=True)
+                raise translated(error, services.runtime.endpoint, _NOT_RESIZED, doing) from error
+            except ValueError as error:
+                raise failed(_NOT_RESIZED, f"{doing}: {error}") from error
+
+    async def _refuse_below_usage(self, request: UpdateContainerResources, figures: ContainerResources) -> None:
+        """Refuse a lower memory limit that is used already."""
+        runtime, wanted = self._services.runtime, figures.memory_limit_in_bytes
+        limit = _told(await runtime.container_status(request.container_id)).memory_limit_in_bytes
+        if wanted and (not limit or wanted < limit):
+            usage = (await runtime.container_stats(request.container_id)).memory.usage_bytes.value
+            _refuse_below_usage(f'container "{request.name}"', wanted, limit, usage)
+
+
+async def update(runtime: RuntimeClient, container_id: str, figures: ContainerResources) -> None:
+    """Tell the runtime what a container is to have; raises CriError."""
+    resources = linux_resources(figures)
+    await runtime.update_container_resources(container_id, resources)
+
+
+async def update_adopted(services: ContainerServices, request: StartContainer, container_id: str) -> None:
+    """Give a container that an earlier start has left what this one asks for; raises CriError, ValueError."""
+    figures = container_resources(request.sandbox_spec, request.container, services.settings.resources)
+    status = await services.runtime.container_status(container_id)
+    if status.resources.HasField("linux") and _told(status) != _asked(figures):
+        await update(services.runtime, container_id, figures)
+
+
+def _refuse_below_usage(whose: str, wanted: int, limit: int, usage: int) -> None:
+    """Raise ResizePodInPlaceError for a limit below the present one (0: none) that is used already; all in bytes."""
+    if (not limit or wanted < limit) and usage >= wanted:
+        below = f"attempting to set {whose} memory limit ({wanted}) below current usage ({usage})"
+        raise failed(_NOT_RESIZED, f"cannot decrease memory limits: {below}")
+
+
+def _told(status: cri.ContainerStatus) -> RuntimeResources:
+    """Read what the runtime says that a container has."""
+    told = status.resources.linux
+    return RuntimeResources(told.cpu_shares, told.cpu_quota, told.cpu_period, told.memory_limit_in_bytes)
+
+
+def _asked(figures: ContainerResources) -> RuntimeResources:
+    return RuntimeResources(figures.cpu_shares, figures.cpu_quota, figures.cpu_period, figures.memory_limit_in_bytes)
+
+
+def _sandbox_figures(resources: PodResources) -> cri.LinuxContainerResources:
+    return cri.LinuxContainerResources(
+        cpu_shares=resources.cpu_shares,
+        cpu_quota=resources.cpu_quota or 0,
+        cpu_period=resources.cpu_period or 0,
+        memory_limit_in_bytes=resources.memory_limit or 0,
+    )

@@ -1,0 +1,25 @@
+"""What containers use of the node."""
+
+from typing import Protocol
+
+from activities.cri_config.service_links import ServiceSource
+from activities.logs.links import ContainerLinks
+from activities.probes.loops import ProbeLoops
+from activities.runtime.image_users import ImageUsers
+from activities.sandbox.services import SandboxServices
+
+
+class ContainerServices(SandboxServices, Protocol):
+    """What containers use of the node."""
+
+    @property
+    def image_users(self) -> ImageUsers: ...
+
+    @property
+    def service_links(self) -> ServiceSource: ...
+
+    @property
+    def links(self) -> ContainerLinks: ...
+
+    @property
+    def probes(self) -> ProbeLoops: ...

@@ -1,0 +1,1 @@
+"""Build the CRI's container and sandbox configuration from a pod: pure functions."""

@@ -1,1 +1,0 @@
-"""Volumes of CSI drivers: who has registered, and how a volume comes to a pod and goes."""

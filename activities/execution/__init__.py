@@ -1,0 +1,1 @@
+"""What every activity needs to run safely: errors, heartbeats, locks, shared tasks, programs."""

@@ -1,0 +1,1 @@
+"""Files, mounts and paths, handled safely where others may write beside us."""

@@ -1,0 +1,69 @@
+"""How much of the node's disk a folder takes, counted as `du` does, however its owner has furnished it.
+
+Asked by the worker's loop for volumes that have a limit, in a thread, for it blocks. Counted are allocated blocks, so a hole in a
+file costs nothing; a file with several names counts once; links are not followed, and what lies on another file system or is
+mounted in the folder is not the folder's (pkg/volume/util/fs/fs.go DiskUsage).
+"""
+
+import contextlib
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Final, NamedTuple
+
+from activities.files.tree_walk import walk_tree
+
+_BLOCK: Final = 512
+"""Bytes of what `st_blocks` counts, whatever the file system's own are."""
+
+
+class NotCounted(Exception):
+    """It took too long; the message says how far it came."""
+
+
+class Count(NamedTuple):
+    """What was counted in a folder."""
+
+    used_bytes: int
+    inodes: int
+
+
+def used_bytes(
+    folder: Path, is_enough: Callable[[int], bool], seconds: float, clock: Callable[[], float] = monotonic
+) -> int:
+    """Count until all is counted or it is enough; a folder that is not there takes nothing.
+
+    Raises NotCounted after so many seconds, OSError, TreeMoved.
+    """
+    return _counted(folder, is_enough, seconds, clock).used_bytes
+
+
+def count_files(folder: Path, seconds: float) -> Count:
+    """Count all that a folder takes, inodes too; raises as `used_bytes` does."""
+    return _counted(folder, lambda _: False, seconds, monotonic)
+
+
+def _counted(folder: Path, is_enough: Callable[[int], bool], seconds: float, clock: Callable[[], float]) -> Count:
+    total, inodes, until = 0, 0, clock() + seconds
+    seen: set[tuple[int, int]] = set()
+    try:
+        device = folder.lstat().st_dev
+    except FileNotFoundError:
+        return Count(0, 0)
+    with contextlib.closing(walk_tree(folder)) as visits:
+        for visit in visits:
+            found = visit.found
+            if visit.is_foreign or found.st_dev != device:
+                continue
+            if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
+                if (found.st_dev, found.st_ino) in seen:
+                    continue
+                seen.add((found.st_dev, found.st_ino))
+            total += found.st_blocks * _BLOCK
+            inodes += 1
+            if is_enough(total):
+                return Count(total, inodes)
+            if clock() > until:
+                raise NotCounted(f"not counted in {seconds:.0f} s: {total} bytes and more")
+    return Count(total, inodes)

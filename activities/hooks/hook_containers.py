@@ -1,0 +1,159 @@
+"""The container that runs the command of a hook of ours, beside the pod's own and in the same sandbox: it sees their network.
+
+Asked by `hooks`, for no container of the pod runs when its preStart or postStop hook does. It is made as the hook's container
+would be (image, environment, working directory, resources), but carries labels of its own, so that nobody takes it for one of
+the pod. Before a command runs and when it is done, whatever these labels find is removed: a worker may have died in between,
+and a command whose end nobody saw runs again.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from temporalio.exceptions import ApplicationError
+
+from activities.clients.cri_error import CriError, Remedy
+from activities.containers.container_preparation import Prepared, prepare
+from activities.containers.containers import START_UNDER_WAY_SECONDS
+from activities.cri_config.environment import UnresolvedVariable
+from activities.execution.errors import unavailable
+from activities.execution.heartbeat import Heartbeat
+from activities.hooks.services import HookServices
+from activities.images.images import ImageActivities
+from activities.runtime.confidential import Hidden
+from activities.runtime.termination_messages import log_tail
+from proto.cri.ownership import HOOK_CONTAINER, HOOK_LABEL, HOOK_POD_UID
+from proto.cri.v1 import api_pb2 as cri
+from proto.temporal.activities.requests import PullImage, RunHook, StartContainer
+from proto.temporal.failure_types import RUNTIME_UNAVAILABLE
+
+_FIRST_LOOK: Final = 0.02
+_LONGEST_PAUSE: Final = 0.25
+
+
+class HookContainerFailed(Exception):
+    """The command could not be run; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended, and its last words."""
+
+    exit_code: int
+    said: str
+
+
+def hook_labels(request: RunHook) -> dict[str, str]:
+    """Label a hook's container: none of the labels by which a pod's own are found."""
+    return {HOOK_LABEL: request.hook, HOOK_POD_UID: request.pod.uid, HOOK_CONTAINER: request.name}
+
+
+class HookContainers:
+    """The containers of hooks on this node."""
+
+    def __init__(self, services: HookServices) -> None:
+        self._services = services
+
+    async def get_ready(self, request: RunHook, helper: StartContainer) -> StartContainer:
+        """Remove what an earlier try left, pull an image of the hook's own where it is not there; not a part of its time.
+
+        Raises HookContainerFailed, or RuntimeUnavailable.
+        """
+        with self._told():
+            await self._remove(request)
+        return replace(helper, image_ref=helper.image_ref or await self._image_ref(request, helper))
+
+    async def _image_ref(self, request: RunHook, helper: StartContainer) -> str:
+        wanted = PullImage(helper.pod, str(helper.container["image"]), "IfNotPresent", request.secrets)
+        try:
+            unheard = Heartbeat("")  # the hook's own heartbeat leaves to its next try how often it has failed
+            return (await ImageActivities(self._services).have(wanted, unheard)).image_ref
+        except ApplicationError as error:
+            if error.type == RUNTIME_UNAVAILABLE:
+                raise
+            raise HookContainerFailed(f"{error.type}: {error.message}") from error
+
+    async def run(self, request: RunHook, helper: StartContainer) -> Ended:
+        """Run the command to its end; raises HookContainerFailed, or RuntimeUnavailable. Nothing is left of it."""
+        if not helper.sandbox_id:
+            raise HookContainerFailed("the pod has no sandbox any more")
+        async with self._services.locks.hold(f"{request.pod.uid}/{request.name}/{request.hook}"):
+            with self._told():
+                try:
+                    return await self._run(request, helper)
+                finally:
+                    await self._remove(request)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say of an error whether the hook has failed, or the runtime is away."""
+        try:
+            yield
+        except (OSError, ValueError, UnresolvedVariable) as error:
+            raise HookContainerFailed(str(error)) from error
+        except CriError as error:
+            if error.remedy is Remedy.RETRY:
+                raise unavailable(error, self._services.runtime.endpoint) from error
+            raise HookContainerFailed(error.details) from error
+
+    async def _run(self, request: RunHook, helper: StartContainer) -> Ended:
+        made = await self._configured(request, helper)
+        with _without_values(made.hidden):
+            return await self._run_to_its_end(helper, made)
+
+    async def _run_to_its_end(self, helper: StartContainer, made: Prepared) -> Ended:
+        runtime, config, sandbox = self._services.runtime, made.config, made.sandbox
+        log = Path(sandbox.log_directory, config.log_path)
+        said_before = await asyncio.to_thread(_size, log)  # by earlier tries
+        container_id = await runtime.create_container(helper.sandbox_id, config, sandbox)
+        await runtime.start_container(container_id)
+        pause = _FIRST_LOOK
+        while True:  # the runtime's events go to the poller, and most commands are short
+            status = await runtime.container_status(container_id)
+            if status.state == cri.ContainerState.CONTAINER_EXITED:
+                break
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+        said = await asyncio.to_thread(log_tail, log, said_before) if status.exit_code else ""
+        return Ended(status.exit_code, ": ".join(filter(None, (made.hidden.hide(status.message), said.strip()))))
+
+    async def _configured(self, request: RunHook, helper: StartContainer) -> Prepared:
+        """Build both configurations; its name is none that a container of a pod can have."""
+        made = await prepare(self._services, helper, helper.attempt)
+        config = made.config
+        config.metadata.name = f"{request.name}.{request.hook}"
+        config.log_path = f"{request.name}/{request.hook}.{helper.attempt}.log"
+        for found, wanted in ((config.labels, hook_labels(request)), (config.annotations, {})):
+            found.clear()
+            found.update(wanted)
+        return made
+
+    async def _remove(self, request: RunHook) -> None:
+        """Remove what this hook's labels find, running or not; a start of a killed worker is waited for."""
+        runtime, wait_until = self._services.runtime, monotonic() + START_UNDER_WAY_SECONDS
+        while found := await runtime.list_containers(hook_labels(request)):
+            for one in found:
+                try:
+                    await runtime.remove_container(one.id)
+                except CriError as error:
+                    gone = error.remedy is Remedy.GONE
+                    if not gone and (error.remedy is Remedy.RETRY or monotonic() > wait_until):
+                        raise
+            await asyncio.sleep(_FIRST_LOOK)
+
+
+@contextmanager
+def _without_values(hidden: Hidden) -> Iterator[None]:
+    """Take out of the runtime's errors what may not be told."""
+    try:
+        yield
+    except CriError as error:
+        raise hidden.hide_in(error) from None
+
+
+def _size(log: Path) -> int:
+    return log.stat().st_size if log.exists() else 0

@@ -1,0 +1,192 @@
+"""Run a container's lifecycle hooks (pkg/kubelet/lifecycle/handlers.go), and those of our own beside them.
+
+How a hook ended is an answer, also when it failed, for what follows is the workflow's to judge. Raised is only what Temporal
+is to try again: a runtime that is away (whether the try before had run the hook nobody knows then, and the answer says so),
+and a failure of a hook that may be tried again, by the policy that its pod gave it. What a hook wrote is told in its last
+bytes, as a termination message is.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from typing import Any, Final
+
+from temporalio import activity
+
+from activities.clients.cri_error import CriError, Remedy
+from activities.execution.errors import tried_again, unavailable
+from activities.execution.heartbeat import heartbeating
+from activities.hooks.hook_containers import HookContainerFailed, HookContainers
+from activities.hooks.hook_request import answered, asked_as_probe
+from activities.hooks.services import HookServices
+from activities.probes.outcome import Target
+from proto.temporal import names
+from proto.temporal.activities.heartbeats import HookProgress
+from proto.temporal.activities.requests import RunHook
+from proto.temporal.hooks import Hook, HookEnded, HookRetry
+from proto.temporal.messages import shorten
+
+SHORTEST: Final = timedelta(seconds=1)
+"""A hook that comes late (its worker was away) still runs: a grace is never shorter than this."""
+OUTPUT_BYTES: Final = 1024
+"""How much of what a command wrote is told."""
+_UNLIMITED: Final = 3600.0  # seconds, where a request without its limit was left by another release
+TRIED_AGAIN: Final = "HookFailed"
+_OURS: Final = (Hook.PRE_START, Hook.POST_STOP)
+_Handlers = Mapping[str, Callable[[RunHook, Mapping[str, Any]], Awaitable[None]]]
+
+
+class HookFailed(Exception):
+    """The hook did not do what it was to do; the message says why."""
+
+
+class HookActivities:
+    """Hooks, from the request to how they ended."""
+
+    def __init__(self, services: HookServices) -> None:
+        self._services = services
+        self._containers = HookContainers(services)
+        self._handlers: _Handlers = {"exec": self._exec, "httpGet": self._http_get, "sleep": _sleep}
+        self._own_handlers: _Handlers = {
+            "exec": self._exec_beside,
+            **{kind: self._asking(kind) for kind in ("httpGet", "tcpSocket", "grpc")},
+        }
+
+    @activity.defn(name=names.RUN_HOOK)
+    async def run_hook(self, request: RunHook) -> HookEnded:
+        """Run it within its limits, if it has any, and answer how it ended.
+
+        Raises RuntimeUnavailable, and HookFailed while its policy lets it be tried again.
+        """
+        failed = _known_failures(activity.info().heartbeat_details)
+        again, doing = activity.info().attempt - 1 > failed, f"{request.hook} of {request.name} of {request.pod}"
+        async with heartbeating(HookProgress(doing, failed)) as heart:
+            message = await self._tried(request)
+            if message is None:
+                return HookEnded(succeeded=True, again=again, tries=failed + 1)
+            if _may_try_again(request, failed + 1):
+                heart.say(HookProgress(doing, failed + 1))
+                activity.heartbeat(heart.details)
+                raise tried_again(TRIED_AGAIN, message)
+            return HookEnded(succeeded=False, message=message, again=again, tries=failed + 1)
+
+    async def _tried(self, request: RunHook) -> str | None:
+        """Run it once; None when it went well, else why it did not."""
+        try:
+            if request.helper:
+                request = replace(request, helper=await self._containers.get_ready(request, request.helper))
+            async with asyncio.timeout(_seconds_left(request)) as limit:
+                await self._run(request)
+        except (HookFailed, HookContainerFailed) as why:
+            return shorten(str(why))
+        except TimeoutError as error:
+            return _ran_out(request) if limit.expired() else str(error)
+        return None
+
+    async def _run(self, request: RunHook) -> None:
+        handlers = self._own_handlers if request.hook in _OURS else self._handlers
+        for kind, handler in handlers.items():
+            if kind in request.handler:
+                await handler(request, request.handler[kind])
+                return
+        raise HookFailed(f"invalid handler: {', '.join(request.handler) or 'none'}")
+
+    async def _exec(self, request: RunHook, handler: Mapping[str, Any]) -> None:
+        """Run a command in the container; one that does not end with 0 has failed."""
+        left = _seconds_left(request)
+        try:
+            answer = await self._services.runtime.exec_sync(
+                request.container_id, handler["command"], 0 if left is None else ceil(left)
+            )
+        except CriError as error:
+            if error.remedy is Remedy.RETRY:
+                raise unavailable(error, self._services.runtime.endpoint) from error
+            raise HookFailed(error.details) from error
+        if answer.exit_code:
+            raise HookFailed(f"exit code {answer.exit_code}{_told(answer.stdout + answer.stderr)}")
+
+    async def _exec_beside(self, request: RunHook, _: Mapping[str, Any]) -> None:
+        """Run a command in a container of its own, for the hook's runs no more, or not yet."""
+        if request.helper is None:
+            raise HookFailed("nothing says what its container is made of")
+        ended = await self._containers.run(request, request.helper)
+        if ended.exit_code:
+            raise HookFailed(f"exit code {ended.exit_code}{_told(ended.said.encode())}")
+
+    async def _http_get(self, request: RunHook, handler: Mapping[str, Any]) -> None:
+        """Ask a server, by default one of the pod's own; that it answers is all."""
+        outcome = await answered(handler, self._target(request, handler))
+        if not outcome.success:
+            raise HookFailed(outcome.output)
+
+    def _asking(self, kind: str) -> Callable[[RunHook, Mapping[str, Any]], Awaitable[None]]:
+        """Give the way to ask as a probe of this kind does, and to judge as it does."""
+
+        async def ask(request: RunHook, handler: Mapping[str, Any]) -> None:
+            seconds = _seconds_left(request) or _UNLIMITED
+            outcome = await asked_as_probe(kind, handler, self._target(request, handler), seconds)
+            if not outcome.success:
+                raise HookFailed(outcome.output)
+
+        return ask
+
+    def _target(self, request: RunHook, handler: Mapping[str, Any]) -> Target:
+        if not handler.get("host") and not request.ips:
+            raise HookFailed("the pod has no address")
+        pod_ip = request.ips[0] if request.ips else ""
+        return Target({"ports": list(request.ports)}, request.container_id, pod_ip, self._services.runtime)
+
+
+async def _sleep(_: RunHook, handler: Mapping[str, Any]) -> None:
+    await asyncio.sleep(handler["seconds"])
+
+
+def _known_failures(details: Sequence[Any]) -> int:
+    """Read how many tries are known to have failed from what the last one left."""
+    match list(details):
+        case [{"failed": int(failed)}, *_]:
+            return failed
+        case _:
+            return 0
+
+
+def _may_try_again(request: RunHook, failed: int) -> bool:
+    """Say whether its policy leaves another try, and its grace the time for one."""
+    retry = request.retry
+    if retry is None or failed >= retry.max_attempts:
+        return False
+    left = _grace_left(request)
+    return left is None or left > _pause(retry, failed)
+
+
+def _pause(retry: HookRetry, failed: int) -> timedelta:
+    return min(retry.initial * float(retry.factor) ** min(failed - 1, 32), retry.longest)
+
+
+def _grace_left(request: RunHook) -> timedelta | None:
+    if request.asked_at is None or request.grace is None:
+        return None
+    return request.asked_at + request.grace - datetime.now(UTC)
+
+
+def _seconds_left(request: RunHook) -> float | None:
+    """Say how long this try may still last; None for one whose time nobody limits."""
+    left = _grace_left(request)
+    limits = [] if left is None else [max(SHORTEST, left)]
+    limits += [request.timeout] if request.timeout else []
+    return min(limits).total_seconds() if limits else None
+
+
+def _ran_out(request: RunHook) -> str:
+    """Say which limit ended it."""
+    left = _grace_left(request)
+    if request.grace is not None and left is not None and left <= timedelta():
+        return f"the grace period of {request.grace.total_seconds():g} s ran out"
+    return f"timed out after {(request.timeout or SHORTEST).total_seconds():g} s"
+
+
+def _told(output: bytes) -> str:
+    text = output[-OUTPUT_BYTES:].decode(errors="replace").strip()
+    return f": {text}" if text else ""

@@ -1,1 +1,0 @@
-"""Who may have which image: what registries are told, and what is remembered of what they said."""

@@ -1,0 +1,1 @@
+"""Find, pull and remove images."""

@@ -1,0 +1,1 @@
+"""Who may use an image: pulls with credentials and the records of them."""

@@ -1,0 +1,56 @@
+"""All logins that a pod may pull an image with: its secrets' first, then the node's own, then the providers'.
+
+Found only when a registry is to be asked, or a right to be shown (image_manager.go makeLookupPullCredentialsFunc).
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from activities.images.access.image_names import repository
+from activities.images.access.record_format import SecretRight
+from activities.images.access.rights import secret_right
+from activities.images.credentials.keyring import Credential, Keyring
+from activities.images.credentials.node_logins import NodeLogins
+from activities.images.credentials.providers import CredentialProvider, provided
+from activities.images.credentials.pull_secrets import pod_logins
+from activities.objects.objects import ObjectSource
+from proto.temporal.activities.requests import PullImage
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLogins:
+    """The logins for one image, in the order in which they are tried."""
+
+    credentials: tuple[Credential, ...] = field(default=(), repr=False)
+    warnings: tuple[str, ...] = ()
+
+    def digest(self) -> str:
+        """Tell them from other logins; empty for none."""
+        all_of_them = " ".join(one.login.digest() for one in self.credentials)
+        return hashlib.sha256(all_of_them.encode()).hexdigest() if all_of_them else ""
+
+    def secret_rights(self) -> list[SecretRight]:
+        """List those of them that are not everybody's."""
+        return [secret_right(one) for one in self.credentials if one.source]
+
+
+@dataclass(slots=True)
+class ImageLogins:
+    """What the node itself knows."""
+
+    node: NodeLogins = field(default_factory=NodeLogins)
+    providers: Sequence[CredentialProvider] = ()
+    admits: bool = True
+    """Pods come past no admission, so what their service accounts would give them is found here: a standalone node."""
+
+    async def find(self, objects: ObjectSource, asked: PullImage) -> FoundLogins:
+        """Find the logins for an image; raises NotADockerConfig naming the secret that holds none."""
+        wanted = repository(asked.image)
+        secrets = asked.secrets if self.admits else replace(asked.secrets, service_account="")
+        of_pod = await pod_logins(objects, asked.pod.namespace, secrets)
+        of_node = Keyring()
+        of_node.add(await self.node.config())
+        of_providers, warnings = await provided(self.providers, wanted)
+        found = [one for keyring in (of_pod.keyring, of_node, of_providers) for one in keyring.lookup(wanted)]
+        return FoundLogins(tuple(found), (*of_pod.warnings, *warnings))

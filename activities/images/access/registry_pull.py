@@ -1,0 +1,69 @@
+"""One pull from a registry: with each login until one is taken, its intent written down before and its right after.
+
+Run once for all who share it (`image_pulls`). Whatever the runtime may have done without telling, the intent outlives.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from activities.clients.cri_error import CriError, Remedy
+from activities.clients.runtime import RuntimeClient
+from activities.images.access.rights import PullRights
+from activities.images.credentials.keyring import Credential
+
+
+def is_runtime_away(error: CriError) -> bool:
+    """Say whether nobody answered a pull; a runtime that is there passes a registry's 503 on with the same code."""
+    return error.remedy is Remedy.RETRY and not error.details.startswith("failed to pull")
+
+
+class IntentNotWritten(Exception):
+    """A pull could not begin: that it does must stand on the disk first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryPull:
+    """A pull of an image, its tag written out."""
+
+    runtime: RuntimeClient
+    rights: PullRights | None
+    image: str
+    credentials: Sequence[Credential]
+
+    async def run(self) -> str:
+        """Pull; answers the image's reference. Raises CriError, and IntentNotWritten before anything has begun."""
+        if (rights := self.rights) is None:
+            return (await self._pull())[0]
+        try:
+            await rights.ready(self.runtime.image_id)
+            await rights.intend(self.image)
+        except OSError as error:
+            why = f'Failed to record image pull intent for container image "{self.image}": {error}'
+            raise IntentNotWritten(why) from error
+        try:
+            image_ref, used = await self._pull()
+        except CriError as error:
+            if is_runtime_away(error) or error.remedy is Remedy.TIMED_OUT:
+                rights.unknown(self.image)
+            else:
+                await rights.not_pulled(self.image)
+            raise
+        except BaseException:  # cancelled: the runtime may still finish it
+            rights.unknown(self.image)
+            raise
+        rights.pulled(self.image, image_ref, used)
+        return image_ref
+
+    async def _pull(self) -> tuple[str, Credential | None]:
+        """Try each login; answers with which it was. Without logins nobody asks for one."""
+        failures = []
+        if not self.credentials:
+            return await self.runtime.pull_image(self.image), None
+        for one in self.credentials:
+            try:
+                return await self.runtime.pull_image(self.image, one.login), one
+            except CriError as error:
+                if is_runtime_away(error):
+                    raise  # another login would not be asked for either
+                failures.append(error)
+        raise CriError.joined(failures) from None

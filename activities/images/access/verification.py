@@ -1,0 +1,128 @@
+"""Whether a registry has to be asked before a pod gets an image that is on the node.
+
+Pure: the kubelet's MustAttemptImagePull and its policies (pkg/kubelet/images/pullmanager). An image that somebody pulled
+with his secret is nobody else's, until he shows a login that the registry takes, or has the same one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from activities.images.access.image_names import InvalidImageName, without_tag
+from activities.images.access.record_format import PulledRecord, Rights, SecretRight
+
+MOST_REMEMBERED: Final = 100
+"""Secrets of a record; beyond, one more that has the right login is no longer written down (writeRecordWhileMatchingLimit)."""
+
+
+class VerificationPolicy(StrEnum):
+    """KubeletConfiguration's imagePullCredentialsVerificationPolicy."""
+
+    NEVER = "NeverVerify"
+    NEVER_PRELOADED = "NeverVerifyPreloadedImages"
+    NEVER_ALLOWLISTED = "NeverVerifyAllowlistedImages"
+    ALWAYS = "AlwaysVerify"
+
+
+class Standing(StrEnum):
+    """Whether an image that is there may be used as it is."""
+
+    ALLOWED = "it may be used"
+    DENIED = "the registry has to be asked"
+    ASK_LOGINS = "that depends on the pod's logins"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The node's policy."""
+
+    policy: VerificationPolicy = VerificationPolicy.NEVER_PRELOADED
+    allowlist: tuple[str, ...] = ()
+    """Image names without tag; one that ends in `/*` stands for all below it."""
+
+    def is_required(self, image: str, *, pulled_here: bool) -> bool:
+        """Say whether an image's right is looked at; `pulled_here`: it was not put there by other means."""
+        match self.policy:
+            case VerificationPolicy.NEVER:
+                return False
+            case VerificationPolicy.NEVER_PRELOADED:
+                return pulled_here
+            case VerificationPolicy.NEVER_ALLOWLISTED:
+                return not any(_allows(pattern, name_of(image)) for pattern in self.allowlist)
+            case VerificationPolicy.ALWAYS:
+                return True
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the records tell of an image that is there."""
+
+    record: PulledRecord | None = None
+    intended: bool = False
+    """A pull of it was begun, and nothing says how it ended."""
+    broken: bool = False
+    """There is a record, and it cannot be read."""
+
+
+def name_of(image: str) -> str:
+    """Give the name under which an image's rights are kept: as the pod writes it, without tag and digest."""
+    try:
+        return without_tag(image)
+    except InvalidImageName:
+        return image
+
+
+def standing(verification: Verification, image: str, known: Known) -> Standing:
+    """Judge an image that is there as far as that goes without the pod's logins."""
+    if known.broken:
+        return Standing.DENIED
+    if not verification.is_required(image, pulled_here=known.record is not None or known.intended):
+        return Standing.ALLOWED
+    rights = known.record.rights.get(name_of(image)) if known.record else None
+    if rights is None:
+        return Standing.DENIED
+    if rights.everyone:
+        return Standing.ALLOWED
+    return Standing.ASK_LOGINS if rights.secrets or rights.service_accounts else Standing.DENIED
+
+
+def why_withheld(known: Known) -> str:
+    """Say to whom a pull has failed why what is there does not do: names of images, none of a secret or its login."""
+    names = known.record.rights if known.record else {}
+    if known.broken:
+        how = "and the record of who pulled it cannot be read"
+    elif guarded := sorted(name for name, rights in names.items() if not rights.everyone):
+        how = f"pulled with a login for {', '.join(guarded)}"
+    elif names:
+        how = f"pulled by the name of {', '.join(sorted(names))}"
+    elif known.record or known.intended:
+        how = "and nobody knows by whose right it was pulled"
+    else:
+        how = "and nothing says who pulled it"
+    return f"the image is on this node, {how}: this pod has to show a right to it, by a login that the registry takes"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether a pod's secrets give it the right to an image, and what of that is new."""
+
+    allowed: bool
+    remember: Rights | None = None
+
+
+def judged_by_secrets(rights: Rights, secrets: Sequence[SecretRight]) -> Judgement:
+    """Compare a pod's secrets with those that the image was pulled with: the same login, or the same secret with a new one."""
+    for own in secrets:
+        for known in rights.secrets:
+            same_login = bool(known.hash) and own.hash == known.hash
+            same_secret = own.is_same_secret(known)
+            few = len(rights.secrets) < MOST_REMEMBERED
+            if same_login or (same_secret and few):
+                new = few and not (same_login and own == known)
+                return Judgement(allowed=True, remember=Rights((own,)) if new else None)
+    return Judgement(allowed=False)
+
+
+def _allows(pattern: str, name: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("/*") else name == pattern

@@ -1,0 +1,1 @@
+"""Registry credentials: from pull secrets, the node's files and credential providers."""

@@ -1,0 +1,87 @@
+"""Docker configuration: which login belongs to which registry, in each form that people keep it in.
+
+Read from pull secrets, from the node's own files and from what credential providers answer. The rules are the kubelet's
+(pkg/credentialprovider/config.go); beyond it, an entry's identity or registry token is taken, too, which the CRI has
+fields for. Whatever is wrong is told without a word of what stands there.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from activities.clients.registry_login import Login
+
+_FIELDS: Final = ("username", "password", "email", "auth", "identitytoken", "registrytoken")
+
+
+class NotADockerConfig(ValueError):
+    """The text is no docker configuration; its message holds nothing of it."""
+
+
+DockerConfig = Mapping[str, Login]
+"""Location (a registry, perhaps with a path; its host may hold `*`) -> login."""
+
+
+def docker_config_json(data: bytes) -> DockerConfig:
+    """Read the newer form, `{"auths": {…}}`; raises NotADockerConfig."""
+    return _logins(_object(data).get("auths"))
+
+
+def dockercfg(data: bytes) -> DockerConfig:
+    """Read the older form, the logins alone; raises NotADockerConfig."""
+    return _logins(_object(data))
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        raise NotADockerConfig("it is not JSON") from None  # the error quotes what it could not read
+    if not isinstance(content, dict):
+        raise NotADockerConfig("it is no JSON object")
+    return content
+
+
+def _logins(entries: Any) -> DockerConfig:
+    if entries is None:
+        return {}
+    if not isinstance(entries, dict):
+        raise NotADockerConfig("its auths are no JSON object")
+    return {location: _login(entry) for location, entry in entries.items()}
+
+
+def _login(entry: Any) -> Login:
+    if not isinstance(entry, dict | None):
+        raise NotADockerConfig("an entry is no JSON object")
+    said = {name.lower(): value for name, value in (entry or {}).items() if value is not None}  # as Go reads keys
+    if not all(isinstance(said.get(name, ""), str) for name in _FIELDS):
+        raise NotADockerConfig("an entry's field is no text")
+    username, password = said.get("username", ""), said.get("password", "")
+    if auth := said.get("auth"):
+        username, password = _decoded(auth)
+    identity_token = said.get("identitytoken", "")
+    if identity_token:
+        username = password = ""  # the token stands in their place, as docker itself does it
+    return Login(
+        username=username,
+        password=password,
+        email=said.get("email", ""),
+        identity_token=identity_token,
+        registry_token=said.get("registrytoken", ""),
+    )
+
+
+def _decoded(auth: str) -> tuple[str, str]:
+    """Read base64 of `user:password`, padded or not."""
+    plain = auth.replace("\n", "").replace("\r", "")
+    if not plain.strip().endswith("="):
+        plain += "=" * (-len(plain) % 4)
+    try:
+        username, colon, password = base64.b64decode(plain, validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        raise NotADockerConfig("an entry's auth is not base64") from None
+    if not colon:
+        raise NotADockerConfig("unable to parse auth field, must be formatted as base64(username:password)")
+    return username, password

@@ -1,0 +1,59 @@
+"""The node's own docker configuration: logins that every pod of the node may use.
+
+Looked for where the kubelet looks (credentialprovider.DefaultDockerConfigJSONPaths and DefaultDockercfgPaths): the first
+file that can be read counts, and what it says is kept for five minutes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from activities.images.credentials.docker_config import DockerConfig, NotADockerConfig, docker_config_json, dockercfg
+
+KEPT_FOR: Final = timedelta(minutes=5)
+
+_JSON: Final = "config.json"
+_OLD: Final = ".dockercfg"
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class NodeLogins:
+    """What stands in the first file that can be read; without files nothing is ever read."""
+
+    files: Sequence[Path] = ()
+    _config: DockerConfig = field(default_factory=dict, repr=False)
+    _fresh_until: float = 0.0
+
+    async def config(self) -> DockerConfig:
+        """Give the logins, read anew when they are five minutes old."""
+        if self.files and monotonic() >= self._fresh_until:
+            self._config = await asyncio.to_thread(_first, self.files)
+            self._fresh_until = monotonic() + KEPT_FOR.total_seconds()
+        return self._config
+
+
+def search_paths(root_dir: Path, home: Path) -> tuple[Path, ...]:
+    """List the files in the order in which they are looked for."""
+    places, root = (root_dir, Path()), Path("/")
+    newer = [one / _JSON for one in (*places, home / ".docker", root / ".docker")]
+    older = [one / _OLD for one in (*places, home, root)]
+    return (*newer, *older)
+
+
+def _first(files: Iterable[Path]) -> DockerConfig:
+    for path in files:
+        read: Callable[[bytes], DockerConfig] = docker_config_json if path.name == _JSON else dockercfg
+        try:
+            return read(path.read_bytes())
+        except FileNotFoundError:
+            continue
+        except (OSError, NotADockerConfig) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            _log.warning("%s is no docker configuration that can be used: %s", path, why)
+    return {}

@@ -1,0 +1,184 @@
+"""One run of a credential provider: the request on its stdin, the answer on its stdout, a minute at the most.
+
+The protocol is credentialprovider.kubelet.k8s.io; names and limits are pkg/credentialprovider/plugin/plugin.go's. The
+program has a session of its own, so that all of it ends when nobody waits any more. What it answers is told to nobody: an
+answer that cannot be read is only called that.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from activities.clients.registry_login import Login
+from activities.clients.scrub import scrubbed
+from activities.images.credentials.docker_config import DockerConfig
+from proto.kubernetes.go_duration import parse_duration
+
+TIME_LIMIT: Final = timedelta(minutes=1)
+LARGEST_ANSWER: Final = 1024 * 1024
+"""Bytes; an answer is a few hundred."""
+
+_WORDS_TOLD: Final = 1024
+_STDERR: Final = 2
+_ANSWER_FIELDS: Final = frozenset({"kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth"})
+_LOGIN_FIELDS: Final = frozenset({"username", "password"})
+
+
+class CacheKeyType(StrEnum):
+    """What an answer is good for."""
+
+    IMAGE = "Image"
+    REGISTRY = "Registry"
+    GLOBAL = "Global"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderProgram:
+    """How a provider is run."""
+
+    name: str
+    path: Path
+    api_version: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    time_limit: timedelta = TIME_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderAnswer:
+    """What a provider has answered."""
+
+    config: DockerConfig = field(repr=False)
+    good_for: CacheKeyType
+    keep_for: timedelta | None = None
+    """None: it says nothing of it."""
+
+
+class ProviderFailed(Exception):
+    """A provider gave no answer that can be used; the message is free of what it answered."""
+
+
+async def run_provider(program: ProviderProgram, image: str) -> ProviderAnswer:
+    """Ask a provider for the logins of an image's repository; raises ProviderFailed."""
+    failure = f"error execing credential provider plugin {program.name} for image {image}"
+    talk = _Talk()
+    try:
+        transport = await _started(program, talk)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "its arguments cannot be passed"
+        raise ProviderFailed(f"{failure}: {why}") from None
+    try:
+        _ask(transport, {"kind": "CredentialProviderRequest", "apiVersion": program.api_version, "image": image})
+        async with asyncio.timeout(program.time_limit.total_seconds()):
+            await talk.ended.wait()
+    except TimeoutError:
+        limit = f"{program.time_limit.total_seconds():g} s"
+        raise ProviderFailed(f"{failure}: it gave no answer within {limit}") from None
+    finally:
+        _end(transport, talk)
+    if len(talk.answer) > LARGEST_ANSWER:
+        raise ProviderFailed(f"{failure}: it answered more than {LARGEST_ANSWER} bytes")
+    if code := transport.get_returncode():
+        said = scrubbed(talk.words.decode(errors="replace").strip())
+        ended = f"exit status {code}" if code > 0 else f"signal: {signal.Signals(-code).name}"
+        raise ProviderFailed(f"{failure}: {ended}: {said}")
+    return _read(program, bytes(talk.answer))
+
+
+async def _started(program: ProviderProgram, talk: "_Talk") -> asyncio.SubprocessTransport:
+    """Start it; who is cancelled meanwhile leaves nothing of it behind. Raises OSError and ValueError."""
+    environment = {**os.environ, **program.env}
+    starting = asyncio.ensure_future(
+        asyncio.get_running_loop().subprocess_exec(
+            lambda: talk, program.path, *program.args, env=environment, start_new_session=True
+        )
+    )
+    try:
+        return (await asyncio.shield(starting))[0]
+    except asyncio.CancelledError:
+        _end((await starting)[0], talk)
+        raise
+
+
+class _Talk(asyncio.SubprocessProtocol):
+    """What a provider has said until it ended and closed its ends, or said too much."""
+
+    def __init__(self) -> None:
+        self.answer = bytearray()
+        self.words = bytearray()
+        self.ended = asyncio.Event()
+        self.is_over = False
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Keep its answer, and the beginning of what it says beside it."""
+        if fd == _STDERR:
+            self.words += data[: _WORDS_TOLD - len(self.words)]
+        elif not self.ended.is_set():
+            self.answer += data
+            if len(self.answer) > LARGEST_ANSWER:
+                self.ended.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio gives it
+        """Note that it has ended."""
+        self.is_over = True
+        self.ended.set()
+
+
+def _ask(transport: asyncio.SubprocessTransport, request: Mapping[str, str]) -> None:
+    """Send the request; a provider need not read it."""
+    stdin = transport.get_pipe_transport(0)
+    assert isinstance(stdin, asyncio.WriteTransport)
+    stdin.write(json.dumps(request).encode() + b"\n")
+    stdin.close()
+
+
+def _end(transport: asyncio.SubprocessTransport, talk: _Talk) -> None:
+    """Kill all of its session, unless it has ended by itself."""
+    if not talk.is_over:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(transport.get_pid(), signal.SIGKILL)
+    transport.close()
+
+
+def _read(program: ProviderProgram, data: bytes) -> ProviderAnswer:
+    unreadable = "error decoding credential provider plugin response from stdout"
+    try:
+        answer = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ProviderFailed(unreadable) from None  # the error quotes the answer
+    if not isinstance(answer, dict):
+        raise ProviderFailed(unreadable)
+    if answer.get("apiVersion") != program.api_version:
+        group = program.api_version.partition("/")[0]
+        found = str(answer.get("apiVersion", ""))[:100]
+        found = found if found.startswith(f"{group}/") else "something else"  # which may be what must not be told
+        raise ProviderFailed(
+            "apiVersion from credential plugin response did not match expected "
+            f"apiVersion:{program.api_version}, actual apiVersion:{found}"
+        )
+    if answer.get("kind") != "CredentialProviderResponse" or not answer.keys() <= _ANSWER_FIELDS:
+        raise ProviderFailed(unreadable)
+    try:
+        good_for = CacheKeyType(str(answer.get("cacheKeyType")))
+    except ValueError:
+        raise ProviderFailed("credential provider plugin did not return a valid cacheKeyType") from None
+    try:
+        config = {location: _login(entry) for location, entry in (answer.get("auth") or {}).items()}
+        keep_for = answer.get("cacheDuration")
+        return ProviderAnswer(config, good_for, None if keep_for is None else parse_duration(keep_for))
+    except (ValueError, TypeError, AttributeError):
+        raise ProviderFailed(unreadable) from None
+
+
+def _login(entry: Mapping[str, Any]) -> Login:
+    if not entry.keys() <= _LOGIN_FIELDS or not all(isinstance(one, str) for one in entry.values()):
+        raise ValueError("an entry of another shape")
+    return Login(username=entry.get("username", ""), password=entry.get("password", ""))

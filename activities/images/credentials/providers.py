@@ -1,0 +1,118 @@
+"""The node's credential providers: programs that know the logins of some registries.
+
+Asked for an image that one of them is for. An answer is kept as long as it says, for the image, its registry or all that
+the provider is for; who asks for the same image meanwhile waits for the one run. A provider that fails is as good as one
+that knows nothing: other logins may do (pkg/credentialprovider/plugin/plugin.go).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from time import monotonic
+from typing import Final, Protocol
+
+from activities.execution.shared_tasks import SharedTasks
+from activities.images.credentials.docker_config import DockerConfig
+from activities.images.credentials.keyring import Keyring
+from activities.images.credentials.locations import matches
+from activities.images.credentials.provider_exec import (
+    CacheKeyType,
+    ProviderAnswer,
+    ProviderFailed,
+    ProviderProgram,
+    run_provider,
+)
+
+_GLOBAL: Final = "<global>"
+_log: Final = logging.getLogger(__name__)
+
+
+class ProviderMeasure(Protocol):
+    """Where a provider's runs are counted."""
+
+    def __call__(self, provider: str, seconds: float, *, failed: bool) -> None:
+        """Take which one ran, how long, and whether it failed."""
+
+
+def uncounted(provider: str, seconds: float, *, failed: bool) -> None:
+    """Count nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An answer and until when it is good."""
+
+    config: DockerConfig = field(repr=False)
+    until: float
+
+
+@dataclass(slots=True)
+class CredentialProvider:
+    """One provider, what it is for, and what it has answered."""
+
+    program: ProviderProgram
+    match_images: tuple[str, ...]
+    default_cache_duration: timedelta = timedelta()
+    measure: ProviderMeasure = uncounted
+    clock: Callable[[], float] = monotonic
+    _kept: dict[str, _Kept] = field(default_factory=dict, repr=False)
+    _runs: SharedTasks[ProviderAnswer] = field(default_factory=SharedTasks)
+
+    def is_for(self, repository: str) -> bool:
+        """Say whether it is asked for a repository."""
+        return any(matches(one, repository) for one in self.match_images)
+
+    async def config(self, repository: str) -> DockerConfig:
+        """Give what it knows of a repository, from memory or by running it; raises ProviderFailed."""
+        self._kept = {key: one for key, one in self._kept.items() if one.until >= self.clock()}
+        for key in (repository, _registry(repository), _GLOBAL):
+            if kept := self._kept.get(key):
+                return kept.config
+        answer = await self._runs.run(repository, lambda: self._run(repository), f"run {self.program.name}")
+        keep_for = self.default_cache_duration if answer.keep_for is None else answer.keep_for
+        if keep_for > timedelta():
+            self._kept[_cache_key(answer, repository)] = _Kept(answer.config, self.clock() + keep_for.total_seconds())
+        return answer.config
+
+    async def _run(self, repository: str) -> ProviderAnswer:
+        begun, failed = monotonic(), True
+        try:
+            answer = await run_provider(self.program, repository)
+            failed = False
+        finally:
+            self.measure(self.program.name, monotonic() - begun, failed=failed)
+        return answer
+
+
+async def provided(providers: Iterable[CredentialProvider], repository: str) -> tuple[Keyring, list[str]]:
+    """Gather what all providers know of a repository, and which of them failed; they are asked side by side."""
+    asked = [one for one in providers if one.is_for(repository)]
+    answers = await asyncio.gather(*(one.config(repository) for one in asked), return_exceptions=True)
+    keyring, warnings = Keyring(), []
+    for one, answer in zip(asked, answers, strict=True):
+        if isinstance(answer, ProviderFailed):
+            _log.error(
+                "failed to get credentials for image %s from provider %s: %s", repository, one.program.name, answer
+            )
+            warnings.append(f"credential provider {one.program.name} failed: the worker's log has the reason")
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            keyring.add(answer)
+    return keyring, warnings
+
+
+def _cache_key(answer: ProviderAnswer, repository: str) -> str:
+    match answer.good_for:
+        case CacheKeyType.IMAGE:
+            return repository
+        case CacheKeyType.REGISTRY:
+            return _registry(repository)
+        case CacheKeyType.GLOBAL:
+            return _GLOBAL
+
+
+def _registry(repository: str) -> str:
+    return repository.partition("/")[0]

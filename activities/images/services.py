@@ -1,0 +1,37 @@
+"""What images use of the node."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from activities.clients.runtime import RuntimeClient
+from activities.images.access.logins import ImageLogins
+from activities.images.access.rights import PullRights
+from activities.images.image_pulls import ImagePulls
+from activities.objects.objects import ObjectSource
+from activities.settings.activity_settings import ActivitySettings
+from proto.temporal.activities.requests import PullImage
+
+
+class ImageServices(Protocol):
+    """What images use of the node."""
+
+    @property
+    def settings(self) -> ActivitySettings: ...
+
+    @property
+    def runtime(self) -> RuntimeClient: ...
+
+    @property
+    def objects(self) -> ObjectSource: ...
+
+    @property
+    def logins(self) -> ImageLogins: ...
+
+    @property
+    def pull_rights(self) -> PullRights | None: ...
+
+    @property
+    def pulls(self) -> ImagePulls: ...
+
+    @property
+    def pull_begun(self) -> Callable[[PullImage], None]: ...

@@ -1,0 +1,1 @@
+"""The node's cgroups, memory protection and capacity."""

@@ -1,0 +1,1 @@
+"""A pod's host name, resolver and hosts file."""

@@ -1,0 +1,1 @@
+"""API objects that activities read: ConfigMaps, Secrets, tokens, trust bundles."""

@@ -1,0 +1,1 @@
+"""Activities about a pod as a whole: directories, predecessor, deletion of its object."""

@@ -1,0 +1,1 @@
+"""Read the runtime: pod facts, ends, termination messages."""

@@ -1,0 +1,75 @@
+"""What a container said when it ended: its termination message file, else the tail of its log where it asked for that.
+
+Asked when an ended container is read back (kuberuntime_container.go getTerminationMessage). Blocks on files: call it in
+a thread.
+"""
+
+import os
+import posixpath
+from pathlib import Path
+from typing import Final
+
+from activities.logs.log_files import refuse_foreign
+from proto.cri.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
+from proto.cri.v1 import api_pb2 as cri
+
+MAX_BYTES: Final = 4096  # kubecontainer.MaxContainerTerminationMessageLength
+MAX_LOG_BYTES: Final = 2048
+MAX_LOG_LINES: Final = 80
+_LOG_TAIL: Final = 64 * 1024
+
+
+def message_mount(path: str) -> str:
+    """Say where in the container the file lies: a path that is not absolute counts from the root."""
+    return "/" + posixpath.normpath(f"/{path}").lstrip("/") if path else ""
+
+
+def termination_message(status: cri.ContainerStatus) -> str:
+    """Join the runtime's own message and what the container left."""
+    path = message_mount(status.annotations.get(TERMINATION_MESSAGE_PATH, ""))
+    policy = status.annotations.get(TERMINATION_MESSAGE_POLICY, "")
+    said = "".join(_left_in(Path(mount.host_path)) for mount in status.mounts if path and mount.container_path == path)
+    from_logs = policy == "FallbackToLogsOnError" and status.exit_code != 0 and status.reason != "ContainerCannotRun"
+    if not said and from_logs and status.log_path:
+        said = log_tail(Path(status.log_path))
+    return ": ".join(part for part in (status.message, said) if part)
+
+
+def _left_in(path: Path) -> str:
+    try:
+        return _tail(path, MAX_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"Error on reading termination log {path}: {error.strerror or error}"
+
+
+def log_tail(path: Path, skip: int = 0) -> str:
+    """Read the last lines of a CRI log, without time, stream and tags; a line tagged P goes on in the next.
+
+    Of a log that another container began, its first `skip` bytes are not read.
+    """
+    try:
+        tail = _tail(path, _LOG_TAIL, skip)
+    except OSError as error:
+        return f"Error on reading termination message from logs: {error.strerror or error}"
+    lines = tail.removesuffix(b"\n").split(b"\n")  # at nothing else: what a program prints may hold carriage returns
+    if len(tail) == _LOG_TAIL:
+        del lines[0]  # cut off in its middle
+    text = b""
+    for line in lines[-MAX_LOG_LINES:]:
+        match line.split(b" ", 3):
+            case [_, _, tags, said]:
+                text += said if tags.split(b":")[0] == b"P" else said + b"\n"
+            case _:  # nobody's words: the runtime died while it wrote them
+                continue
+    return text[-MAX_LOG_BYTES:].decode(errors="replace")
+
+
+def _tail(path: Path, size: int, skip: int = 0) -> bytes:
+    """Read the end of a file; raises OSError, also for a link, a FIFO and a file that has another name elsewhere."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        refuse_foreign(os.fstat(descriptor), path.name)
+        file.seek(max(skip, os.fstat(descriptor).st_size - size))
+        return file.read(size)

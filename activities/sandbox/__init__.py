@@ -1,0 +1,1 @@
+"""Run, stop and remove pod sandboxes."""

@@ -1,0 +1,98 @@
+"""In what a pod is kept, where that is not the same for every pod and has to be asked for: the runtime's handler, its users.
+
+Asked before a sandbox is made and before a container is; an ordinary pod costs nothing here.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from activities.cri_config.security_context import NODES_USERS
+from activities.execution.errors import failed
+from activities.sandbox.runtime_classes import (
+    NO_CLASS,
+    RuntimeClass,
+    refuse_other_overhead,
+    runtime_class_of,
+    with_overhead,
+)
+from activities.sandbox.services import SandboxServices
+from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED
+from proto.temporal.pod import PodKey
+
+
+class NoUsersOfItsOwnError(ValueError):
+    """A pod wants users of its own, and the runtime has none to give; the message is the kubelet's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """What a pod is kept in."""
+
+    handler: str = ""
+    """Of the runtime; empty: its default."""
+    user_namespace: cri.UserNamespace = field(default_factory=lambda: NODES_USERS)
+    runtime_class: RuntimeClass = NO_CLASS
+
+    def whole(self, pod: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Give the pod with what its RuntimeClass adds to it."""
+        return with_overhead(pod, self.runtime_class)
+
+
+ORDINARY: Final = Isolation()
+
+
+async def isolation_of(services: SandboxServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
+    """Say what a pod is kept in, and give it users of its own where it wants them.
+
+    Raises RuntimeClassRefused, NoUsersOfItsOwnError, NoRangeError, OSError, CriError.
+    """
+    return await _isolation(services, key, pod, await runtime_class_of(services.objects, pod))
+
+
+async def isolation_of_new(services: SandboxServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
+    """Say the same of a pod whose sandbox is to be made, and refuse first what can't be.
+
+    Raises SupplementalGroupsPolicyNotSupported besides.
+    """
+    named = await runtime_class_of(services.objects, pod)
+    await refuse_unsupported(services, pod, named)
+    return await _isolation(services, key, pod, named)
+
+
+async def refuse_unsupported(services: SandboxServices, pod: Mapping[str, Any], named: RuntimeClass) -> None:
+    """Refuse what can't be; raises SupplementalGroupsPolicyNotSupported, RuntimeClassRefused, and CriError.
+
+    A runtime that does not know the policy would let the image's own groups in, which the pod wants to be kept from.
+    """
+    refuse_other_overhead(pod, named)
+    context = (pod.get("spec") or {}).get("securityContext") or {}
+    if context.get("supplementalGroupsPolicy") == "Strict":
+        abilities = await services.runtime.abilities()
+        if not abilities.features.supplemental_groups_policy:
+            message = "SupplementalGroupsPolicy=Strict is not supported in this node"
+            raise failed(GROUPS_POLICY_NOT_SUPPORTED, message)
+
+
+async def _isolation(services: SandboxServices, key: PodKey, pod: Mapping[str, Any], named: RuntimeClass) -> Isolation:
+    handler = named.handler or services.settings.runtime_handler
+    if (pod.get("spec") or {}).get("hostUsers") is not False:
+        return Isolation(handler, runtime_class=named)
+    await _require_user_namespaces(services, handler)
+    directory = services.paths(key).directory
+    return Isolation(handler, await asyncio.to_thread(services.user_namespaces.of_pod, directory), named)
+
+
+async def _require_user_namespaces(services: SandboxServices, handler: str) -> None:
+    """Ask the runtime whether this handler of its gives pods users of their own (HandlerSupportsUserNamespaces)."""
+    handlers = (await services.runtime.abilities()).runtime_handlers
+    own = next((one for one in handlers if one.name == handler), None)
+    if own is not None and own.features.user_namespaces:
+        return
+    subject = f'RuntimeClass handler "{handler}"' if handler else "runtime"
+    unknown = f': the handler "{handler}" is not known' if handlers and own is None else ""
+    raise NoUsersOfItsOwnError(
+        f"can't set `spec.hostUsers: false`, {subject} does not support user namespaces{unknown}"
+    )

@@ -1,0 +1,40 @@
+"""What sandboxes use of the node."""
+
+from typing import Protocol
+
+from activities.clients.runtime import RuntimeClient
+from activities.execution.pod_locks import PodLocks
+from activities.files.pod_paths import PodPaths
+from activities.machine.cgroups import Cgroups
+from activities.objects.going_pods import GoingPods
+from activities.objects.objects import ObjectSource
+from activities.sandbox.user_namespaces import UserNamespaces
+from activities.settings.activity_settings import ActivitySettings
+from proto.temporal.pod import PodKey
+
+
+class SandboxServices(Protocol):
+    """What sandboxes use of the node."""
+
+    @property
+    def settings(self) -> ActivitySettings: ...
+
+    @property
+    def runtime(self) -> RuntimeClient: ...
+
+    @property
+    def cgroups(self) -> Cgroups: ...
+
+    @property
+    def objects(self) -> ObjectSource: ...
+
+    @property
+    def user_namespaces(self) -> UserNamespaces: ...
+
+    @property
+    def locks(self) -> PodLocks: ...
+
+    @property
+    def going(self) -> GoingPods: ...
+
+    def paths(self, pod: PodKey) -> PodPaths: ...

@@ -1,0 +1,1 @@
+"""The part of the configuration of the node that activities read."""

@@ -1,0 +1,35 @@
+"""What of the node's configuration the activities need."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from activities.cri_config.security_context import NodeSecurity
+from activities.machine.node_capacity import this_node
+from proto.kubernetes.resources.node_resources import NodeResources
+from proto.kubernetes.resources.quantity import Quantity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivitySettings:
+    """What of the node's configuration the activities need; the names are KubeletConfiguration's where it has them."""
+
+    root_dir: Path = Path("/var/lib/kubelet")
+    node_name: str = ""
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    """What is known of the node without an API server: its name, system and machine."""
+    pod_logs_dir: Path = Path("/var/log/pods")
+    legacy_container_logs_dir: Path | None = None
+    """Where each container's log has a link; None: nowhere."""
+    cluster_dns: tuple[str, ...] = ()
+    cluster_domain: str = ""
+    resolv_conf: Path | None = Path("/etc/resolv.conf")
+    node_hosts: Path = Path("/etc/hosts")
+    runtime_handler: str = ""
+    security: NodeSecurity = field(default_factory=NodeSecurity)
+    resources: NodeResources = field(default_factory=this_node)
+    allocatable: Mapping[str, Quantity] = field(default_factory=dict)
+    """What the node has for pods, by the resource's name: what a container without a limit is told to have."""
+    name_reserved_wait: timedelta = timedelta(seconds=5)
+    """How long a name that an earlier try still holds in the runtime is waited for before the attempt is raised."""

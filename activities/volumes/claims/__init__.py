@@ -1,0 +1,1 @@
+"""PersistentVolumeClaims and the volumes bound to them."""

@@ -1,0 +1,134 @@
+"""Whether a claim can be used, and what its PersistentVolume is: pure, asked by `persistent_volumes`.
+
+The kubelet's rules and words (pkg/kubelet/volumemanager/populator, getPVCExtractPV and getPVSpec), and the two of the binder
+that matter to a mount (pv_controller.go checkVolumeSatisfyClaim), which where there is no cluster nobody else has asked.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from activities.volumes.plugin.persistent_type import PersistentVolume
+from proto.kubernetes.node_selector import Labels, selects
+from proto.kubernetes.pod_containers import every_container
+
+_PROTECTION: Final = "kubernetes.io/pvc-protection"
+_GROUP_ANNOTATION: Final = "pv.beta.kubernetes.io/gid"
+_NUMBER: Final = re.compile("[0-9]{1,18}", re.ASCII)
+_FILESYSTEM: Final = "Filesystem"
+_BLOCK: Final = "Block"
+_BESIDES: Final = frozenset(
+    {
+        *("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"),
+        *("storageClassName", "volumeAttributesClassName", "volumeMode"),
+    }
+)
+"""What stands in a PersistentVolume's spec beside that of which it is made."""
+
+
+class ClaimUnusable(Exception):
+    """A claim can't be mounted now; the message is the kubelet's."""
+
+
+def volume_name(claim: Mapping[str, Any]) -> str:
+    """Say which PersistentVolume a claim is bound to; raises ClaimUnusable.
+
+    A claim that lies in a file has no status: it counts as bound when it names its volume.
+    """
+    metadata, spec, status = (_part(claim, field) for field in ("metadata", "spec", "status"))
+    if metadata.get("deletionTimestamp") and _PROTECTION not in (metadata.get("finalizers") or ()):
+        raise ClaimUnusable("PVC is being deleted")
+    name = spec.get("volumeName") or ""
+    if status.get("phase", "Bound" if name else "Pending") != "Bound":
+        raise ClaimUnusable("PVC is not bound")
+    if not name:
+        raise ClaimUnusable("PVC has empty pvc.Spec.VolumeName")
+    return str(name)
+
+
+def check_owner(claim: Mapping[str, Any], pod_uid: str, pod: str) -> None:
+    """Refuse a claim that was not made for a pod, which is called `pod` in the message; raises ClaimUnusable."""
+    owners = _part(claim, "metadata").get("ownerReferences") or ()
+    if not any(one.get("controller") is True and one.get("uid") == pod_uid for one in owners):
+        name = f"{_part(claim, 'metadata').get('namespace')}/{_part(claim, 'metadata').get('name')}"
+        raise ClaimUnusable(f"PVC {name} was not created for pod {pod} (pod is not owner)")
+
+
+def bound_volume(
+    name: str, volume: Mapping[str, Any], claim: Mapping[str, Any], *, read_only: bool
+) -> PersistentVolume:
+    """Read a PersistentVolume that has to be bound to a claim; raises ClaimUnusable."""
+    spec = _part(volume, "spec")
+    _check_bound(name, spec, claim)
+    kinds = [field for field, value in spec.items() if field not in _BESIDES and value is not None]
+    if len(kinds) != 1 or not isinstance(spec[kinds[0]], Mapping):
+        named = ", ".join(sorted(kinds)) or "none"
+        raise ClaimUnusable(f"PV {name} must be made of exactly one volume type, and names {named}")
+    wanted = _part(claim, "spec")
+    modes, asked = _texts(name, spec, "accessModes"), _texts(name, wanted, "accessModes")
+    if _mode(spec) != _mode(wanted):
+        raise ClaimUnusable(f"PV {name} does not fit: incompatible volumeMode")
+    if not set(asked) <= set(modes):
+        raise ClaimUnusable(f"PV {name} does not fit: incompatible accessMode")
+    return PersistentVolume(
+        name=name,
+        type=kinds[0],
+        source=spec[kinds[0]],
+        access_modes=modes,
+        mount_options=_texts(name, spec, "mountOptions"),
+        read_only=read_only,
+        block=_mode(spec) == _BLOCK,
+        group_id=_group_of(volume),
+    )
+
+
+def reachable(volume_spec: Mapping[str, Any], labels: Labels, node: str) -> bool:
+    """Say whether the node may use the volume; one that asks for nothing may be used from anywhere."""
+    required = (volume_spec.get("nodeAffinity") or {}).get("required")
+    return not required or selects(required.get("nodeSelectorTerms") or (), labels, node)
+
+
+def check_use(name: str, persistent: PersistentVolume, pod_spec: Mapping[str, Any]) -> None:
+    """Refuse a device that a container mounts, and files that one takes for a device; raises ClaimUnusable."""
+    mode, field = (_BLOCK, "volumeMounts") if persistent.block else (_FILESYSTEM, "volumeDevices")
+    used = (one for container in every_container(pod_spec) for one in container.get(field) or ())
+    if any(one["name"] == name for one in used):
+        raise ClaimUnusable(f"volume {name} has volumeMode {mode}, but is specified in {field}")
+
+
+def _check_bound(name: str, spec: Mapping[str, Any], claim: Mapping[str, Any]) -> None:
+    bound, own = _part(spec, "claimRef"), _part(claim, "metadata")
+    if not bound:
+        raise ClaimUnusable(
+            f"found PV object {name} but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
+        )
+    there, here = (f"{one.get('namespace') or ''}/{one.get('name') or ''}" for one in (bound, own))
+    if there != here:
+        raise ClaimUnusable(f"found PV object {name} but its pv.Spec.ClaimRef {there} does not point to claim {here}")
+    there, here = bound.get("uid") or "", own.get("uid") or ""
+    if there != here:
+        raise ClaimUnusable(
+            f"found PV object {name} but its pv.Spec.ClaimRef.UID {there} does not point to claim.UID {here}"
+        )
+
+
+def _mode(spec: Mapping[str, Any]) -> str:
+    return str(spec.get("volumeMode") or _FILESYSTEM)
+
+
+def _group_of(volume: Mapping[str, Any]) -> int | None:
+    """Read the group to which the volume's files belong; what is no number says nothing (getExtraSupplementalGID)."""
+    said = _part(_part(volume, "metadata"), "annotations").get(_GROUP_ANNOTATION)
+    return int(said) if isinstance(said, str) and _NUMBER.fullmatch(said) else None
+
+
+def _texts(name: str, spec: Mapping[str, Any], field: str) -> tuple[str, ...]:
+    found = spec.get(field) or ()
+    if isinstance(found, str) or not isinstance(found, Iterable) or not all(isinstance(one, str) for one in found):
+        raise ClaimUnusable(f"{field} of PV {name} or its claim must be a list of strings")
+    return tuple(found)
+
+
+def _part(of: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    found = of.get(field)
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,47 @@
+"""Looks up the PersistentVolume that a claim is bound to, and whether this node may use it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from activities.clients.api_server.errors import ApiAway, ApiRefused
+from activities.clients.api_server.resources import NODES
+from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing
+from activities.volumes.claims.claims import ClaimUnusable, bound_volume, check_owner, check_use, reachable, volume_name
+from activities.volumes.plugin.persistent_type import PersistentVolume
+from activities.volumes.plugin.services import VolumeServices
+from activities.volumes.plugin.volume_type import PodVolume
+
+
+async def bound_to(volume: PodVolume, claim: str, *, own: bool) -> PersistentVolume:
+    """Look up a claim and its volume; raises ClaimUnusable and ObjectRefused."""
+    objects, namespace = volume.services.objects, volume.pod.namespace
+    kept = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUME_CLAIMS, namespace, claim), "PVC")
+    name = volume_name(kept.json)
+    if own:
+        check_owner(kept.json, volume.pod.uid, f"{namespace}/{volume.pod.name}")
+    found = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUMES, "", name), f"PV {name}")
+    persistent = bound_volume(name, found.json, kept.json, read_only=bool(volume.source.get("readOnly")))
+    check_use(volume.name, persistent, volume.pod_spec["spec"])
+    spec, node = found.json["spec"], volume.services.settings.node_name
+    if spec.get("nodeAffinity") and not reachable(spec, await _node_labels(volume.services), node):
+        raise ClaimUnusable(f"MountVolume.NodeAffinity check failed for volume {name}: no matching NodeSelectorTerms")
+    return persistent
+
+
+async def _node_labels(services: VolumeServices) -> Mapping[str, str]:
+    """Give the node's labels: in a cluster its object's, where a CSI driver's topology stands, too. Raises ClaimUnusable."""
+    if services.api is None:
+        return services.settings.node_labels
+    try:
+        node = await services.api.get(NODES.path(services.settings.node_name))
+    except (ApiAway, ApiRefused) as error:
+        raise ClaimUnusable(f"error getting node info: {error}") from error
+    return node["metadata"].get("labels") or {}
+
+
+async def _fetched(getting: Any, what: str) -> KeptObject:
+    try:
+        kept: KeptObject = await getting
+    except ObjectMissing as missing:
+        raise ClaimUnusable(f"failed to fetch {what}: {missing}") from missing
+    return kept

@@ -1,0 +1,1 @@
+"""The files of configMap, secret, downwardAPI and projected volumes."""

@@ -1,0 +1,198 @@
+"""Which files a configMap, secret, downwardAPI or projected volume holds, from the objects that it refers to.
+
+Pure; asked by `written`, which reads the objects and writes the files. The rules and the words of what is missing are the
+kubelet's: MakePayload of pkg/volume/configmap and secret, CollectData of pkg/volume/downwardapi, collectData of projected.
+"""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from posixpath import normpath
+from typing import Any, Final, TypeVar
+
+from activities.cri_config.downward import FieldError, default_limits, find_container, metadata_value, resource_value
+from activities.files.atomic_writer import ProjectedFile
+from activities.objects.objects import KeptObject, ObjectKind
+from activities.objects.tokens import ServiceAccountToken
+from activities.objects.trust_bundles import TrustAnchors
+from activities.volumes.plugin.volume_type import VolumeFailed
+from proto.kubernetes.contents.projections import token_key, trust_bundle_key
+from proto.kubernetes.resources.pod_totals import ResourceList
+
+Source = Mapping[str, Any]
+Files = dict[str, ProjectedFile]
+_Found = TypeVar("_Found", ServiceAccountToken, TrustAnchors)
+
+DEFAULT_MODE: Final = 0o644
+_PRIVATE: Final = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An object that a volume refers to."""
+
+    kind: ObjectKind
+    name: str
+    optional: bool = False
+
+    @property
+    def key(self) -> str:
+        """How its version is called."""
+        return f"{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """All that a volume's files are made of."""
+
+    objects: Mapping[str, KeptObject | str]
+    """By the key of the reference; a text says why there is none."""
+    pod: Source
+    allocatable: ResourceList = field(default_factory=dict)
+    tokens: Mapping[str, ServiceAccountToken | str] = field(default_factory=dict)
+    """By `projections.token_key`; a text says why there is none."""
+    trust_bundles: Mapping[str, TrustAnchors | str] = field(default_factory=dict)
+    """By `projections.trust_bundle_key`; likewise."""
+    owner: int | None = None
+    """The user as whom all containers run, and whose the files of credentials are to be (FsUserFrom)."""
+    has_group: bool = False
+    """The files become a group's, which may read what others may not."""
+
+
+def references(kind: str, source: Source) -> Iterator[Reference]:
+    """Name the objects that a volume of some type refers to."""
+    match kind:
+        case "configMap":
+            yield Reference(ObjectKind.CONFIG_MAPS, source.get("name") or "", bool(source.get("optional")))
+        case "secret":
+            name = source.get("secretName") or source.get("name") or ""  # of a projection it is the name
+            yield Reference(ObjectKind.SECRETS, name, bool(source.get("optional")))
+        case "projected":
+            for projection in source.get("sources") or ():
+                for one, inner in projection.items():
+                    yield from references(one, inner)
+
+
+def files_of(kind: str, source: Source, known: Known) -> Files:
+    """Build the files of a volume of some type; raises VolumeFailed with everything that is missing."""
+    return _files(kind, source, known, source.get("defaultMode", DEFAULT_MODE))
+
+
+def _files(kind: str, source: Source, known: Known, mode: int) -> Files:
+    match kind:
+        case "configMap" | "secret":
+            (reference,) = references(kind, source)
+            return _chosen(reference, source.get("items") or (), known, mode)
+        case "downwardAPI":
+            return _downward(source.get("items") or (), known, mode)
+        case "projected":
+            return _projected(source.get("sources") or (), known, mode)
+        case "serviceAccountToken":
+            token = _had(known.tokens[token_key(source)])
+            return _credential(source, token.text.encode(), known, mode)
+        case "clusterTrustBundle":
+            anchors = _had(known.trust_bundles[trust_bundle_key(source)])
+            return _credential(source, anchors.pem, known, mode)
+        case _:
+            raise VolumeFailed(f"a projection of {kind} is not supported")
+
+
+def _had(found: _Found | str) -> _Found:
+    if isinstance(found, str):
+        raise VolumeFailed(found)
+    return found
+
+
+def _credential(source: Source, data: bytes, known: Known, mode: int) -> Files:
+    """Write what is nobody's but the containers': their user's, or their group's, where either is one for all of them."""
+    private = known.owner is not None or known.has_group
+    return {source["path"]: ProjectedFile(data, _PRIVATE if private else mode, known.owner)}
+
+
+def _chosen(reference: Reference, items: Sequence[Source], known: Known, mode: int) -> Files:
+    """Take all keys of an object, or those that are listed, each under its own path."""
+    found = known.objects[reference.key]
+    if isinstance(found, str) and not reference.optional:
+        raise VolumeFailed(found)
+    values = {} if isinstance(found, str) else _values(reference.kind, found.json)
+    if not items:
+        return {key: ProjectedFile(value, mode) for key, value in values.items()}
+    files: Files = {}
+    for item in items:
+        key = item.get("key") or ""
+        if key in values:
+            files[item["path"]] = ProjectedFile(values[key], _mode(item, mode))
+        elif not reference.optional:
+            raise VolumeFailed(_no_key(reference, key, known.pod))
+    return files
+
+
+_NO_KEY: Final = {
+    ObjectKind.CONFIG_MAPS: ("configmap references non-existent config key", "ConfigMap"),
+    ObjectKind.SECRETS: ("references non-existent secret key", "Secret"),
+}
+
+
+def _no_key(reference: Reference, key: str, pod: Source) -> str:
+    """Say it in the kubelet's words, which leave out of which object."""
+    words, kind = _NO_KEY[reference.kind]
+    return f"{words}: {key} ({kind} {pod['metadata']['namespace']}/{reference.name})"
+
+
+def _values(kind: ObjectKind, content: Mapping[str, Any]) -> dict[str, bytes]:
+    """Read an object's values; of a ConfigMap text comes before bytes."""
+    encoded = content.get("binaryData" if kind is ObjectKind.CONFIG_MAPS else "data") or {}
+    values = {key: base64.b64decode(value or "") for key, value in encoded.items()}
+    if kind is ObjectKind.CONFIG_MAPS:
+        values |= {key: (value or "").encode() for key, value in (content.get("data") or {}).items()}
+    return values
+
+
+def _downward(items: Sequence[Source], known: Known, mode: int) -> Files:
+    files: Files = {}
+    said: list[str] = []
+    for item in items:
+        try:
+            text = _told(item, known)
+        except FieldError as error:
+            said.append(str(error))
+        else:
+            files[normpath(item["path"])] = ProjectedFile(text.encode(), _mode(item, mode))
+    if said:
+        raise VolumeFailed(_aggregate(said))
+    return files
+
+
+def _told(item: Source, known: Known) -> str:
+    """Say what a file tells of its pod; raises FieldError."""
+    if selector := item.get("fieldRef"):
+        return metadata_value(known.pod, selector["fieldPath"])
+    selector = item["resourceFieldRef"]
+    container = find_container(known.pod, selector.get("containerName") or "")
+    return resource_value(selector, container, default_limits(known.pod, known.allocatable))
+
+
+def _projected(sources: Sequence[Source], known: Known, mode: int) -> Files:
+    """Put the files of all sources together; of two with one path the later one counts."""
+    files: Files = {}
+    said: list[str] = []
+    for projection in sources:
+        for kind, source in projection.items():
+            try:
+                files |= _files(kind, source, known, mode)
+            except VolumeFailed as error:
+                said.append(str(error))
+    if said:
+        raise VolumeFailed(_aggregate(said))
+    return files
+
+
+def _mode(item: Source, default: int) -> int:
+    mode = item.get("mode")
+    return default if mode is None else int(mode)
+
+
+def _aggregate(said: Sequence[str]) -> str:
+    """Put several errors into one, each once (k8s.io/apimachinery pkg/util/errors)."""
+    distinct = list(dict.fromkeys(said))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

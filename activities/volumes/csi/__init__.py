@@ -1,0 +1,1 @@
+"""CSI volumes: staged on the node, published to pods, and undone."""

@@ -1,0 +1,1 @@
+"""CSI drivers: their registration, their CSIDriver objects and what they are told."""

@@ -1,0 +1,56 @@
+"""Wait until a volume is attached to this node: the cluster's attach/detach controller and the driver's attacher see to it.
+
+Asked before a volume is staged whose driver needs that (CSIDriver spec.attachRequired, the default). What attaching answered is told
+to the driver (csi_attacher.go WaitForAttach, csi_plugin.go getPublishContext). The node authorizer allows to read a single
+VolumeAttachment only, so it is read again and again, ever more rarely.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
+from activities.volumes.csi.records.volume import CsiVolume, attachment_name
+from activities.volumes.plugin.volume_type import VolumeFailed
+
+ATTACHED_WITHIN: Final = timedelta(minutes=2)
+"""Of one try to mount: the next one waits as long."""
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 2.0
+
+
+async def attached(objects: ObjectSource, volume: CsiVolume, node: str) -> dict[str, str]:
+    """Give what attaching a volume answered, as soon as it is attached; raises VolumeFailed."""
+    name = attachment_name(volume.handle, volume.driver, node)
+    pause, why = _FIRST_PAUSE, ""
+    try:
+        async with asyncio.timeout(ATTACHED_WITHIN.total_seconds()):
+            while True:
+                try:
+                    attachment = (await objects.get(ObjectKind.VOLUME_ATTACHMENTS, "", name)).json
+                except (ObjectMissing, ObjectRefused) as error:
+                    why = str(error)
+                else:
+                    if (context := publish_context(attachment)) is not None:
+                        return context
+                    why = "it is not attached yet"
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+    except TimeoutError:
+        raise VolumeFailed(
+            f"kubernetes.io/csi: attacher.WaitForAttach failed: volume {volume.handle} is not attached to node {node} after "
+            f"{ATTACHED_WITHIN.total_seconds():g} s: {why}"
+        ) from None
+
+
+def publish_context(attachment: Mapping[str, Any]) -> dict[str, str] | None:
+    """Read what attaching answered; None while it is under way. Raises VolumeFailed for what is not going to happen."""
+    if attachment["metadata"].get("deletionTimestamp"):
+        raise VolumeFailed("kubernetes.io/csi: attacher.WaitForAttach failed: volume attachment is being deleted")
+    status = attachment.get("status") or {}
+    if status.get("attached"):
+        return dict(status.get("attachmentMetadata") or {})
+    if error := status.get("attachError"):
+        raise VolumeFailed(f"kubernetes.io/csi: attacher.WaitForAttach failed: {error.get('message', '')}")
+    return None

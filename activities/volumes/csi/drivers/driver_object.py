@@ -1,0 +1,131 @@
+"""What a driver's CSIDriver object says of how its volumes are to be mounted (storage.k8s.io/v1).
+
+Where there is no API server it lies in the objects folder like any other, so the API's defaults are applied here. A standalone
+node has nobody who attaches volumes or issues tokens: there a driver that needs that is refused in words that say so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
+from activities.volumes.csi.records.volume import SINGLE_WRITERS, CsiVolume, Lifecycle
+from activities.volumes.plugin.volume_type import VolumeFailed
+
+
+class FsGroupPolicy(StrEnum):
+    """Whether a pod's fsGroup is applied to a volume's files."""
+
+    NONE = "None"
+    FILE = "File"
+    SINGLE_WRITER_WITH_FS_TYPE = "ReadWriteOnceWithFSType"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRequest:
+    """A token of the pod's service account that a driver wants."""
+
+    audience: str = ""
+    """Empty: the API server's own."""
+    expiration_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverRules:
+    """The object's spec with the API's defaults; of a driver without an object, what the kubelet takes then."""
+
+    known: bool = False
+    attach_required: bool = True
+    pod_info: bool = False
+    lifecycles: tuple[str, ...] = (Lifecycle.PERSISTENT,)
+    fs_group_policy: FsGroupPolicy = FsGroupPolicy.SINGLE_WRITER_WITH_FS_TYPE
+    token_requests: tuple[TokenRequest, ...] = ()
+    tokens_in_secrets: bool = False
+    """They are handed over as secrets, not among the volume's attributes."""
+    republish: bool = False
+
+    def needs_attaching(self, volume: CsiVolume) -> bool:
+        """Say whether somebody has to attach the volume to this node; a pod's own never is."""
+        return self.attach_required and volume.lifecycle is Lifecycle.PERSISTENT
+
+    def takes_fs_group(self, volume: CsiVolume) -> bool:
+        """Say whether a pod's fsGroup is applied to a volume that the driver does not give to it itself.
+
+        csi_mounter.go supportsFSGroup.
+        """
+        if volume.read_only or volume.block or self.fs_group_policy is FsGroupPolicy.NONE:
+            return False
+        if self.fs_group_policy is FsGroupPolicy.FILE:
+            return True
+        one_writer = any(mode in SINGLE_WRITERS for mode in volume.access_modes)
+        return bool(volume.fs_type) and (volume.lifecycle is Lifecycle.EPHEMERAL or one_writer)
+
+
+async def driver_rules(objects: ObjectSource, driver: str) -> DriverRules:
+    """Read a driver's object; raises VolumeFailed for one that can't be read."""
+    try:
+        kept = await objects.get(ObjectKind.CSI_DRIVERS, "", driver)
+    except ObjectMissing:
+        return DriverRules()
+    except ObjectRefused as refused:
+        raise VolumeFailed(str(refused)) from refused
+    return read_rules(driver, kept.json.get("spec") or {})
+
+
+def read_rules(driver: str, spec: Mapping[str, Any]) -> DriverRules:
+    """Read an object's spec; raises VolumeFailed for a policy that does not exist."""
+    policy = spec.get("fsGroupPolicy") or FsGroupPolicy.SINGLE_WRITER_WITH_FS_TYPE
+    if policy not in tuple(FsGroupPolicy):
+        known = ", ".join(FsGroupPolicy)
+        raise VolumeFailed(f"CSIDriver {driver}: spec.fsGroupPolicy {str(policy)[:64]!r} is none of {known}")
+    return DriverRules(
+        known=True,
+        attach_required=spec.get("attachRequired") is not False,
+        pod_info=spec.get("podInfoOnMount") is True,
+        lifecycles=tuple(spec.get("volumeLifecycleModes") or (Lifecycle.PERSISTENT,)),
+        fs_group_policy=FsGroupPolicy(policy),
+        token_requests=tuple(
+            TokenRequest(one.get("audience") or "", one.get("expirationSeconds"))
+            for one in spec.get("tokenRequests") or ()
+        ),
+        tokens_in_secrets=spec.get("serviceAccountTokenInSecrets") is True,
+        republish=spec.get("requiresRepublish") is True,
+    )
+
+
+def check_rules(rules: DriverRules, volume: CsiVolume, *, standalone: bool = True) -> None:
+    """Refuse what the driver does not do, and what a node without a cluster can't do for it; raises VolumeFailed."""
+    if volume.lifecycle not in rules.lifecycles or (not rules.known and volume.lifecycle is Lifecycle.EPHEMERAL):
+        listed = " ".join(f'"{one}"' for one in rules.lifecycles)
+        only = f"only supports [{listed}]" if rules.known else "no CSIDriver object"
+        raise VolumeFailed(
+            f"kubernetes.io/csi: mounter.SetupAt failed to check volume lifecycle mode: volume mode "
+            f'"{volume.lifecycle}" not supported by driver {volume.driver} ({only})'
+        )
+    if not standalone:
+        return
+    if rules.needs_attaching(volume):
+        said = "its CSIDriver object says so" if rules.known else "no CSIDriver object says otherwise"
+        raise VolumeFailed(
+            f"volumes of driver {volume.driver} need to be attached ({said}), and a node without a cluster has nobody who "
+            f"attaches them: where the driver works without, put a CSIDriver object {volume.driver} with "
+            f"spec.attachRequired: false into the objects folder"
+        )
+    if rules.token_requests:
+        raise VolumeFailed(
+            f"driver {volume.driver} asks for service account tokens (CSIDriver spec.tokenRequests), and a node without a "
+            f"cluster has nobody who issues them"
+        )
+
+
+def pod_attributes(pod: Mapping[str, Any], lifecycle: Lifecycle) -> dict[str, str]:
+    """Tell a driver which pod a volume is for, where it asks for that (csi_util.go getPodInfoAttrs)."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    return {
+        "csi.storage.k8s.io/pod.name": metadata["name"],
+        "csi.storage.k8s.io/pod.namespace": metadata["namespace"],
+        "csi.storage.k8s.io/pod.uid": metadata["uid"],
+        "csi.storage.k8s.io/serviceAccount.name": spec.get("serviceAccountName") or "",
+        "csi.storage.k8s.io/ephemeral": "true" if lifecycle is Lifecycle.EPHEMERAL else "false",
+    }

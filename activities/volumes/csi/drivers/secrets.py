@@ -1,0 +1,34 @@
+"""What opens a volume: read from its Secret, and handed to nobody but the driver."""
+
+import base64
+import binascii
+
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
+from activities.volumes.csi.records.volume import SecretPlace
+from activities.volumes.plugin.volume_type import VolumeFailed
+
+
+async def read_secret(objects: ObjectSource, place: SecretPlace | None, field: str) -> dict[str, str]:
+    """Read a Secret's values as text; nothing where none is named. Raises VolumeFailed, which names it and no value."""
+    if place is None:
+        return {}
+    doing = f"fetching {field} {place.namespace}/{place.name} failed: kubernetes.io/csi"
+    try:
+        kept = await objects.get(ObjectKind.SECRETS, place.namespace, place.name)
+    except (ObjectMissing, ObjectRefused) as error:
+        raise VolumeFailed(
+            f"{doing}: failed to find the secret {place.name} in the namespace {place.namespace} with error: {error}"
+        ) from error
+    values = {key: _text(value) for key, value in (kept.json.get("data") or {}).items()}
+    for key, value in values.items():
+        if value is None:
+            raise VolumeFailed(f"{doing}: its key {key} is no text, and a driver takes texts only")
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _text(encoded: str) -> str | None:
+    """Read a value; None when it is no text. The decoders' own errors hold it, so they are not handed on."""
+    try:
+        return base64.b64decode(encoded, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None

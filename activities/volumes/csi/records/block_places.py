@@ -1,0 +1,101 @@
+"""Where the volumes of CSI drivers lie that are devices: the kubelet's own layout (csi_block.go), as in `places`.
+
+The pod's own part is a link `pods/<uid>/volumeDevices/kubernetes.io~csi/<name>` to where its driver publishes the device. It
+is made first and removed last, so the links on disk say which pods use a volume.
+"""
+
+import contextlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from activities.files import mounts
+from activities.volumes.csi.records.layout import ESCAPED_PLUGIN
+from activities.volumes.csi.records.places import (
+    PLUGIN,
+    VolumeRecord,
+    forget_record,
+    make_folder,
+    read_record,
+    record_of,
+    remove_folder,
+    write_record,
+)
+from activities.volumes.csi.records.volume import CsiVolume, Lifecycle
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlace:
+    """A volume that is a device."""
+
+    root_dir: Path
+    pod_uid: str
+    name: str
+
+    @property
+    def target(self) -> Path:
+        """Where the driver publishes it."""
+        return self._devices / "publish" / self.name / self.pod_uid
+
+    @property
+    def shown(self) -> Path:
+        """What containers get of it: a link to the target."""
+        return self.root_dir / "pods" / self.pod_uid / "volumeDevices" / ESCAPED_PLUGIN / self.name
+
+    def staging(self, driver: str, handle: str) -> Path:  # noqa: ARG002 - a device's place goes by its volume's name
+        """Say where the driver stages it."""
+        return self._devices / "staging" / self.name
+
+    def record(self) -> VolumeRecord | None:
+        """Read what is remembered of it; None when the pod has no link to it."""
+        if not self.shown.is_symlink():
+            return None
+        record = read_record(self._data)
+        return record and replace(record, lifecycle=str(Lifecycle.PERSISTENT))
+
+    def remember(self, volume: CsiVolume, node: str, *, unpublished: bool = False) -> None:  # noqa: ARG002 - as `Place`
+        """Remember that the pod uses it, and make the folders that its driver expects."""
+        make_folder(self.shown.parent)
+        if not self.shown.is_symlink():  # first: who gives the volume up meanwhile leaves what the pods share
+            self.shown.symlink_to(self.target)
+        write_record(self._data, record_of(volume, node))
+        make_folder(self.target.parent)
+
+    def forget(self) -> None:
+        """Remove the pod's link, and what the pods share when it was the last; a pod without a link has no part in that."""
+        if not self.shown.is_symlink():
+            return
+        if mounts.is_mount_point(self.target):
+            raise OSError(f"{self.target} is still mounted, though its driver says that it is not")
+        self.target.unlink(missing_ok=True)
+        if not self.used_by_others("", ""):
+            remove_folder(self.target.parent)
+            forget_record(self._data)
+            remove_folder(self._data.parent)
+        self.shown.unlink(missing_ok=True)  # last: who dies before it is asked again
+        with contextlib.suppress(FileNotFoundError, OSError):
+            self.shown.parent.rmdir()
+
+    def used_by_others(self, driver: str, handle: str) -> bool:  # noqa: ARG002 - as `Place`
+        """Say whether another pod uses it, or may."""
+        return any(one != self.shown for one in self._links())
+
+    def remember_staging(self, driver: str, handle: str) -> Path:
+        """Make the folder in which it is staged; answers it."""
+        staging = self.staging(driver, handle)
+        make_folder(staging)
+        return staging
+
+    def forget_staging(self, driver: str, handle: str) -> None:
+        """Remove the folder in which it was staged."""
+        remove_folder(self.staging(driver, handle))
+
+    @property
+    def _devices(self) -> Path:
+        return self.root_dir / "plugins" / PLUGIN / "volumeDevices"
+
+    @property
+    def _data(self) -> Path:
+        return self._devices / self.name / "data"
+
+    def _links(self) -> list[Path]:
+        return list((self.root_dir / "pods").glob(f"*/volumeDevices/{ESCAPED_PLUGIN}/{self.name}"))

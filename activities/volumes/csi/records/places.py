@@ -1,0 +1,194 @@
+"""Where the volumes of CSI drivers lie on the node, and what is remembered of them there: the kubelet's own layout.
+
+What is remembered in a pod's folder is written before its driver is asked for anything, and removed when nothing is left to
+undo: so what lies on disk says which pods use a volume, whatever died in between. All of it blocks on files and raises
+OSError. A volume with files is here, one that is a device in `block_places`. Sources: csi_mounter.go, csi_attacher.go
+makeDeviceMountPath.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Protocol
+
+from activities.files import mounts
+from activities.files.whole_files import write_json
+from activities.volumes.csi.records.layout import DATA, ESCAPED_PLUGIN
+from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, attachment_name
+
+PLUGIN: Final = "kubernetes.io/csi"
+_UNPUBLISHED: Final = "tempolet.dev/unpublished"
+_MODE: Final = 0o750
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeRecord:
+    """What is remembered of a volume: enough to undo it when nobody knows its spec any more."""
+
+    driver: str
+    handle: str
+    lifecycle: str = ""
+    unpublished: bool = False
+    """Its driver has refused for good to publish it, so there is nothing to take back from the pod."""
+
+
+class Place(Protocol):
+    """Where one volume of one pod is staged and published."""
+
+    @property
+    def target(self) -> Path:
+        """Where the driver publishes it."""
+        ...
+
+    @property
+    def shown(self) -> Path:
+        """What containers get of it."""
+        ...
+
+    def staging(self, driver: str, handle: str) -> Path:
+        """Say where the driver stages it."""
+        ...
+
+    def record(self) -> VolumeRecord | None:
+        """Read what is remembered of it in the pod; None when nothing is."""
+        ...
+
+    def remember(self, volume: CsiVolume, node: str, *, unpublished: bool = False) -> None:
+        """Remember that the pod uses it, and make the folders that its driver expects."""
+        ...
+
+    def forget(self) -> None:
+        """Remove what is remembered, once nothing of it is left in the pod."""
+        ...
+
+    def used_by_others(self, driver: str, handle: str) -> bool:
+        """Say whether another pod uses it, or may."""
+        ...
+
+    def remember_staging(self, driver: str, handle: str) -> Path:
+        """Remember that it is about to be staged, and make the folder for that; answers it."""
+        ...
+
+    def forget_staging(self, driver: str, handle: str) -> None:
+        """Remove the folder in which it was staged."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FilesPlace:
+    """A volume with files: `pods/<uid>/volumes/kubernetes.io~csi/<name>/mount`."""
+
+    root_dir: Path
+    pod_uid: str
+    name: str
+
+    @property
+    def directory(self) -> Path:
+        """The volume's folder in the pod."""
+        return self.root_dir / "pods" / self.pod_uid / "volumes" / ESCAPED_PLUGIN / self.name
+
+    @property
+    def target(self) -> Path:
+        """Where the driver publishes it."""
+        return self.directory / "mount"
+
+    @property
+    def shown(self) -> Path:
+        """What containers get of it."""
+        return self.target
+
+    def staging(self, driver: str, handle: str) -> Path:
+        """Say where the driver stages it."""
+        return self.root_dir / "plugins" / PLUGIN / driver / sha256(handle.encode()).hexdigest() / "globalmount"
+
+    def record(self) -> VolumeRecord | None:
+        """Read what is remembered of it in the pod; None when nothing is."""
+        return read_record(self.directory)
+
+    def remember(self, volume: CsiVolume, node: str, *, unpublished: bool = False) -> None:
+        """Remember that the pod uses it; its driver makes the target itself."""
+        data = record_of(volume, node) | {"volumeLifecycleMode": str(volume.lifecycle)}
+        write_record(self.directory, data | ({_UNPUBLISHED: "true"} if unpublished else {}))
+
+    def forget(self) -> None:
+        """Remove what is remembered, once nothing of it is left in the pod."""
+        remove_folder(self.target)
+        for name in ("republish.json", ".republish.json"):
+            (self.directory / name).unlink(missing_ok=True)
+        forget_record(self.directory)
+
+    def used_by_others(self, driver: str, handle: str) -> bool:
+        """Say whether another pod uses it, or may."""
+        return any(one != self.directory for one in self._users(driver, handle))
+
+    def remember_staging(self, driver: str, handle: str) -> Path:
+        """Remember that it is about to be staged, and make the folder for that; answers it."""
+        staging = self.staging(driver, handle)
+        make_folder(staging)
+        write_record(staging.parent, {"volumeHandle": handle, "driverName": driver})
+        return staging
+
+    def forget_staging(self, driver: str, handle: str) -> None:
+        """Remove the folder in which it was staged."""
+        staging = self.staging(driver, handle)
+        remove_folder(staging)
+        forget_record(staging.parent)
+
+    def _users(self, driver: str, handle: str) -> Iterator[Path]:
+        for data in (self.root_dir / "pods").glob(f"*/volumes/{ESCAPED_PLUGIN}/*/{DATA}"):
+            found = read_record(data.parent)
+            if found and (found.driver, found.handle) == (driver, handle) and found.lifecycle != Lifecycle.EPHEMERAL:
+                yield data.parent
+
+
+def record_of(volume: CsiVolume, node: str) -> dict[str, str]:
+    """Write what is remembered of a volume as the kubelet does."""
+    return {
+        "specVolID": volume.name,
+        "volumeHandle": volume.handle,
+        "driverName": volume.driver,
+        "nodeName": node,
+        "attachmentID": attachment_name(volume.handle, volume.driver, node),
+    }
+
+
+def make_folder(directory: Path) -> None:
+    """Make a folder that only root looks into, with its parents."""
+    directory.mkdir(mode=_MODE, parents=True, exist_ok=True)
+
+
+def remove_folder(directory: Path) -> None:
+    """Remove a folder on which nothing is mounted; one that is gone is removed, one that holds something is not."""
+    if mounts.is_mount_point(directory):
+        raise OSError(f"{directory} is still mounted, though its driver says that it is not")
+    with contextlib.suppress(FileNotFoundError):
+        directory.rmdir()
+
+
+def read_record(directory: Path) -> VolumeRecord | None:
+    """Read a folder's vol_data.json; None where there is none."""
+    try:
+        data = json.loads((directory / DATA).read_bytes())
+        lifecycle = str(data.get("volumeLifecycleMode", ""))
+        return VolumeRecord(str(data["driverName"]), str(data["volumeHandle"]), lifecycle, _UNPUBLISHED in data)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise OSError(f"{directory / DATA} is damaged: unmount what lies beside it, then remove it") from error
+
+
+def write_record(directory: Path, data: Mapping[str, str]) -> None:
+    """Write a folder's vol_data.json, whole or not at all."""
+    make_folder(directory)
+    write_json(directory / DATA, data, synced=True)
+
+
+def forget_record(directory: Path) -> None:
+    """Remove a folder's vol_data.json and the folder, unless something else lies in it."""
+    for name in (DATA, f".{DATA}"):
+        (directory / name).unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        directory.rmdir()

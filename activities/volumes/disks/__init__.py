@@ -1,0 +1,1 @@
+"""Block devices: attached, formatted, mounted."""

@@ -1,0 +1,164 @@
+"""Volumes whose disk is attached to the node first: mounted once for all pods that share it, given back after the last.
+
+What is common to `iscsi` and `fc`, which only attach and detach. What a pod has is written down beside its files before
+anything is attached, so it is undone by that alone, whatever became of its claim. Who uses a disk is seen in the mount table,
+and for devices that containers get as such in a folder with a file for each pod
+(`plugins/<plugin>/volumeDevices/<disk>/<pod uid>`, where the kubelet keeps them).
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from activities.files import mounts
+from activities.files.pod_paths import plain_name
+from activities.files.whole_files import write_json
+from activities.volumes.disks.mounted_disk import hide, mount_disk, show, users_of
+from activities.volumes.plugin.persistent_type import PersistentVolume
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
+from proto.temporal.mounted import MountedVolume
+
+Disk = dict[str, Any]
+"""What identifies a disk, as it is written down."""
+_MODE: Final = 0o750
+
+
+class DiskKind(Protocol):
+    """How one kind of disk is attached."""
+
+    plugin: str
+
+    def read(self, source: Mapping[str, Any], name: str) -> Disk:
+        """Read which disk a volume means; raises VolumeFailed."""
+        ...
+
+    def place(self, disk: Disk) -> tuple[str, ...]:
+        """Say the parts of its folder below the plugin's; raises VolumeFailed for one that would lead out of it."""
+        ...
+
+    async def attach(self, volume: PodVolume, disk: Disk) -> Path:
+        """Find its device or attach it; raises VolumeFailed and OSError."""
+        ...
+
+    async def detach(self, volume: PodVolume, disk: Disk) -> None:
+        """Give it back, what is gone is given back; raises VolumeFailed and OSError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a pod wants of a disk."""
+
+    disk: Disk
+    read_only: bool
+    kind: str = ""
+    """Of file system."""
+    options: Sequence[str] = ()
+    block: bool = False
+
+
+class AttachedDisk:
+    """Volumes of one kind of disk, of a pod's own or by a claim."""
+
+    takes_mount_options = True
+    takes_block = True
+
+    def __init__(self, kind: DiskKind) -> None:
+        self._kind = kind
+
+    async def mount(self, volume: PodVolume, persistent: PersistentVolume | None = None) -> Mounted:
+        """Attach it, mount it for all pods and show it to this one."""
+        source = persistent.source if persistent else volume.source
+        disk = self._kind.read(source, volume.name)
+        read_only = persistent.read_only if persistent else bool(source.get("readOnly"))
+        wanted = _Wanted(disk, read_only, str(source.get("fsType") or ""))
+        if persistent:
+            wanted = _Wanted(disk, read_only, wanted.kind, persistent.mount_options, persistent.block)
+        async with volume.services.locks.hold(str(self._point(volume, disk))):
+            await asyncio.to_thread(_remember, self._record(volume), {"disk": disk, "block": wanted.block})
+            return await (self._give(volume, wanted) if wanted.block else self._show(volume, wanted))
+
+    async def unmount(self, volume: PodVolume, *, block: bool = False) -> None:  # noqa: ARG002 - it is written down
+        """Hide it from the pod, and detach it when no other one has it."""
+        target, record = volume.directory(self._kind.plugin), self._record(volume)
+        written = await asyncio.to_thread(_recorded, record)
+        await asyncio.to_thread(hide, target)
+        if written is None:
+            return
+        disk: Disk = written["disk"]
+        point, devices = self._point(volume, disk), self._devices(volume, disk)
+        async with volume.services.locks.hold(str(point)):
+            await asyncio.to_thread((devices / volume.pod.uid).unlink, missing_ok=True)
+            if not await asyncio.to_thread(_is_used, point, devices, volume.services.settings.root_dir / "pods"):
+                await asyncio.to_thread(hide, point)
+                await asyncio.to_thread(_remove, devices)
+                await self._kind.detach(volume, disk)
+            await asyncio.to_thread(record.unlink, missing_ok=True)
+
+    async def _show(self, volume: PodVolume, wanted: _Wanted) -> Mounted:
+        point, target = self._point(volume, wanted.disk), volume.directory(self._kind.plugin)
+        if not await asyncio.to_thread(mounts.is_mount_point, point):
+            await asyncio.to_thread(point.mkdir, _MODE, parents=True, exist_ok=True)  # another's `detach` looks for it
+            device = await self._kind.attach(volume, wanted.disk)
+            options = [*wanted.options, *(["ro"] if wanted.read_only else [])]
+            await mount_disk(device, point, wanted.kind, options)
+        found = await show(point, target, read_only=wanted.read_only)
+        mounted = MountedVolume(volume.name, str(target), read_only=wanted.read_only, selinux_relabel=True)
+        return Mounted(mounted, found=found, takes_fs_group=not wanted.read_only)
+
+    async def _give(self, volume: PodVolume, wanted: _Wanted) -> Mounted:
+        used_by = self._devices(volume, wanted.disk) / volume.pod.uid
+        found = await asyncio.to_thread(used_by.exists)
+        await asyncio.to_thread(used_by.parent.mkdir, _MODE, parents=True, exist_ok=True)  # as in `_show`
+        device = await self._kind.attach(volume, wanted.disk)
+        await asyncio.to_thread(used_by.touch)
+        return Mounted(MountedVolume(volume.name, str(device), device=True, read_only=wanted.read_only), found=found)
+
+    def _folder(self, volume: PodVolume) -> Path:
+        return volume.services.settings.root_dir / "plugins" / self._kind.plugin
+
+    def _point(self, volume: PodVolume, disk: Disk) -> Path:
+        return self._folder(volume).joinpath(*self._kind.place(disk))
+
+    def _devices(self, volume: PodVolume, disk: Disk) -> Path:
+        return self._folder(volume).joinpath("volumeDevices", *self._kind.place(disk))
+
+    def _record(self, volume: PodVolume) -> Path:
+        return volume.paths.plugin_state(self._kind.plugin) / f"{plain_name(volume.name, 'volume name')}.json"
+
+
+def one_name(part: str) -> str:
+    """Answer a part of a path that is no more than that; raises VolumeFailed."""
+    if not part or "/" in part or "\0" in part or part in (".", ".."):
+        raise VolumeFailed(f"{part[:100]!r} makes no folder's name")
+    return part
+
+
+def _remember(record: Path, content: Mapping[str, Any]) -> None:
+    record.parent.mkdir(mode=_MODE, parents=True, exist_ok=True)
+    write_json(record, content)
+
+
+def _recorded(record: Path) -> dict[str, Any] | None:
+    try:
+        written: dict[str, Any] = json.loads(record.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise OSError(f"{record} is damaged: unmount and detach what its pod has, then remove it") from error
+    return written
+
+
+def _is_used(point: Path, devices: Path, pods: Path) -> bool:
+    if devices.is_dir() and any(devices.iterdir()):
+        return True
+    return bool(users_of(point, pods))
+
+
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        folder.rmdir()

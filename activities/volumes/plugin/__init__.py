@@ -1,0 +1,1 @@
+"""What a volume type is, and the table of all types."""

@@ -1,0 +1,54 @@
+"""What volumes use of the node."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from activities.clients.csi_drivers import CsiDrivers
+from activities.clients.runtime import RuntimeClient
+from activities.execution.pod_locks import PodLocks
+from activities.execution.timings import Timings
+from activities.files.pod_paths import PodPaths
+from activities.objects.going_pods import GoingPods
+from activities.objects.objects import ObjectSource
+from activities.objects.tokens import TokenSource
+from activities.objects.trust_bundles import TrustBundleSource
+from activities.settings.activity_settings import ActivitySettings
+from proto.temporal.pod import PodKey
+
+if TYPE_CHECKING:
+    from activities.clients.api_server.api_server import ApiServer
+
+
+class VolumeServices(Protocol):
+    """What volumes use of the node."""
+
+    @property
+    def settings(self) -> ActivitySettings: ...
+
+    @property
+    def runtime(self) -> RuntimeClient: ...
+
+    @property
+    def api(self) -> "ApiServer | None": ...
+
+    @property
+    def objects(self) -> ObjectSource: ...
+
+    @property
+    def tokens(self) -> TokenSource: ...
+
+    @property
+    def trust_bundles(self) -> TrustBundleSource: ...
+
+    @property
+    def csi(self) -> CsiDrivers: ...
+
+    @property
+    def locks(self) -> PodLocks: ...
+
+    @property
+    def going(self) -> GoingPods: ...
+
+    @property
+    def timings(self) -> Timings: ...
+
+    def paths(self, pod: PodKey) -> PodPaths: ...

@@ -1,0 +1,77 @@
+"""Volumes of CSI drivers: a pod's own (`csi`), and what a PersistentVolume is made of (pkg/volume/csi).
+
+What is done for them is in `activities/csi/`, which is imported with the first such volume: CSI's messages cost memory that
+a node without drivers does not need.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from activities.files.pod_paths import plain_name
+from activities.volumes.csi.records.block_places import BlockPlace
+from activities.volumes.csi.records.places import FilesPlace, Place
+from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, ephemeral_volume, persistent_fields
+from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeType
+from proto.temporal.mounted import MountedVolume
+
+if TYPE_CHECKING:
+    from activities.volumes.csi.node_volumes import NodeVolumes
+
+
+class EphemeralCsi:
+    """`csi` volumes: made by a driver for one pod, and gone with it."""
+
+    async def mount(self, volume: PodVolume) -> Mounted:
+        """Have the driver publish it."""
+        wanted = ephemeral_volume(volume.name, volume.source, volume.pod.namespace, volume.pod.uid)
+        return await _mount(volume, wanted, _place(volume, block=False))
+
+    async def unmount(self, volume: PodVolume) -> None:
+        """Have the driver take it back."""
+        await _node_volumes(volume).unmount(_place(volume, block=False))
+
+
+class PersistentCsi:
+    """`csi` as a persistent volume: staged once on the node, published to each pod."""
+
+    takes_mount_options = True
+    takes_block = True
+
+    async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
+        """Have the driver stage it, unless it is, and publish it to the pod."""
+        wanted = CsiVolume(
+            name=persistent.name,
+            lifecycle=Lifecycle.PERSISTENT,
+            read_only=persistent.read_only,
+            block=persistent.block,
+            access_modes=persistent.access_modes,
+            mount_options=persistent.mount_options,
+            **persistent_fields(persistent.name, persistent.source),
+        )
+        return await _mount(volume, wanted, _place(volume, block=persistent.block))
+
+    async def unmount(self, volume: PodVolume, *, block: bool) -> None:
+        """Have the driver take it back from the pod, and off the node with the last pod."""
+        await _node_volumes(volume).unmount(_place(volume, block=block))
+
+
+async def _mount(volume: PodVolume, wanted: CsiVolume, place: Place) -> Mounted:
+    published = await _node_volumes(volume).mount(wanted, place, volume.pod_spec)
+    mounted = MountedVolume(volume.name, str(place.shown), read_only=wanted.read_only, device=wanted.block)
+    return Mounted(mounted, published.found, takes_fs_group=published.takes_fs_group)
+
+
+def _place(volume: PodVolume, *, block: bool) -> Place:
+    root, uid = volume.services.settings.root_dir, plain_name(volume.pod.uid, "pod uid")
+    name = plain_name(volume.name, "volume name")
+    return BlockPlace(root, uid, name) if block else FilesPlace(root, uid, name)
+
+
+def _node_volumes(volume: PodVolume) -> "NodeVolumes":
+    from activities.volumes.csi.node_volumes import NodeVolumes  # noqa: PLC0415 - 3 MB, for whom has such a volume
+
+    return NodeVolumes(volume.services)
+
+
+TYPE: Final[VolumeType] = EphemeralCsi()
+PERSISTENT: Final[PersistentType] = PersistentCsi()

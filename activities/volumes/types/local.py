@@ -1,0 +1,102 @@
+"""local: a folder or block device of this node as a persistent volume (pkg/volume/local).
+
+A folder is shown to its pods as it is. A device is mounted once for all of them, below
+`plugins/kubernetes.io/local-volume/mounts`, formatted first when nothing is on it, and unmounted when the last of them is
+gone; or it is given to containers as the device that it is (volumeMode Block).
+"""
+
+import asyncio
+import contextlib
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from activities.files import mounts
+from activities.volumes.disks.mounted_disk import hide, mount_disk, show, users_of
+from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
+from activities.volumes.plugin.table import plugin_of
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
+from proto.temporal.mounted import MountedVolume
+
+PLUGIN: Final = plugin_of("local")
+
+
+class PersistentLocal:
+    """local as a persistent volume."""
+
+    takes_mount_options = True
+    takes_block = True
+
+    async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
+        """Show the folder, or the device's file system, or name the device."""
+        path = Path(_path_of(persistent))
+        mode = await asyncio.to_thread(_mode_of, path)
+        if persistent.block:
+            if not stat.S_ISBLK(mode):
+                raise VolumeFailed(f"PV {persistent.name} has volumeMode Block, and {path} is no block device")
+            return Mounted(
+                MountedVolume(volume.name, str(path), device=True, read_only=persistent.read_only), found=True
+            )
+        if stat.S_ISDIR(mode):
+            return await _show(volume, path, persistent, persistent.mount_options)
+        if not stat.S_ISBLK(mode):
+            raise VolumeFailed("only directory and block device are supported")
+        point = _global_point(volume)
+        async with volume.services.locks.hold(str(point)):
+            kind = persistent.source.get("fsType") or ""
+            options = [*persistent.mount_options, *(["ro"] if persistent.read_only else [])]
+            await mount_disk(path, point, str(kind), options)
+            return await _show(volume, point, persistent)
+
+    async def unmount(self, volume: PodVolume, *, block: bool) -> None:
+        """Hide it from the pod; a device that no other pod sees is unmounted."""
+        if block:
+            return
+        await asyncio.to_thread(hide, volume.directory(PLUGIN))
+        point = _global_point(volume)
+        async with volume.services.locks.hold(str(point)):
+            await asyncio.to_thread(_let_go, point, volume.services.settings.root_dir / "pods")
+
+
+def _path_of(persistent: PersistentVolume) -> str:
+    path: Any = persistent.source.get("path")
+    if not isinstance(path, str) or not path.startswith("/"):
+        raise VolumeFailed(f"PV {persistent.name}: spec.local.path must be an absolute path")
+    if ".." in path.split("/"):
+        raise VolumeFailed(f"invalid path: {path} must not contain '..'")
+    return path
+
+
+def _mode_of(path: Path) -> int:
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        raise VolumeFailed(f'path "{path}" does not exist') from None
+
+
+def _global_point(volume: PodVolume) -> Path:
+    """Say where a device is mounted for all pods; the volume bears the PersistentVolume's name here."""
+    directory = volume.directory(PLUGIN)
+    return volume.services.settings.root_dir / "plugins" / PLUGIN / "mounts" / directory.name
+
+
+async def _show(volume: PodVolume, source: Path, persistent: PersistentVolume, options: Sequence[str] = ()) -> Mounted:
+    """Bind it into the pod; its first pod's fsGroup gets it, for another one may be at work in it."""
+    target, read_only = volume.directory(PLUGIN), persistent.read_only
+    found = await show(source, target, options=options, read_only=read_only)
+    others = await asyncio.to_thread(users_of, target, volume.services.settings.root_dir / "pods")
+    mounted = MountedVolume(volume.name, str(target), read_only=read_only, selinux_relabel=True)
+    return Mounted(mounted, found=found, takes_fs_group=not read_only and not others)
+
+
+def _let_go(point: Path, pods: Path) -> None:
+    """Unmount a device that no pod sees any more."""
+    if mounts.is_mount_point(point) and not users_of(point, pods):
+        mounts.unmount(point)
+    if not mounts.is_mount_point(point):
+        with contextlib.suppress(FileNotFoundError):
+            point.rmdir()
+
+
+PERSISTENT: Final[PersistentType] = PersistentLocal()

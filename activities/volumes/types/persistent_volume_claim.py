@@ -1,0 +1,130 @@
+"""persistentVolumeClaim: the claim's volume is looked up, and mounted by the type that it is made of.
+
+Which volume that is is written down in the pod's folder before it is mounted, so it is undone without its claim: that may be
+gone, or bound to another volume, by then.
+"""
+
+import asyncio
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from activities.files.pod_paths import CLAIMS, plain_name
+from activities.files.whole_files import write_json
+from activities.objects.objects import ObjectRefused
+from activities.volumes.claims.claims import ClaimUnusable
+from activities.volumes.claims.lookup import bound_to
+from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
+from activities.volumes.plugin.table import persistent_type
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
+from proto.kubernetes.claims import ephemeral_claim
+
+_MODE: Final = 0o750
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRecord:
+    """Which volume a claim of a pod has brought."""
+
+    type: str
+    name: str
+    block: bool = False
+
+
+class PersistentVolumes:
+    """persistentVolumeClaim volumes."""
+
+    async def mount(self, volume: PodVolume) -> Mounted:
+        """Mount the volume to which the claim is bound."""
+        return await self._mount(volume, str(volume.source["claimName"]))
+
+    async def _mount(self, volume: PodVolume, claim: str, *, own: bool = False) -> Mounted:
+        """Mount a claim's volume; `own`: the claim must have been made for this pod."""
+        try:
+            persistent = await bound_to(volume, claim, own=own)
+        except (ClaimUnusable, ObjectRefused) as error:
+            raise VolumeFailed(f"error processing PVC {volume.pod.namespace}/{claim}: {error}") from error
+        kind = _type_of(persistent)
+        await asyncio.to_thread(_remember, volume, persistent)
+        mounted = await kind.mount(_as_persistent(volume, persistent.name), persistent)
+        shown = replace(
+            mounted.volume,
+            name=volume.name,
+            read_only=mounted.volume.read_only or persistent.read_only,
+            device=persistent.block,
+            group_id=persistent.group_id,
+        )
+        return replace(mounted, volume=shown)
+
+    async def unmount(self, volume: PodVolume) -> None:
+        """Undo it by what was written down when it was mounted."""
+        record = await asyncio.to_thread(_recorded, volume)
+        if record is None:
+            return
+        kind = persistent_type(record.type)
+        if kind is None:
+            raise VolumeFailed(f"PV {record.name} is made of {record.type}, which nobody here unmounts")
+        await kind.unmount(_as_persistent(volume, record.name), block=record.block)
+        await asyncio.to_thread(_forget, volume)
+
+
+class GenericEphemeral(PersistentVolumes):
+    """ephemeral volumes: claims that the cluster makes for one pod, and removes with it (pkg/controller/volume/ephemeral)."""
+
+    async def mount(self, volume: PodVolume) -> Mounted:
+        """Mount the volume of the claim that was made for this pod."""
+        return await self._mount(volume, ephemeral_claim(volume.pod.name, volume.name), own=True)
+
+
+def _type_of(persistent: PersistentVolume) -> PersistentType:
+    kind = persistent_type(persistent.type)
+    if kind is None:
+        raise VolumeFailed(f"no volume plugin matched: PV {persistent.name} is made of {persistent.type}")
+    if persistent.mount_options and not kind.takes_mount_options:
+        raise VolumeFailed("mount options are not supported for this volume type")
+    if persistent.block and not kind.takes_block:
+        raise VolumeFailed(f"PV {persistent.name} has volumeMode Block, and a {persistent.type} volume is no device")
+    return kind
+
+
+def _as_persistent(volume: PodVolume, name: str) -> PodVolume:
+    return replace(volume, name=plain_name(name, "volume name"), source={})
+
+
+def _record_file(volume: PodVolume) -> Path:
+    return volume.paths.directory / CLAIMS / plain_name(volume.name, "volume name")
+
+
+def _recorded(volume: PodVolume) -> ClaimRecord | None:
+    file = _record_file(volume)
+    try:
+        return ClaimRecord(**json.loads(file.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise OSError(f"{file} is damaged: unmount what its pod has of this volume, then remove it") from error
+
+
+def _remember(volume: PodVolume, persistent: PersistentVolume) -> None:
+    """Write down which volume it is; one that is another than before is refused: it is still mounted."""
+    record = ClaimRecord(persistent.type, persistent.name, persistent.block)
+    before = _recorded(volume)
+    if before == record:
+        return
+    if before is not None:
+        raise VolumeFailed(
+            f"PV {before.name} is mounted, and its claim is now bound to PV {record.name}: the pod keeps the first; "
+            f"bind the claim to that again, or make the pod anew"
+        )
+    file = _record_file(volume)
+    file.parent.mkdir(mode=_MODE, parents=True, exist_ok=True)
+    write_json(file, asdict(record))
+
+
+def _forget(volume: PodVolume) -> None:
+    _record_file(volume).unlink(missing_ok=True)
+
+
+TYPE: Final[VolumeType] = PersistentVolumes()
+EPHEMERAL: Final[VolumeType] = GenericEphemeral()

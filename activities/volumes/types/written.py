@@ -1,0 +1,106 @@
+"""Volumes whose files the node writes itself: what configMap, secret, downwardAPI and projected have in common.
+
+Mounting one again is what refreshes it: its objects are read as they are now, and where anything of its files differs they
+change all at once. What an object holds goes from its source to the volume and nowhere else.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from activities.files.atomic_writer import InvalidPath, write
+from activities.objects.objects import KeptObject, ObjectMissing, ObjectRefused
+from activities.volumes.contents.contents import Files, Known, files_of, references
+from activities.volumes.contents.credentials import read_tokens, read_trust_bundles
+from activities.volumes.contents.nested_mounts import make_nested_mount_points
+from activities.volumes.plugin.ownership import fs_group_of, fs_user_of
+from activities.volumes.plugin.table import VOLUME_PLUGINS
+from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
+from activities.volumes.types import empty_dir
+from proto.temporal.mounted import IMMUTABLE, MountedVolume
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFiles:
+    """A type of volume that is read-only to its pod and filled by the node; fsGroup is seen to before anybody sees a file."""
+
+    kind: str
+
+    @property
+    def plugin(self) -> str:
+        """The kubelet's name for the type."""
+        return VOLUME_PLUGINS[self.kind].plugin
+
+    async def mount(self, volume: PodVolume) -> Mounted:
+        """Write its files as they are to be now; raises VolumeFailed, which never quotes what an object holds."""
+        objects = await read_objects(self.kind, volume)
+        known = Known(
+            objects,
+            volume.pod_spec,
+            dict(volume.services.settings.allocatable),
+            await read_tokens(volume),
+            await read_trust_bundles(volume),
+            owner=fs_user_of(volume.pod_spec),
+            has_group=fs_group_of(volume.pod_spec) is not None,
+        )
+        files = files_of(self.kind, volume.source, known)
+        directory = volume.directory(self.plugin)
+        found = await asyncio.to_thread(self._write, directory, files, volume)
+        versions = {key: _version(one) for key, one in objects.items()}
+        credentials = {**known.tokens, **known.trust_bundles}
+        versions |= {key: "" if isinstance(one, str) else one.version for key, one in credentials.items()}
+        mounted = MountedVolume(volume.name, str(directory), read_only=True, selinux_relabel=True)
+        return Mounted(mounted, found, versions)
+
+    async def unmount(self, volume: PodVolume) -> None:
+        """Remove its files, and the memory that held them."""
+        await asyncio.to_thread(empty_dir.remove, self._wrapped(volume), volume.directory(self.plugin))
+
+    def _write(self, directory: Path, files: Files, volume: PodVolume) -> bool:
+        """Write in a thread; says whether the files were there already and the same."""
+        empty_dir.make(self._wrapped(volume), directory)
+        make_nested_mount_points(directory, volume.name, volume.pod_spec)
+        group = fs_group_of(volume.pod_spec)
+        try:
+            return not write(directory, files, group.group if group else None)
+        except InvalidPath as error:
+            raise VolumeFailed(str(error)) from None
+
+    def _wrapped(self, volume: PodVolume) -> PodVolume:
+        """Give the emptyDir that holds the files, as with the kubelet; its group is given to what is in it here."""
+        spec = {name: part for name, part in volume.pod_spec["spec"].items() if name != "securityContext"}
+        source = {"medium": empty_dir.MEMORY} if VOLUME_PLUGINS[self.kind].in_memory else {}
+        return replace(volume, source=source, pod_spec={**volume.pod_spec, "spec": spec})
+
+
+async def read_objects(kind: str, volume: PodVolume) -> dict[str, KeptObject | str]:
+    """Read all objects that a volume refers to; one that is not there is told by its text, and so is a refused one.
+
+    Raises VolumeFailed for a refused one that is optional, too: it is there, and nobody may take it for absent.
+    """
+    found: dict[str, KeptObject | str] = {}
+    source = volume.services.objects
+    for reference in references(kind, volume.source):
+        try:
+            found[reference.key] = await source.get(reference.kind, volume.pod.namespace, reference.name)
+        except ObjectMissing as error:
+            found[reference.key] = str(error)
+        except ObjectRefused as error:
+            if reference.optional:
+                raise VolumeFailed(str(error)) from None
+            found[reference.key] = str(error)
+    return found
+
+
+def _version(found: KeptObject | str) -> str:
+    """Say which version a volume shows; empty: there was none."""
+    if isinstance(found, str):
+        return ""
+    return f"{IMMUTABLE}{found.version}" if found.immutable else found.version
+
+
+CONFIG_MAP: Final[VolumeType] = WrittenFiles("configMap")
+SECRET: Final[VolumeType] = WrittenFiles("secret")
+DOWNWARD_API: Final[VolumeType] = WrittenFiles("downwardAPI")
+PROJECTED: Final[VolumeType] = WrittenFiles("projected")

@@ -1,0 +1,1 @@
+"""Which fields and objects an environment variable or volume takes its contents from."""

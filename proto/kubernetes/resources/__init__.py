@@ -1,0 +1,1 @@
+"""Resource arithmetic: quantities, requests, limits, QoS."""

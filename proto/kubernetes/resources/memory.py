@@ -1,0 +1,86 @@
+"""What the kernel is told about a container's memory beside its limit: swap, protection, and who dies with whom.
+
+Asked by `resources`. The rules are the kubelet's (kuberuntime_container_linux.go generateLinuxContainerResources,
+configureContainerSwapResources; cm/helpers_linux.go ResourceConfigForPod). Keys are files of cgroup v2.
+"""
+
+from collections.abc import Mapping
+from math import floor
+from typing import Any, Final
+
+from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources
+from proto.kubernetes.resources.oom_score import is_critical_by_source
+from proto.kubernetes.resources.overhead import requests_and_overhead
+from proto.kubernetes.resources.pod_totals import pod_requests
+from proto.kubernetes.resources.qos import QosClass, qos_class, resource_list
+from proto.kubernetes.resources.quantity import ZERO
+
+MEMORY_MIN: Final = "memory.min"
+"""Never taken back."""
+MEMORY_LOW: Final = "memory.low"
+"""Taken back from others first."""
+MEMORY_HIGH: Final = "memory.high"
+"""Slowed down from there on."""
+SWAP_MAX: Final = "memory.swap.max"
+OOM_GROUP: Final = "memory.oom.group"
+
+
+def shared_fate(node: NodeResources) -> dict[str, str]:
+    """Say whether all processes of a container are killed when one is to be, which only v2 can."""
+    return {OOM_GROUP: "1"} if node.cgroup_v2 and not node.single_process_oom_kill else {}
+
+
+def swap_limit(memory_limit: int, node: NodeResources) -> int:
+    """Say on v1 how many bytes of memory and swap together a container may have: no swap at all; 0: nothing is said."""
+    return memory_limit if node.swap.accounted and not node.cgroup_v2 else 0
+
+
+def unified_memory(pod: Mapping[str, Any], container: Mapping[str, Any], node: NodeResources) -> dict[str, str]:
+    """Write the files of a container's own v2 cgroup, beside those of its limits."""
+    if not node.cgroup_v2:
+        return {}
+    files = shared_fate(node)
+    if node.swap.accounted:
+        files[SWAP_MAX] = str(swap_of(pod, container, node))
+    if node.memory_qos is not None:
+        files |= _quality(pod, container, node.memory_qos)
+    return files
+
+
+def protected(pod: Mapping[str, Any], node: NodeResources) -> dict[str, str]:
+    """Write the files of a pod's v2 cgroup that keep what it asked for, with its overhead."""
+    asked = requests_and_overhead(pod, pod_requests(pod)).get("memory", ZERO).value
+    if not node.cgroup_v2 or node.memory_qos is None or not node.memory_qos.tiered or asked <= 0:
+        return {}
+    return {_kept_by(pod): str(asked)}
+
+
+def swap_of(pod: Mapping[str, Any], container: Mapping[str, Any], node: NodeResources) -> int:
+    """Say how many bytes of swap a container may use: its share of the node's by what it asks for of the memory.
+
+    Only a burstable pod's container that asks for less than its limit has any; a static pod's counts as critical and has none.
+    """
+    requests, limits = resource_list(container, "requests"), resource_list(container, "limits")
+    asked, limit = requests.get("memory", ZERO), limits.get("memory", ZERO)
+    burstable = qos_class(pod) is QosClass.BURSTABLE and asked != limit
+    if not node.swap.limited or not burstable or is_critical_by_source(pod) or asked.value > node.memory_capacity:
+        return 0
+    return int(asked.value / node.memory_capacity * node.swap.capacity)
+
+
+def _quality(pod: Mapping[str, Any], container: Mapping[str, Any], qos: MemoryQos) -> dict[str, str]:
+    asked = resource_list(container, "requests").get("memory", ZERO).value
+    limit = resource_list(container, "limits").get("memory", ZERO).value
+    files = {MEMORY_MIN: "0", MEMORY_LOW: "0"}
+    if asked and qos.tiered:
+        files = {_kept_by(pod): str(asked)}
+    most = limit or qos.allocatable
+    if asked != limit and most:
+        high = floor((asked + (most - asked) * qos.throttling_factor) / qos.page_size) * qos.page_size
+        if high > asked:
+            files[MEMORY_HIGH] = str(high)
+    return files
+
+
+def _kept_by(pod: Mapping[str, Any]) -> str:
+    return MEMORY_MIN if qos_class(pod) is QosClass.GUARANTEED else MEMORY_LOW

@@ -1,0 +1,160 @@
+"""What the kernel is told about a pod's cpu, memory and huge pages: shares, quota, limits and the order of dying.
+
+Asked by the workflow for the cgroup of the pod, its sandbox and its containers. The rules are the kubelet's
+pkg/kubelet/cm/helpers_linux.go (pod) and pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (container); parts of them
+stand in `oom_score`, `memory` (swap, protection), `huge_pages` and `pod_totals` (sums). Facts about the node come in as
+`NodeResources`. None means: leave the kernel's value alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Final
+
+from proto.kubernetes.resources.huge_pages import huge_page_limits
+from proto.kubernetes.resources.memory import protected, swap_limit, unified_memory
+from proto.kubernetes.resources.node_resources import NodeResources
+from proto.kubernetes.resources.oom_score import oom_score_adj
+from proto.kubernetes.resources.overhead import limits_and_overhead, pod_overhead, requests_and_overhead
+from proto.kubernetes.resources.pod_totals import ResourceList, is_limited, pod_level, pod_limits, pod_requests
+from proto.kubernetes.resources.qos import QosClass, qos_class, resource_list
+from proto.kubernetes.resources.quantity import ZERO
+
+MIN_SHARES: Final = 2  # the kernel's bounds, kernel/sched/sched.h
+MAX_SHARES: Final = 262144
+_MIN_QUOTA: Final = 1000  # microseconds; the kernel takes no less
+
+
+@dataclass(frozen=True, slots=True)
+class PodResources:
+    """The pod cgroup's figures; cpu_quota and cpu_period in microseconds (quota -1: no cap), memory_limit in bytes."""
+
+    cpu_shares: int
+    cpu_quota: int | None = None
+    cpu_period: int | None = None
+    memory_limit: int | None = None
+    huge_pages: tuple[tuple[str, int], ...] = ()
+    """Of each size of page that the node has, by the kernel's name: how many bytes may be used."""
+    unified: Mapping[str, str] = field(default_factory=dict)
+    """Further files of cgroup v2."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerResources:
+    """The CRI's LinuxContainerResources; 0 is the CRI's word for unset, times in microseconds, memory in bytes."""
+
+    cpu_shares: int
+    cpu_quota: int
+    cpu_period: int
+    memory_limit_in_bytes: int
+    oom_score_adj: int
+    memory_swap_limit_in_bytes: int = 0
+    """Memory and swap together, on cgroup v1."""
+    hugepage_limits: tuple[tuple[str, int], ...] = ()
+    unified: Mapping[str, str] = field(default_factory=dict)
+
+
+def cpu_shares(milli_cpu: int) -> int:
+    """Turn milli-CPU into CFS shares, within the kernel's bounds (MilliCPUToShares)."""
+    return max(MIN_SHARES, min(milli_cpu * 1024 // 1000, MAX_SHARES))
+
+
+def milli_cpu_of_shares(shares: int) -> int:
+    """Turn CFS shares back into milli-CPU, rounded up; 0 for none (SharesToMilliCPU)."""
+    return -(-shares * 1000 // 1024) if shares >= MIN_SHARES else 0
+
+
+def milli_cpu_of_quota(quota: int, period: int) -> int:
+    """Turn microseconds of cpu time in each period back into milli-CPU; 0 for no limit (QuotaToMilliCPU)."""
+    return quota * 1000 // period if quota > 0 and period > 0 else 0
+
+
+def cpu_quota(milli_cpu: int, period: timedelta) -> int:
+    """Turn milli-CPU into microseconds of cpu time in each period; 0 for no limit (MilliCPUToQuota)."""
+    if milli_cpu == 0:
+        return 0
+    return max(_MIN_QUOTA, milli_cpu * _microseconds(period) // 1000)
+
+
+def cpu_weight(shares: int) -> int:
+    """Turn cgroup v1 shares (2 to 262144) into a cgroup v2 weight (1 to 10000) by the kubelet's straight line.
+
+    It is for the pod's and the QoS classes' own cgroups (cm/cgroup_manager_linux.go getCPUWeight); a container's weight
+    is the runtime's business. 0 stays 0: unset.
+    """
+    if shares == 0:
+        return 0
+    return 1 + (max(MIN_SHARES, min(shares, MAX_SHARES)) - 2) * 9999 // 262142
+
+
+def pod_resources(pod: Mapping[str, Any], node: NodeResources) -> PodResources:
+    """Compute the pod cgroup's figures; a limit counts only when it is the pod's own or every container has one.
+
+    (ResourceConfigForPod)
+    """
+    requests, limits = requests_and_overhead(pod, pod_requests(pod)), limits_and_overhead(pod, pod_limits(pod))
+    shares = cpu_shares(requests.get("cpu", ZERO).milli)
+    pages = huge_page_limits(requests, node.huge_page_sizes)
+    match qos_class(pod):
+        case QosClass.BEST_EFFORT:
+            return PodResources(cpu_shares=MIN_SHARES, huge_pages=pages)
+        case QosClass.GUARANTEED:
+            cpu_limited = memory_limited = True
+        case QosClass.BURSTABLE:
+            cpu_limited, memory_limited = is_limited(pod, "cpu"), is_limited(pod, "memory")
+    quota = cpu_quota(limits.get("cpu", ZERO).milli, node.cpu_cfs_quota_period) if node.cpu_cfs_quota else -1
+    return PodResources(
+        cpu_shares=shares,
+        cpu_quota=quota if cpu_limited else None,
+        cpu_period=_microseconds(node.cpu_cfs_quota_period) if cpu_limited else None,
+        memory_limit=limits.get("memory", ZERO).value if memory_limited else None,
+        huge_pages=pages,
+        unified=protected(pod, node),
+    )
+
+
+def container_resources(
+    pod: Mapping[str, Any], container: Mapping[str, Any], node: NodeResources
+) -> ContainerResources:
+    """Compute one container's figures; without a cpu request its limit takes that place, without limits the pod's own do."""
+    requests, limits = resource_list(container, "requests"), resource_list(container, "limits")
+    of_pod = pod_level(pod, "limits")
+    effective = {name: limits.get(name) or of_pod.get(name, ZERO) for name in ("cpu", "memory")}
+    figures = _linux_resources(requests, effective, node)
+    return replace(
+        figures,
+        oom_score_adj=oom_score_adj(pod, container, node.memory_capacity),
+        memory_swap_limit_in_bytes=swap_limit(figures.memory_limit_in_bytes, node),
+        hugepage_limits=huge_page_limits({**of_pod, **limits}, node.huge_page_sizes),
+        unified=unified_memory(pod, container, node),
+    )
+
+
+def sandbox_resources(pod: Mapping[str, Any], node: NodeResources) -> ContainerResources:
+    """Compute what the runtime is told of the whole pod with its sandbox (calculateSandboxResources)."""
+    return _linux_resources(pod_requests(pod), pod_limits(pod), node)
+
+
+def overhead_resources(pod: Mapping[str, Any], node: NodeResources) -> ContainerResources | None:
+    """Compute what the runtime is told that the pod takes beside its containers; None when that is nothing.
+
+    (convertOverheadToLinuxResources)
+    """
+    overhead = pod_overhead(pod)
+    return _linux_resources(overhead, overhead, node) if overhead else None
+
+
+def _linux_resources(requests: ResourceList, limits: ResourceList, node: NodeResources) -> ContainerResources:
+    limit = limits.get("cpu", ZERO)
+    capped = node.cpu_cfs_quota
+    return ContainerResources(
+        cpu_shares=cpu_shares(requests.get("cpu", limit).milli),
+        cpu_quota=cpu_quota(limit.milli, node.cpu_cfs_quota_period) if capped else 0,
+        cpu_period=_microseconds(node.cpu_cfs_quota_period) if capped else 0,
+        memory_limit_in_bytes=limits.get("memory", ZERO).value,
+        oom_score_adj=0,
+    )
+
+
+def _microseconds(period: timedelta) -> int:
+    return period // timedelta(microseconds=1)

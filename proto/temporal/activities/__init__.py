@@ -1,0 +1,1 @@
+"""Requests, answers and heartbeat details of activities."""

@@ -1,1 +1,0 @@
-"""Tests of activities/image_access/."""

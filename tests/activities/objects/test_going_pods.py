@@ -1,0 +1,107 @@
+"""Is a step that hangs given up when its pod goes, and every other one left alone?"""
+
+import asyncio
+import threading
+from datetime import timedelta
+
+import pytest
+
+from activities.objects.going_pods import GivenUpError, GoingPods
+
+pytestmark = pytest.mark.jumping_clock
+
+SOON = timedelta(milliseconds=20)
+
+
+async def hang() -> str:
+    """Never end."""
+    await asyncio.Event().wait()
+    return "never"
+
+
+async def test_a_step_of_a_pod_that_stays_takes_its_time() -> None:
+    """Nobody hurries it, and its answer is handed on."""
+    going = GoingPods(SOON)
+    going.tell("other", going=True)
+
+    async def slow() -> str:
+        await asyncio.sleep(0.1)
+        return "done"
+
+    assert await going.unless_it_goes("uid", slow()) == "done"
+
+
+async def test_a_step_that_hangs_is_given_up() -> None:
+    """Told from a workflow's thread; the step itself is cancelled."""
+    going = GoingPods(SOON)
+    ended: list[str] = []
+
+    async def step() -> str:
+        try:
+            return await hang()
+        finally:
+            ended.append("cancelled")
+
+    waiting = asyncio.create_task(going.unless_it_goes("uid", step()))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    thread = threading.Thread(target=going.tell, args=("uid",), kwargs={"going": True})
+    thread.start()
+    with pytest.raises(GivenUpError, match=r"given up 0.02 s after the pod began to go"):
+        await waiting
+    thread.join()
+    assert ended == ["cancelled"]
+
+
+async def test_a_pod_that_went_before_the_step_began() -> None:
+    """A worker that takes over gives it up just so."""
+    going = GoingPods(SOON)
+    going.tell("uid", going=True)
+    with pytest.raises(GivenUpError):
+        await going.unless_it_goes("uid", hang())
+
+
+async def test_a_step_that_works_is_let_finish() -> None:
+    """What it makes can then be undone like anything else."""
+    going = GoingPods(timedelta(seconds=5))
+    going.tell("uid", going=True)
+    assert await going.unless_it_goes("uid", asyncio.sleep(0.01, "made")) == "made"
+
+
+async def test_its_own_error_is_its_own() -> None:
+    """And is not taken for a hang."""
+    going = GoingPods(SOON)
+
+    async def fails() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await going.unless_it_goes("uid", fails())
+
+
+async def test_a_pod_that_came_back_is_not_hurried() -> None:
+    """Listed again, it begins anew under its uid."""
+    going = GoingPods(SOON)
+    going.tell("uid", going=True)
+    going.tell("uid", going=False)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(going.unless_it_goes("uid", hang()), timeout=0.2)
+
+
+async def test_a_stop_of_the_worker_ends_the_step() -> None:
+    """Nothing goes on behind its back."""
+    going = GoingPods(SOON)
+    ended = asyncio.Event()
+
+    async def step() -> None:
+        try:
+            await hang()
+        finally:
+            ended.set()
+
+    waiting = asyncio.create_task(going.unless_it_goes("uid", step()))
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert ended.is_set()

@@ -1,0 +1,140 @@
+"""A node with one CSI driver, served in the test's own process with folders for volumes, and one claim; the mounts are real."""
+
+import base64
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from temporalio.testing import ActivityEnvironment
+
+from activities.clients.csi_drivers import CsiDrivers, Driver
+from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
+from activities.files import mounts
+from activities.images.image_pulls import ImagePulls
+from activities.machine.cgroups import Cgroups
+from activities.node_services import NodeServices
+from activities.objects.objects import ObjectKind
+from activities.settings.activity_settings import ActivitySettings
+from activities.volumes.plugin.table import volume_type
+from activities.volumes.plugin.volume_type import Mounted, PodVolume
+from activities.volumes.pod_volumes import VolumeActivities
+from proto.temporal.activities.volumes import UnmountVolumes
+from proto.temporal.pod import PodJson, PodKey
+from tests.activities.kept_objects import ObjectsInMemory
+from tests.csi.orders import Setup
+from tests.csi.serving import Served, serving
+
+NAME: Final = "dir.csi.tempolet.test"
+STAGE, PUBLISH = "NodeStageVolume", "NodePublishVolume"
+UNPUBLISH, UNSTAGE = "NodeUnpublishVolume", "NodeUnstageVolume"
+LIFE: Final = (STAGE, PUBLISH, UNPUBLISH, UNSTAGE)
+CANARY: Final = "canary-Zq7/secret value"
+CLAIM: Final[PodJson] = {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}
+
+
+@dataclass
+class Node:
+    """A node with one driver and one claim."""
+
+    services: NodeServices
+    objects: ObjectsInMemory
+    driver: Served
+
+    def pod(self, uid: str) -> PodKey:
+        """Name a pod."""
+        return PodKey("default", uid, uid)
+
+    def restarted(self) -> "Node":
+        """Forget whatever the process knew: what is left lies on disk."""
+        csi = CsiDrivers()
+        csi._drivers.update(self.services.csi._drivers)
+        services = NodeServices(
+            settings=self.services.settings,
+            runtime=self.services.runtime,
+            cgroups=self.services.cgroups,
+            pulls=self.services.pulls,
+            objects=self.objects,
+            csi=csi,
+        )
+        return Node(services, self.objects, self.driver)
+
+    def bind(self, *, csi: dict[str, Any] | None = None, **spec: Any) -> None:
+        """Put a claim and its volume there; keywords replace parts of the volume's spec."""
+        modes = spec.get("accessModes", ["ReadWriteOnce"])
+        mode = {"volumeMode": spec["volumeMode"]} if "volumeMode" in spec else {}
+        self.objects.put(
+            ObjectKind.PERSISTENT_VOLUME_CLAIMS, "mine", {"spec": {"volumeName": "pv1", "accessModes": modes, **mode}}
+        )
+        made_of = {"driver": NAME, "volumeHandle": "vol-1", **(csi or {})}
+        reference = {"namespace": "default", "name": "mine"}
+        self.objects.put(
+            ObjectKind.PERSISTENT_VOLUMES,
+            "pv1",
+            {"spec": {"csi": made_of, "accessModes": modes, "claimRef": reference, **spec}},
+        )
+
+    def driver_object(self, **spec: Any) -> None:
+        """Put the driver's object there."""
+        self.objects.put(ObjectKind.CSI_DRIVERS, NAME, {"spec": {"attachRequired": False, **spec}})
+
+    def secret(self, name: str, **values: str) -> None:
+        """Put a secret there."""
+        data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
+        self.objects.put(ObjectKind.SECRETS, name, {"data": data})
+
+    async def mount(self, pod: PodKey, volume: PodJson = CLAIM, **spec: Any) -> Mounted:
+        """Mount a volume of a pod, as its activity does."""
+        kind = next(field for field in volume if field != "name")
+        told = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}, "spec": spec}
+        found = volume_type(kind)
+        assert found
+        return await found.mount(PodVolume(pod, volume["name"], volume[kind], told, self.services))
+
+    async def unmount(self, pod: PodKey, volume: PodJson = CLAIM) -> None:
+        """Unmount it."""
+        request = UnmountVolumes(pod, (volume,))
+        await ActivityEnvironment().run(VolumeActivities(self.services).unmount_volumes, request)
+
+    def life(self) -> list[str]:
+        """The calls that make and undo, in order."""
+        return [one["call"] for one in self.driver.calls(*LIFE)]
+
+    def left(self) -> list[str]:
+        """What lies on the node of any volume: files, and folders that are no pod's own."""
+        root = self.services.settings.root_dir
+        found = [*root.glob("pods/*/volumes/kubernetes.io~csi/*"), *root.glob("pods/*/volumeDevices/*/*")]
+        found += [*root.glob("plugins/kubernetes.io/csi/**/vol_data.json"), *root.glob("pods/*/plugins/*/*")]
+        found += root.glob("plugins/kubernetes.io/csi/volumeDevices/*/*")
+        return sorted(str(one.relative_to(root)) for one in found)
+
+
+class NodeWithDriver:
+    """A node with a driver of some kind."""
+
+    def __init__(self, path: Path, setup: Setup) -> None:
+        self._path = path
+        self._serving = serving(path / "driver", path / "reg.sock", setup)
+
+    async def __aenter__(self) -> Node:
+        driver = await self._serving.__aenter__()
+        objects = ObjectsInMemory()
+        services = NodeServices(
+            settings=ActivitySettings(
+                root_dir=self._path / "kubelet", pod_logs_dir=self._path / "logs", node_name="n1"
+            ),
+            runtime=RuntimeClient("unix:///nowhere", StartLimit(1)),
+            cgroups=Cgroups("/nowhere"),
+            pulls=ImagePulls(),
+            objects=objects,
+        )
+        await services.csi.add(Driver(NAME, str(driver.path / "csi.sock")))
+        node = Node(services, objects, driver)
+        node.driver_object()
+        node.bind()
+        return node
+
+    async def __aexit__(self, *failure: object) -> None:
+        for point in mounts.mounts_below(self._path):
+            mounts.unmount(Path(point), detach=True)
+        await self._serving.__aexit__(None, None, None)

@@ -1,0 +1,266 @@
+"""Is a CSI volume staged once and published to each pod, undone when nobody uses it, and is no step lost halfway?
+
+The driver is a real one with folders for volumes, served in the test's own process, its mounts are real.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.files import mounts
+from activities.objects.objects import ObjectKind
+from activities.volumes.csi.records import block_places
+from activities.volumes.csi.records.block_places import BlockPlace
+from activities.volumes.csi.records.places import VolumeRecord, write_record
+from activities.volumes.csi.records.volume import CsiVolume, Lifecycle
+from activities.volumes.plugin.volume_type import PodVolume
+from activities.volumes.pod_volumes import VolumeActivities
+from activities.volumes.types import persistent_volume_claim
+from proto.temporal.activities.volumes import MountVolumes
+from proto.temporal.mounted import MountedVolume
+from tests.activities.volumes.csi.csi_node import (
+    CANARY,
+    CLAIM,
+    NAME,
+    PUBLISH,
+    STAGE,
+    UNPUBLISH,
+    UNSTAGE,
+    Node,
+    NodeWithDriver,
+)
+from tests.csi.orders import Order, Setup
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
+
+
+async def test_the_life_of_a_volume(node: Node) -> None:
+    """Staged, published, seen at the kubelet's place, unpublished, unstaged, and nothing is left."""
+    node.driver.volume("vol-1").mkdir(parents=True)
+    (node.driver.volume("vol-1") / "file").write_text("content")
+    pod, root = node.pod("uid-1"), node.services.settings.root_dir
+    mounted = await node.mount(pod)
+    target = root / "pods/uid-1/volumes/kubernetes.io~csi/pv1/mount"
+    assert mounted.volume == MountedVolume("data", str(target))
+    assert (target / "file").read_text() == "content"
+    [staged, published] = node.driver.calls(STAGE, PUBLISH)
+    assert staged["stagingTargetPath"].startswith(f"{root}/plugins/kubernetes.io/csi/{NAME}/")
+    assert Path(staged["stagingTargetPath"]).parent.name == sha256(b"vol-1").hexdigest()
+    assert published["stagingTargetPath"] == staged["stagingTargetPath"]
+    assert published["targetPath"] == str(target)
+    assert published["volumeCapability"] == {"mount": {}, "accessMode": {"mode": "SINGLE_NODE_WRITER"}}
+    assert json.loads((target.parent / "vol_data.json").read_text()) == {
+        "specVolID": "pv1",
+        "volumeHandle": "vol-1",
+        "driverName": NAME,
+        "nodeName": "n1",
+        "attachmentID": f"csi-{sha256(f'vol-1{NAME}n1'.encode()).hexdigest()}",
+        "volumeLifecycleMode": "Persistent",
+    }
+    await node.unmount(pod)
+    await node.unmount(pod)
+    assert node.life() == [STAGE, PUBLISH, UNPUBLISH, UNSTAGE]
+    assert node.left() == []
+
+
+async def test_two_pods_share_one_volume(node: Node) -> None:
+    """Staged once, published twice, unstaged with the last."""
+    one, two = node.pod("uid-1"), node.pod("uid-2")
+    await asyncio.gather(node.mount(one), node.mount(two))
+    assert sorted(node.life()) == sorted([STAGE, PUBLISH, PUBLISH])
+    await node.unmount(one)
+    assert node.life()[-1] == UNPUBLISH
+    await asyncio.gather(node.unmount(two), node.unmount(one))
+    assert node.life()[3:] == [UNPUBLISH, UNPUBLISH, UNSTAGE]
+    assert node.left() == []
+
+
+async def test_a_volume_that_is_there_is_found(node: Node) -> None:
+    """No call of the driver for it; a worker that was restarted asks again, which CSI allows."""
+    pod = node.pod("uid-1")
+    assert not (await node.mount(pod)).found
+    assert (await node.mount(pod)).found
+    assert node.life() == [STAGE, PUBLISH]
+    node = node.restarted()
+    assert not (await node.mount(pod)).found
+    assert node.life() == [STAGE, PUBLISH, STAGE, PUBLISH]
+    await node.unmount(pod)
+    assert node.left() == []
+
+
+@pytest.mark.parametrize(
+    ("call", "before", "after"),
+    [
+        pytest.param(STAGE, [STAGE], [UNPUBLISH, UNSTAGE], id="while-it-is-staged"),
+        pytest.param(PUBLISH, [STAGE, PUBLISH], [UNPUBLISH, UNSTAGE], id="while-it-is-published"),
+    ],
+)
+async def test_a_worker_that_dies_halfway_forgets_nothing(
+    node: Node, tmp_path: Path, call: str, before: list[str], after: list[str]
+) -> None:
+    """The pod goes without a second try to mount: what may have been done is undone by what lies on disk."""
+    node.driver.order(call, Order(until=str(tmp_path / "never")))
+    pod = node.pod("uid-1")
+    mounting = asyncio.create_task(node.mount(pod))
+    called = asyncio.create_task(node.driver.called[call].wait())
+    await asyncio.wait({called, mounting}, return_when=asyncio.FIRST_COMPLETED)
+    assert not mounting.done(), mounting.exception()
+    mounting.cancel()
+    await asyncio.gather(mounting, return_exceptions=True)
+    node.driver.order(call, None)
+    node = node.restarted()
+    node.objects.kept.pop((ObjectKind.PERSISTENT_VOLUMES, "", "pv1"))
+    await node.unmount(pod)
+    assert node.life() == [*before, *after]
+    assert node.left() == []
+
+
+async def test_a_second_pod_while_the_first_one_is_half_gone(node: Node) -> None:
+    """The unstage of the first failed: the second stages again, and the first one's rest is undone without unstaging it."""
+    one, two = node.pod("uid-1"), node.pod("uid-2")
+    await node.mount(one)
+    node.driver.order(UNSTAGE, Order(times=1, code="INTERNAL", details="device is busy"))
+    with pytest.raises(
+        ApplicationError, match=r"attacher\.UnmountDevice failed: rpc error: code = Internal desc = device"
+    ):
+        await node.unmount(one)
+    await node.mount(two)
+    await node.unmount(one)
+    target = node.services.settings.root_dir / "pods/uid-2/volumes/kubernetes.io~csi/pv1/mount"
+    assert mounts.is_mount_point(target)
+    await node.unmount(two)
+    assert node.life() == [STAGE, PUBLISH, UNPUBLISH, UNSTAGE, STAGE, PUBLISH, UNPUBLISH, UNPUBLISH, UNSTAGE]
+    assert node.left() == []
+
+
+async def test_a_volume_of_the_pods_own(node: Node) -> None:
+    """Never staged; its handle is made of the pod's uid; the driver hears whose it is, where it asks."""
+    node.driver_object(volumeLifecycleModes=["Ephemeral"], podInfoOnMount=True)
+    node.secret("publish", key=CANARY)
+    volume = {
+        "name": "own",
+        "csi": {
+            "driver": NAME,
+            "readOnly": True,
+            "volumeAttributes": {"size": "1"},
+            "nodePublishSecretRef": {"name": "publish"},
+        },
+    }
+    pod = node.pod("uid-1")
+    mounted = await node.mount(pod, volume, serviceAccountName="robot")
+    target = Path(mounted.volume.path)
+    assert target == node.services.settings.root_dir / "pods/uid-1/volumes/kubernetes.io~csi/own/mount"
+    assert mounted.volume.read_only
+    with pytest.raises(OSError, match="Read-only file system"):
+        (target / "file").touch()
+    [published] = node.driver.calls(STAGE, PUBLISH)
+    assert published["volumeId"].startswith("csi-")
+    assert published["secrets"] == {"key": CANARY}
+    assert published["volumeContext"] == {
+        "size": "1",
+        "csi.storage.k8s.io/pod.name": "uid-1",
+        "csi.storage.k8s.io/pod.namespace": "default",
+        "csi.storage.k8s.io/pod.uid": "uid-1",
+        "csi.storage.k8s.io/serviceAccount.name": "robot",
+        "csi.storage.k8s.io/ephemeral": "true",
+    }
+    await node.unmount(pod, volume)
+    assert node.life() == [PUBLISH, UNPUBLISH]
+    assert node.left() == []
+
+
+async def test_a_driver_that_does_not_stage(tmp_path: Path) -> None:
+    """Published only."""
+    async with NodeWithDriver(tmp_path / "other", Setup(capabilities=())) as other:
+        pod = other.pod("uid-1")
+        await other.mount(pod)
+        assert "stagingTargetPath" not in other.driver.calls(PUBLISH)[0]
+        await other.unmount(pod)
+        assert other.life() == [PUBLISH, UNPUBLISH]
+        assert other.left() == []
+
+
+async def test_a_device(node: Node) -> None:
+    """The kubelet's places: the pod's link leads to where the driver has put the device."""
+    node.bind(volumeMode="Block")
+    one, two, root = node.pod("uid-1"), node.pod("uid-2"), node.services.settings.root_dir
+    mounted = await node.mount(one)
+    link = root / "pods/uid-1/volumeDevices/kubernetes.io~csi/pv1"
+    assert mounted.volume == MountedVolume("data", str(link), device=True)
+    assert link.is_block_device()
+    assert link.readlink() == root / "plugins/kubernetes.io/csi/volumeDevices/publish/pv1/uid-1"
+    await node.mount(two)
+    node = node.restarted()
+    await node.unmount(one)
+    assert node.left() != []
+    await node.unmount(two)
+    assert node.life() == [STAGE, PUBLISH, PUBLISH, UNPUBLISH, UNPUBLISH, UNSTAGE]
+    assert node.left() == []
+
+
+async def test_a_device_that_was_forgotten_by_half(node: Node) -> None:
+    """Its record is gone and the pod's link is not: the next try removes that."""
+    node.bind(volumeMode="Block")
+    pod, root = node.pod("uid-1"), node.services.settings.root_dir
+    await node.mount(pod)
+    link = root / "pods/uid-1/volumeDevices/kubernetes.io~csi/pv1"
+    to = link.readlink()
+    await persistent_volume_claim.TYPE.unmount(PodVolume(pod, "data", {}, {"metadata": {}, "spec": {}}, node.services))
+    (root / "pods/uid-1/plugins/tempolet.dev~claims").mkdir(parents=True, exist_ok=True)
+    (root / "pods/uid-1/plugins/tempolet.dev~claims/data").write_text('{"type": "csi", "name": "pv1", "block": true}')
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(to)
+    await node.unmount(pod)
+    assert node.left() == []
+
+
+async def test_a_device_that_another_pod_gives_up_without_having_had_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Just when this one gets it: what is remembered of the volume stays, or nobody could take it back."""
+    volume = CsiVolume(name="pv1", driver=NAME, handle="vol-1", lifecycle=Lifecycle.PERSISTENT, block=True)
+    ours, other = BlockPlace(tmp_path, "uid-1", "pv1"), BlockPlace(tmp_path, "uid-2", "pv1")
+
+    def write(directory: Path, data: Mapping[str, str]) -> None:
+        write_record(directory, data)
+        other.forget()
+
+    monkeypatch.setattr(block_places, "write_record", write)
+    ours.remember(volume, "n1")
+    assert ours.record() == VolumeRecord(NAME, "vol-1", Lifecycle.PERSISTENT)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "policy", "group"),
+    [
+        pytest.param((), "File", 4321, id="by-the-node"),
+        pytest.param((), "None", 0, id="by-nobody"),
+        pytest.param(("VOLUME_MOUNT_GROUP",), "File", 0, id="by-the-driver"),
+    ],
+)
+async def test_the_files_become_the_pods_groups(
+    tmp_path: Path, capabilities: tuple[str, ...], policy: str, group: int
+) -> None:
+    """As the driver's object says, and once only: by a driver that does it nobody else does."""
+    async with NodeWithDriver(tmp_path, Setup(capabilities=capabilities)) as node:
+        node.driver_object(fsGroupPolicy=policy)
+        node.driver.volume("vol-1").mkdir(parents=True)
+        file = node.driver.volume("vol-1") / "file"
+        file.touch()
+        pod = node.pod("uid-1")
+        metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+        told = {"metadata": metadata, "spec": {"securityContext": {"fsGroup": 4321}}}
+        mount = VolumeActivities(node.services).mount_volumes
+        await ActivityEnvironment().run(mount, MountVolumes(pod, (CLAIM,), told))
+        assert file.stat().st_gid == group
+        [published] = node.driver.calls(PUBLISH)
+        said = published["volumeCapability"]["mount"].get("volumeMountGroup")
+        assert said == ("4321" if capabilities else None)
+        await node.unmount(pod)

@@ -1,0 +1,169 @@
+"""What does a pod hear of a CSI driver that fails, refuses or is not there, and what is undone then?
+
+The driver is a real one with folders for volumes, served in the test's own process, its mounts are real.
+"""
+
+import base64
+import json
+import os
+
+import pytest
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.volumes.plugin.volume_type import VolumeFailed
+from activities.volumes.pod_volumes import VolumeActivities
+from proto.temporal.activities.volumes import MountVolumes
+from tests.activities.volumes.csi.csi_node import CANARY, CLAIM, NAME, PUBLISH, STAGE, UNPUBLISH, UNSTAGE, Node
+from tests.csi.orders import Order
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
+
+
+async def test_a_busy_volume_stays_visible_and_is_tried_again(node: Node) -> None:
+    """Unmounting fails with the driver's words, in the order of steps, and nothing is forgotten."""
+    pod = node.pod("uid-1")
+    await node.mount(pod)
+    target = node.services.settings.root_dir / "pods/uid-1/volumes/kubernetes.io~csi/pv1/mount"
+    with (target / "open").open("w"):
+        with pytest.raises(ApplicationError) as busy:
+            await node.unmount(pod)
+        assert busy.value.type == "FailedUnmount"
+        assert busy.value.message == (
+            'UnmountVolume.TearDown failed for volume "data" : kubernetes.io/csi: Unmounter.TearDownAt failed: '
+            "rpc error: code = Internal desc = unmount failed: Device or resource busy"
+        )
+        assert node.life() == [STAGE, PUBLISH, UNPUBLISH]
+    await node.unmount(pod)
+    assert node.left() == []
+
+
+async def test_a_driver_that_is_not_there_yet(node: Node) -> None:
+    """The kubelet's words; the pod has its volume as soon as the driver registers."""
+    driver = node.services.csi.find(NAME)
+    assert driver is not None
+    node.services.csi.remove(driver)
+    with pytest.raises(VolumeFailed) as missing:
+        await node.mount(node.pod("uid-1"))
+    assert str(missing.value) == (
+        "kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: "
+        f"driver name {NAME} not found in the list of registered CSI drivers"
+    )
+    await node.services.csi.add(driver)
+    await node.mount(node.pod("uid-1"))
+    node.services.csi.remove(driver)
+    with pytest.raises(ApplicationError, match=f"driver name {NAME} not found in the list of registered CSI drivers"):
+        await node.unmount(node.pod("uid-1"))
+    await node.services.csi.add(driver)
+    await node.unmount(node.pod("uid-1"))
+    assert node.left() == []
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "left", "undone"),
+    [
+        pytest.param(STAGE, "NOT_FOUND", False, [], id="refused-to-stage-there-is-nothing-to-undo"),
+        pytest.param(STAGE, "ABORTED", True, [UNPUBLISH, UNSTAGE], id="still-at-it-so-it-is-undone"),
+        pytest.param(STAGE, "DEADLINE_EXCEEDED", True, [UNPUBLISH, UNSTAGE], id="nobody-knows-so-it-is-undone"),
+        pytest.param(PUBLISH, "INVALID_ARGUMENT", True, [UNSTAGE], id="refused-to-publish-only-staging-is-undone"),
+        pytest.param(PUBLISH, "UNAVAILABLE", True, [UNPUBLISH, UNSTAGE], id="the-driver-died-so-all-is-undone"),
+    ],
+)
+async def test_what_a_driver_refuses(node: Node, call: str, code: str, left: bool, undone: list[str]) -> None:
+    """Its words stand in the failure; what it refused for good is not undone, what may have happened is."""
+    node.driver.order(call, Order(times=1, code=code, details="not today"))
+    pod = node.pod("uid-1")
+    said = code.title().replace("_", "")
+    with pytest.raises(VolumeFailed, match=f"{call}: rpc error: code = {said} desc = not today"):
+        await node.mount(pod)
+    assert bool(list(node.services.settings.root_dir.glob("pods/uid-1/volumes/*/*/vol_data.json"))) is left
+    node.driver.forget_calls()
+    node.driver.order(call, None)
+    await node.unmount(pod)
+    assert node.life() == undone
+    assert node.left() == []
+
+
+async def test_what_was_refused_once_is_mounted_the_next_time(node: Node) -> None:
+    """And undone as a whole."""
+    node.driver.order(PUBLISH, Order(times=1, code="INTERNAL", details="not today"))
+    pod = node.pod("uid-1")
+    with pytest.raises(VolumeFailed):
+        await node.mount(pod)
+    await node.mount(pod)
+    await node.unmount(pod)
+    assert node.life() == [STAGE, PUBLISH, PUBLISH, UNPUBLISH, UNSTAGE]
+    assert node.left() == []
+
+
+async def test_a_secret_goes_to_the_driver_and_nowhere_else(node: Node) -> None:
+    """Not into the driver's own words, in whatever form it quotes it."""
+    node.secret("stage", key=CANARY)
+    node.secret("publish", password="ab")
+    references = {
+        "nodeStageSecretRef": {"namespace": "default", "name": "stage"},
+        "nodePublishSecretRef": {"namespace": "default", "name": "publish"},
+    }
+    node.bind(csi=references)
+    pod = node.pod("uid-1")
+    await node.mount(pod)
+    [staged, published] = node.driver.calls(STAGE, PUBLISH)
+    assert staged["secrets"] == {"key": CANARY}
+    assert published["secrets"] == {"password": "ab"}
+    await node.unmount(pod)
+    quoting = f"bad key {CANARY!r}, {json.dumps(CANARY)}, {base64.b64encode(CANARY.encode()).decode()}, canary-Zq7%2Fsecret%20value"
+    node.driver.order(STAGE, Order(code="UNAUTHENTICATED", details=quoting))
+    with pytest.raises(VolumeFailed) as refused:
+        await node.mount(pod)
+    said = "code = Unauthenticated desc = bad key '[hidden]', \"[hidden]\", [hidden], [hidden]"
+    assert str(refused.value).endswith(said)
+    assert "anary" not in repr(refused.value) + repr(refused.value.__cause__) + repr(refused.value.__context__)
+    node.driver.order(STAGE, None)
+    node.driver.order(PUBLISH, Order(code="UNAUTHENTICATED", details="password ab about"))
+    with pytest.raises(VolumeFailed, match=r"desc = password \[hidden\] about"):
+        await node.mount(pod)
+
+
+async def test_a_secret_that_is_missing(node: Node) -> None:
+    """Named, with its namespace."""
+    node.bind(csi={"nodeStageSecretRef": {"namespace": "vault", "name": "stage"}})
+    with pytest.raises(VolumeFailed) as missing:
+        await node.mount(node.pod("uid-1"))
+    assert str(missing.value) == (
+        "fetching NodeStageSecretRef vault/stage failed: kubernetes.io/csi: failed to find the secret stage in the "
+        'namespace vault with error: secret "stage" not found'
+    )
+    await node.unmount(node.pod("uid-1"))
+    assert node.left() == []
+
+
+async def test_only_one_pod_may_have_a_volume_for_one_pod(node: Node) -> None:
+    """ReadWriteOncePod: the second waits for the first."""
+    node.bind(accessModes=["ReadWriteOncePod"])
+    one, two = node.pod("uid-1"), node.pod("uid-2")
+    await node.mount(one)
+    with pytest.raises(VolumeFailed, match="ReadWriteOncePod access mode and is already in use by another pod"):
+        await node.mount(two)
+    await node.unmount(two)
+    await node.unmount(one)
+    await node.mount(two)
+    await node.unmount(two)
+    assert node.left() == []
+
+
+async def test_all_volumes_of_a_pod_by_its_activity(node: Node) -> None:
+    """The failure names the volume as the pod does."""
+    node.driver.order(PUBLISH, Order(times=1, code="INTERNAL", details="not today"))
+    pod = node.pod("uid-1")
+    told = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}, "spec": {}}
+    mount = VolumeActivities(node.services).mount_volumes
+    with pytest.raises(ApplicationError) as refused:
+        await ActivityEnvironment().run(mount, MountVolumes(pod, (CLAIM,), told))
+    assert refused.value.type == "FailedMount"
+    assert refused.value.message == (
+        'MountVolume.SetUp failed for volume "data" : NodePublishVolume: rpc error: code = Internal desc = not today'
+    )
+    answer = await ActivityEnvironment().run(mount, MountVolumes(pod, (CLAIM,), told))
+    assert [one.name for one in answer.volumes] == ["data"]
+    await node.unmount(pod)
+    assert node.left() == []

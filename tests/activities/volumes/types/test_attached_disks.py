@@ -1,0 +1,262 @@
+"""Are disks of a network attached once, shared by their pods, and given back by the last, whatever became of the rest?
+
+iscsiadm is a stand-in that makes the files by which the kernel tells of a session; no target and no adapter was asked, and the
+disk behind all of it is a loop device.
+"""
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activities.files import mounts
+from activities.node_services import NodeServices
+from activities.volumes.disks.attached_disk import AttachedDisk
+from activities.volumes.disks.scsi import ScsiTree
+from activities.volumes.plugin.persistent_type import PersistentVolume
+from activities.volumes.plugin.volume_type import PodVolume, VolumeFailed
+from activities.volumes.types import iscsi
+from activities.volumes.types.fc import FibreChannel
+from activities.volumes.types.iscsi import Iscsi
+from proto.temporal.mounted import MountedVolume
+from proto.temporal.pod import PodKey
+from tests.activities.volumes.stand_ins import StandIns
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
+
+IQN = "iqn.2015-02.example.com:test"
+SOURCE = {"targetPortal": "192.0.2.1", "iqn": IQN, "lun": 0}
+PLACE = f"iface-default/192.0.2.1:3260-{IQN}-lun-0"
+SESSION = "class/iscsi_host/host7/device/session1"
+SHOW = 'case "$*" in *show*) echo "iface.iscsi_ifacename = default"; echo "iface.transport_name = tcp"; exit 0;; esac'
+
+
+@pytest.fixture
+def tree(tmp_path: Path, device: Path) -> ScsiTree:
+    """Give what the kernel tells of its disks: one SCSI host, and the disk once it was found."""
+    made = ScsiTree(tmp_path / "sys", tmp_path / "dev")
+    for folder in ("class/scsi_host/host7", f"block/{device.name}/device"):
+        (made.sys / folder).mkdir(parents=True)
+    (made.sys / "class/scsi_host/host7/scan").touch()
+    for folder in ("by-path", "by-id"):
+        (made.dev / "disk" / folder).mkdir(parents=True)
+    return made
+
+
+@pytest.fixture
+def programs(tmp_path: Path, tree: ScsiTree, device: Path, monkeypatch: pytest.MonkeyPatch) -> StandIns:
+    """Put an iscsiadm on PATH whose login makes a session and the disk's link."""
+    made = StandIns(tmp_path / "bin")
+    session = tree.sys / SESSION
+    files = {"iscsi_session/session1/targetname": IQN, "address": "192.0.2.1", "port": "3260"}
+    files |= {"persistent_address": "192.0.2.1", "persistent_port": "3260"}
+    written = [
+        f"f={session}/{name if '/' in name else f'connection1:0/iscsi_connection/connection1:0/{name}'};"
+        f' mkdir -p $(dirname $f); echo "{content}" > $f'
+        for name, content in files.items()
+    ]
+    link = f"ln -sfn {device} {tree.dev}/disk/by-path/ip-192.0.2.1:3260-iscsi-{IQN}-lun-0"
+    login = f'case "$*" in *--login*) {"; ".join([*written, link])};; *--logout*) rm -r {session};; esac'
+    made.put("iscsiadm", f"{SHOW}\n{login}")
+    monkeypatch.setenv("PATH", f"{made.folder}:{os.environ['PATH']}")
+    return made
+
+
+def of_pod(services: NodeServices, uid: str = "uid-1", source: dict[str, Any] | None = None) -> PodVolume:
+    """Say which volume of which pod."""
+    return PodVolume(
+        PodKey("default", "web", uid), "data", SOURCE if source is None else source, {"spec": {}}, services
+    )
+
+
+def below(services: NodeServices, path: str) -> Path:
+    """Name a path of the node's root."""
+    return services.settings.root_dir / path
+
+
+def called(programs: StandIns, word: str) -> int:
+    """Count the calls of iscsiadm with a word."""
+    return sum(word in one for one in programs.asked("iscsiadm"))
+
+
+async def test_a_disk_is_logged_in_to_once_and_out_after_its_last_pod(
+    services: NodeServices, tree: ScsiTree, programs: StandIns, device: Path
+) -> None:
+    """Only its own LUN is asked for, sessions start by hand only, and the kernel forgets the disk."""
+    disk = AttachedDisk(Iscsi(tree))
+    for uid in ("uid-1", "uid-2", "uid-2"):
+        mounted = await disk.mount(of_pod(services, uid))
+        target = below(services, f"pods/{uid}/volumes/kubernetes.io~iscsi/data")
+        assert mounted.volume == MountedVolume("data", str(target), selinux_relabel=True)
+        assert mounted.takes_fs_group
+        (target / uid).touch()
+    assert called(programs, "--login") == 1
+    assert called(programs, "node.startup -v manual") == 1
+    assert (tree.sys / "class/scsi_host/host7/scan").read_text() == "0 0 0"
+    point = below(services, f"plugins/kubernetes.io/iscsi/{PLACE}")
+    assert sorted(one.name for one in point.iterdir()) == ["lost+found", "uid-1", "uid-2"]
+
+    await disk.unmount(of_pod(services, source={}))
+    assert called(programs, "--logout") == 0
+    for _ in range(2):
+        await disk.unmount(of_pod(services, "uid-2", source={}))
+        assert called(programs, "--logout") == 1
+    assert (tree.sys / f"block/{device.name}/device/delete").read_text() == "1"
+    assert not point.exists()
+    assert mounts.mounts_below(services.settings.root_dir) == []
+
+
+async def test_another_disk_of_the_target_keeps_its_session(
+    services: NodeServices, tree: ScsiTree, programs: StandIns
+) -> None:
+    """Logging out would take it away."""
+    disk = AttachedDisk(Iscsi(tree))
+    await disk.mount(of_pod(services))
+    below(services, f"plugins/kubernetes.io/iscsi/iface-default/192.0.2.1:3260-{IQN}-lun-4").mkdir()
+    await disk.unmount(of_pod(services, source={}))
+    assert called(programs, "--logout") == 0
+
+
+async def test_a_disk_that_is_just_being_mounted_keeps_its_session(
+    services: NodeServices, tree: ScsiTree, programs: StandIns, device: Path
+) -> None:
+    """The target's only other pod goes while the new disk is looked at and formatted."""
+    disk, second = AttachedDisk(Iscsi(tree)), of_pod(services, "uid-2", SOURCE | {"lun": 4})
+    await disk.mount(of_pod(services))
+    (tree.dev / f"disk/by-path/ip-192.0.2.1:3260-iscsi-{IQN}-lun-4").symlink_to(device)
+    looks, goes_on = programs.folder / "looks", programs.folder / "goes-on"
+    for fifo in (looks, goes_on):
+        os.mkfifo(fifo)
+    programs.put("blkid", f'echo > {looks}; read word < {goes_on}; exec {shutil.which("blkid")} "$@"')
+    task = asyncio.create_task(disk.mount(second))
+    await asyncio.to_thread(looks.read_text)
+    await disk.unmount(of_pod(services, source={}))
+    assert called(programs, "--logout") == 0
+    await asyncio.to_thread(goes_on.write_text, "on\n")
+    await task
+    await disk.unmount(second)
+    assert called(programs, "--logout") == 1
+
+
+async def test_a_device_is_shared_like_files(
+    services: NodeServices, tree: ScsiTree, programs: StandIns, device: Path
+) -> None:
+    """By a file for each pod that has it."""
+    disk = AttachedDisk(Iscsi(tree))
+    persistent = PersistentVolume(name="data", type="iscsi", source=SOURCE, block=True)
+    for uid in ("uid-1", "uid-2"):
+        mounted = await disk.mount(of_pod(services, uid), persistent)
+        assert mounted.volume == MountedVolume("data", str(device), device=True)
+    await disk.unmount(of_pod(services, source={}), block=True)
+    assert called(programs, "--logout") == 0
+    await disk.unmount(of_pod(services, "uid-2", source={}), block=True)
+    assert called(programs, "--logout") == 1
+    assert not below(services, f"plugins/kubernetes.io/iscsi/volumeDevices/{PLACE}").exists()
+
+
+async def test_an_initiator_of_its_own_has_an_interface_of_its_own(
+    services: NodeServices, tree: ScsiTree, programs: StandIns
+) -> None:
+    """Copied from the one that it names, and removed with the last disk."""
+    disk, initiator = AttachedDisk(Iscsi(tree)), "iqn.2015-02.example.com:init"
+    await disk.mount(of_pod(services, source=SOURCE | {"initiatorName": initiator}))
+    own = "-m iface -I 192.0.2.1:3260:data -o"
+    asked = programs.asked("iscsiadm")
+    assert [one for one in asked if one.startswith(own)] == [
+        f"{own} new",
+        f"{own} update -n iface.initiatorname -v {initiator}",
+        f"{own} update -n iface.transport_name -v tcp",
+    ]
+    await disk.unmount(of_pod(services, source={}))
+    assert programs.asked("iscsiadm")[-1] == f"{own} delete"
+
+
+async def test_a_target_that_refuses_is_told_and_leaves_nothing(
+    services: NodeServices, tree: ScsiTree, programs: StandIns
+) -> None:
+    """With what iscsiadm said; its record is deleted, and undoing it is nothing more than a log-out of what is not there."""
+    programs.put(
+        "iscsiadm", f'{SHOW}\ncase "$*" in *--login*) echo "login failed"; exit 8;; *--logout*) exit 21;; esac'
+    )
+    disk = AttachedDisk(Iscsi(tree))
+    with pytest.raises(VolumeFailed, match=r"failed to get any path for iscsi disk, last err seen:\n.*login failed"):
+        await disk.mount(of_pod(services))
+    assert called(programs, "-o delete") == 1
+    await disk.unmount(of_pod(services))
+    assert not below(services, "pods/uid-1/plugins/kubernetes.io~iscsi/data.json").exists()
+
+
+async def test_a_disk_that_does_not_come(
+    services: NodeServices, tree: ScsiTree, programs: StandIns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session is there, the LUN is not."""
+    monkeypatch.setattr(iscsi, "_DEVICE_WITHIN", 0.2)
+    with pytest.raises(VolumeFailed, match="Timed out waiting for device"):
+        await AttachedDisk(Iscsi(tree)).mount(of_pod(services, source=SOURCE | {"lun": 5}))
+    assert called(programs, "--login") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        pytest.param({"iqn": IQN}, "needs a targetPortal", id="no-portal"),
+        pytest.param(SOURCE | {"iqn": "iqn.2001-04.com:../../../etc"}, "makes no folder's name", id="a-path"),
+        pytest.param(SOURCE | {"chapAuthSession": True}, "CHAP is not supported", id="passwords"),
+    ],
+)
+async def test_a_source_that_makes_no_sense(
+    services: NodeServices, tree: ScsiTree, source: dict[str, Any], message: str
+) -> None:
+    """Nobody has judged a PersistentVolume's where there is no API server."""
+    persistent = PersistentVolume(name="data", type="iscsi", source=source)
+    with pytest.raises(VolumeFailed, match=message):
+        await AttachedDisk(Iscsi(tree)).mount(of_pod(services, source={}), persistent)
+
+
+async def test_a_node_without_iscsiadm(services: NodeServices, tree: ScsiTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is told what to install."""
+    monkeypatch.setattr("activities.execution.programs.shutil.which", lambda *_, **__: None)
+    with pytest.raises(VolumeFailed, match=r"iscsiadm is not on this node: install open-iscsi \(Debian"):
+        await AttachedDisk(Iscsi(tree)).mount(of_pod(services))
+
+
+@pytest.mark.parametrize(
+    ("source", "link", "place"),
+    [
+        pytest.param(
+            {"targetWWNs": ["50060e801049cfd1"], "lun": 3},
+            "by-path/pci-0000:41:00.0-fc-0x50060e801049cfd1-lun-3",
+            "50060e801049cfd1-lun-3",
+            id="by-name-and-lun",
+        ),
+        pytest.param({"wwids": ["3600 508"]}, "by-id/scsi-3600_508", "3600_508", id="by-wwid"),
+    ],
+)
+async def test_a_disk_behind_an_adapter(
+    services: NodeServices, tree: ScsiTree, device: Path, source: dict[str, Any], link: str, place: str
+) -> None:
+    """Found after all adapters have looked; mounted, and forgotten after its last pod."""
+    disk = AttachedDisk(FibreChannel(tree))
+    with pytest.raises(VolumeFailed, match="no fc disk found"):
+        await disk.mount(of_pod(services, source=source))
+    assert (tree.sys / "class/scsi_host/host7/scan").read_text() == "- - -"
+    (tree.dev / "disk" / link).symlink_to(device)
+    mounted = await disk.mount(of_pod(services, source=source))
+    assert mounted.volume.path == str(below(services, "pods/uid-1/volumes/kubernetes.io~fc/data"))
+    assert mounts.is_mount_point(below(services, f"plugins/kubernetes.io/fc/{place}"))
+    await disk.unmount(of_pod(services, source={}))
+    assert (tree.sys / f"block/{device.name}/device/delete").read_text() == "1"
+    assert mounts.mounts_below(services.settings.root_dir) == []
+
+
+def test_several_paths_are_one_multipath_device(tree: ScsiTree, device: Path) -> None:
+    """Which is mounted, and whose paths are forgotten with it."""
+    assert tree.best_of([device]) == device
+    (tree.sys / f"block/dm-4/slaves/{device.name}").mkdir(parents=True)
+    (tree.sys / "block/dm-4/slaves/sdx").mkdir()
+    multipath = tree.best_of([device])
+    assert multipath == tree.dev / "dm-4"
+    assert tree.paths_of(multipath) == [tree.dev / device.name, tree.dev / "sdx"]

@@ -1,0 +1,152 @@
+"""Run the official tests on a one-node cluster that is made for it, and hold the result against what the real kubelet passed.
+
+`make conformance`: builds what is missing, starts everything, runs, prints result and time, leaves nothing but log and junit file.
+"""
+
+import re
+import subprocess
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.cluster.binaries import CONTROL_PLANE, KUBELET, OFFICIAL_TESTS, find_binaries
+from tests.cluster.conformance.official_images import OfficialImages
+from tests.cluster.one_node import OneNode, cluster_number
+from tests.node.images.debian_registry import DebianRegistry
+from worker.standalone.progress import Progress
+
+KUBELET_PASSED: Final = Path(__file__).parent / "kubelet-passed.txt"
+FOCUS: Final = r"\[Conformance\]|\[NodeConformance\]"
+SKIP: Final = r"\[Serial\]|\[Disruptive\]|\[Slow\]|\[Flaky\]|Feature:"
+RAN: Final = frozenset({"passed", "failed", "timedout", "panicked", "interrupted", "aborted"})
+OUT: Final = Path(__file__).parents[3] / ".build" / "conformance"
+
+
+class ConformanceFailed(Exception):
+    """The tests gave no result; says where to look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which tests, how, and on whose node."""
+
+    peer: str = "tempolet"
+    procs: int = 8
+    focus: str = ""
+    skip: str = ""
+    out: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a run, by the names of the tests."""
+
+    ran: frozenset[str]
+    passed: frozenset[str]
+    owed: frozenset[str]
+    """Those of the choice that the real kubelet passes."""
+    failures: dict[str, str]
+    """Why, in short."""
+
+    @property
+    def missed(self) -> list[str]:
+        """What the kubelet passes and this node fails or skips."""
+        return sorted(self.owed - self.passed)
+
+    def lines(self) -> list[str]:
+        """Say it."""
+        said = [
+            f"kubelet passes, we fail or skip: {name}\n    {self.failures.get(name, 'skipped')}" for name in self.missed
+        ]
+        said += [f"fails, kubelet failed too: {name}" for name in sorted(self.ran - self.passed - self.owed)]
+        kept = len(self.owed & self.passed)
+        said.append(
+            f"{len(self.passed)} of {len(self.ran)} passed; of {len(self.owed)} that the kubelet passes, {kept}"
+        )
+        return said
+
+
+def run_official_tests(choice: Choice) -> int:
+    """Make a cluster, run the tests, take the cluster away; answers an exit code."""
+    programs = find_binaries((*CONTROL_PLANE, *OFFICIAL_TESTS, *(KUBELET if choice.peer == "kubelet" else ())))
+    out = (choice.out or OUT / choice.peer).absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    with cluster_number() as number:
+        home = Path(tempfile.mkdtemp(prefix="tplc.", dir="/tmp"))
+        result, seconds = _run_on(OneNode(home, number, choice.peer, programs), out, choice)
+    print("\n".join(result.lines()))
+    print(f"{choice.peer}, {choice.procs} processes: {seconds / 60:.1f} min; log and junit file in {out}")
+    return 1 if result.missed else 0
+
+
+def _run_on(cluster: OneNode, out: Path, choice: Choice) -> tuple[Result, float]:
+    """Run on a cluster that is started for it and ended again, whatever came of it; answers how long the tests took."""
+    show, programs = Progress(), cluster.plane.programs
+    try:
+        with DebianRegistry(out / "registry") as registry:
+            cluster.start(show)
+            with show.step("test images"):
+                OfficialImages(out.parent / "images", programs).give(cluster.settings.containerd, registry)
+            with show.step("official tests") as step:
+                begun = time.monotonic()
+                run_ginkgo(programs, cluster.plane.admin_kubeconfig, out, choice)
+                seconds = time.monotonic() - begun
+                result = read_result(out, owed_by(choice))
+                step.detail = result.lines()[-1]
+        return result, seconds
+    finally:
+        cluster.keep_logs(out)
+        cluster.stop(show)
+
+
+def run_ginkgo(programs: Path, kubeconfig: Path, out: Path, choice: Choice, *, seed: int = 0) -> None:
+    """Run the tests of a choice; raises ConformanceFailed when they gave no result."""
+    junit = out / "junit_01.xml"
+    junit.unlink(missing_ok=True)
+    command: list[str | Path] = [programs / "ginkgo", f"-procs={choice.procs}", "--no-color", "--timeout=80m"]
+    command += [f"--focus={choice.focus or FOCUS}", f"--skip={choice.skip or SKIP}"]
+    command += [f"--seed={seed}"] if seed else []
+    command += [programs / "e2e.test", "--", "--kubeconfig", kubeconfig, "--provider", "local", "--num-nodes", "1"]
+    command += ["--allowed-not-ready-nodes", "0", "--node-schedulable-timeout", "30s", "--report-dir", out]
+    with (out / "log").open("wb") as log:
+        subprocess.run(command, stdout=log, stderr=log, check=False, cwd=out)
+    if not junit.exists():
+        raise ConformanceFailed(f"no result of the official tests: see {out / 'log'}")
+
+
+def read_result(out: Path, owed: Iterable[str]) -> Result:
+    """Read the junit file; `owed` is what must pass."""
+    cases = [
+        case for case in ET.parse(out / "junit_01.xml").iter("testcase") if case.get("name", "").startswith("[It]")
+    ]
+    state = {case.get("name", "").removeprefix("[It] "): case for case in cases}
+    ran = frozenset(name for name, case in state.items() if case.get("status") in RAN)
+    passed = frozenset(name for name in ran if state[name].get("status") == "passed")
+    failures = {name: _why(state[name]) for name in ran - passed}
+    return Result(ran, passed, frozenset(owed), failures)
+
+
+def owed_by(choice: Choice) -> list[str]:
+    """Name the tests of a choice that the real kubelet passes."""
+    focus, skip = choice.focus or FOCUS, choice.skip or SKIP
+    return [name for name in named_in(KUBELET_PASSED) if re.search(focus, name) and not re.search(skip, name)]
+
+
+def named_in(file: Path) -> list[str]:
+    """Read the names of tests, one a line."""
+    return [line.strip() for line in file.read_text().splitlines() if line.strip() and not line.startswith("#")]
+
+
+def exactly(names: Sequence[str]) -> str:
+    """Write the regular expression of these names, for Go's regexp and Python's."""
+    return "|".join(re.escape(name) for name in names)
+
+
+def _why(case: ET.Element) -> str:
+    failure = next((one for one in case if one.tag in {"failure", "error"}), None)
+    words = "" if failure is None else failure.get("message") or failure.text or ""
+    return " ".join(words.split())[:300]

@@ -1,0 +1,148 @@
+"""The objects of one node as its worker has them, over a real API server and without workflows: the test says what pods show."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from activities.clients.api_server.api_server import ApiServer, Json
+from activities.clients.api_server.kubeconfig import load_kubeconfig
+from activities.clients.csi_drivers import CsiDrivers
+from activities.objects.objects import KeptObject, ObjectKind
+from activities.objects.tokens import BoundPod, TokenWish
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.signals import ObjectsChanged
+from tests import patience
+from tests.cluster.control_plane import ControlPlane
+from tests.worker.poller.snapshots import snapshot
+from worker.api_objects.cluster_objects import ClusterObjects
+from worker.temporal.signal_numbers import SignalNumbers
+
+PATIENCE: Final = patience.PATIENCE
+
+
+class CountedApi(ApiServer):
+    """Our client, which also says what it watches and how many tokens it has asked for."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.changed = asyncio.Condition()
+        self.watching: list[str] = []
+        self.tokens_asked = 0
+
+    async def watch(self, path: str, *, seconds: int, **query: str) -> AsyncIterator[Json]:
+        """Watch, and say so while it lasts."""
+        which = f"{path}?{query.get('fieldSelector', '')}"
+        await self._note(self.watching.append, which)
+        try:
+            async with contextlib.aclosing(super().watch(path, seconds=seconds, **query)) as events:  # type: ignore[type-var]  # a generator, declared as an iterator
+                async for event in events:
+                    yield event
+        finally:
+            await asyncio.shield(self._note(self.watching.remove, which))
+
+    def singles(self) -> list[str]:
+        """List the watches of single objects."""
+        return [one for one in self.watching if "metadata.name" in one]
+
+    async def _note(self, change: Callable[[str], None], which: str) -> None:
+        async with self.changed:
+            change(which)
+            self.changed.notify_all()
+
+    async def create(self, path: str, body: Any) -> Json:
+        """Create, and say so of tokens."""
+        if path.endswith("/token"):
+            self.tokens_asked += 1
+        return await super().create(path, body)
+
+
+@dataclass
+class ObjectsNode:
+    """What a test looks at."""
+
+    plane: ControlPlane
+    name: str
+    namespace: str
+    api: CountedApi
+    objects: ClusterObjects
+    pods: dict[str, PodSnapshot] = field(default_factory=dict)
+    drivers: CsiDrivers = field(default_factory=CsiDrivers)
+    told: "asyncio.Queue[tuple[str, dict[str, str]]]" = field(default_factory=asyncio.Queue)
+
+    def make(self, plural: str, name: str, **content: Any) -> Any:
+        """Create an object of the namespace."""
+        return self.plane.api.create(self.path(plural), {"metadata": {"name": name}, **content})
+
+    def path(self, plural: str, name: str = "") -> str:
+        """Give the path of a collection of the namespace, or of one of its objects."""
+        return f"/api/v1/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
+
+    def bind(self, name: str, **spec: Any) -> PodSnapshot:
+        """Create a pod that is bound to this node, and let it be known."""
+        containers = spec.pop("containers", [{"name": "c", "image": "busybox"}])
+        spec = {"nodeName": self.name, "containers": containers, **spec}
+        made = self.plane.api.create(self.path("pods"), {"metadata": {"name": name}, "spec": spec})
+        uid = made["metadata"]["uid"]
+        known = replace(snapshot(uid, node=self.name, name=name), namespace=self.namespace, pod=made)
+        self.publish(known)
+        return known
+
+    def publish(self, known: PodSnapshot) -> None:
+        """Take what a pod's workflow says."""
+        self.pods[known.uid] = known
+        self.objects.hear(known)
+
+    def show(self, known: PodSnapshot, **objects: str) -> PodSnapshot:
+        """Let a pod show versions; `configmaps__app="7"` stands for configmaps/app."""
+        versions = {key.replace("__", "/").replace("_", "-"): version for key, version in objects.items()}
+        self.publish(shown := replace(known, objects=versions))
+        return shown
+
+    def forget(self, known: PodSnapshot) -> None:
+        """Let a pod be gone."""
+        del self.pods[known.uid]
+        self.objects.hear(replace(known, deleting=True, objects={}))
+
+    async def get(self, kind: ObjectKind, name: str) -> KeptObject:
+        """Read an object as the activities do."""
+        return await self.objects.source.get(kind, self.namespace, name)
+
+    async def heard(self, seconds: float = PATIENCE) -> tuple[str, dict[str, str]]:
+        """Wait until a pod's workflow is told of something; answers the pod's uid and the versions."""
+        async with asyncio.timeout(seconds):
+            workflow_id, versions = await self.told.get()
+        return workflow_id.rpartition("/")[2], versions
+
+    async def until_watching(self, *which: str) -> None:
+        """Wait until exactly these single objects are watched, as `configmaps/app`."""
+        wanted = sorted(
+            f"{self.path(plural)}?metadata.name={name}" for plural, name in (one.split("/") for one in which)
+        )
+        async with asyncio.timeout(PATIENCE):
+            async with self.api.changed:
+                await self.api.changed.wait_for(lambda: sorted(self.api.singles()) == wanted)
+
+    def wish(self, known: PodSnapshot, audience: str = "", seconds: int = 3607) -> TokenWish:
+        """Ask for a token of a pod's account."""
+        bound = BoundPod(self.namespace, known.name, known.uid)
+        return TokenWish(self.namespace, "default", (audience,) if audience else (), seconds, bound)
+
+
+@contextlib.asynccontextmanager
+async def objects_node(plane: ControlPlane, name: str) -> AsyncIterator[ObjectsNode]:
+    """Join a Node object by this name, with a namespace of its own, and run what a worker runs for objects."""
+    plane.api.create("/api/v1/nodes", {"metadata": {"name": name}})
+    namespace = plane.make_namespace(f"of-{name}")
+    async with CountedApi(load_kubeconfig(plane.node_kubeconfig(name))) as api:
+        node = ObjectsNode(plane, name, namespace, api, ClusterObjects(api, name, SignalNumbers()))
+
+        async def tell(workflow_id: str, signal: ObjectsChanged) -> None:
+            node.told.put_nowait((workflow_id, signal.versions))
+
+        async with node.objects.telling(lambda: list(node.pods.values()), tell, node.drivers):
+            yield node
+    for uid, pod in node.pods.items():
+        plane.api.delete(node.path("pods", pod.name), gracePeriodSeconds=0, preconditions={"uid": uid})
+    plane.api.delete(f"/api/v1/nodes/{name}")

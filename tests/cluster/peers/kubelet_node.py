@@ -1,0 +1,68 @@
+"""The real kubelet as a node of the session's control plane, beside a node of ours on the same machine."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.bench.peers.kubelet import NoKubelet
+from tests.cluster.cluster_node import pods_path
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.peers.real_kubelet import RealKubelet
+from worker.standalone.containerd_config import PodNetwork
+from worker.standalone.given_configuration import GivenConfiguration
+from worker.standalone.settings import Settings
+from worker.standalone.temporal_server import free_ports
+
+NAME: Final = "real-kubelet"
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletNode:
+    """What the kubelet needs of this session; the fixture `kubelet_node`."""
+
+    program: Path
+    plane: ControlPlane
+    node_ip: str
+    slot: int
+
+    @contextlib.contextmanager
+    def running(self, home: Path, keys: Mapping[str, Any]) -> Iterator[str]:
+        """Run it with these keys of its configuration; gives its node's name, and leaves nothing of it in the API.
+
+        Skips the test where another kubelet lives on this machine.
+        """
+        home.mkdir()
+        kubelet = RealKubelet(home, self._settings(home, keys))
+        try:
+            kubelet.start(self.program)
+            yield NAME
+        except NoKubelet as error:
+            pytest.skip(str(error))
+        finally:
+            if kubelet.was_here:
+                kubelet.stop()
+            self._remove_from_api()
+
+    def _settings(self, home: Path, keys: Mapping[str, Any]) -> Settings:
+        more = {"port": free_ports(1)[0], "failCgroupV1": False, "failSwapOn": False}
+        return Settings(
+            state_dir=home / "state",
+            run_dir=home / "run",
+            hostname_override=NAME,
+            kubeconfig=str(self.plane.node_kubeconfig(NAME)),
+            node_ip=self.node_ip,
+            network=PodNetwork(f"tplkube{self.slot}", f"10.215.{self.slot}.0/24"),
+            cgroup=f"/tempolet-kubelet-{self.slot}",
+            given_configuration=GivenConfiguration({**keys, **more}),
+        )
+
+    def _remove_from_api(self) -> None:
+        api = self.plane.api
+        for pod in api.get(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{NAME}")["items"]:
+            api.delete(pods_path(pod["metadata"]["namespace"], pod["metadata"]["name"]), gracePeriodSeconds=0)
+        api.delete(f"/api/v1/nodes/{NAME}")
+        api.delete(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NAME}")

@@ -1,0 +1,166 @@
+"""Does `kubectl describe` read of a pod and a node of ours as of the real kubelet's, on the same machine and in the same cluster?
+
+All pods are made at once on both nodes; each test waits until one of them has come to where it stays, and compares what is said of it.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests import patience
+from tests.cluster.cluster_node import NewNode, condition, pods_path
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.kubectl import Kubectl
+from tests.cluster.peers.described import Described, alike, read_description
+from tests.cluster.peers.described_pods import CASES, GIVEN_UP_EARLY, OBJECTS, RESIZE, RESIZE_TOLD_EARLY, RESIZED, Case
+from tests.cluster.peers.kubelet_node import KubeletNode
+
+PATIENCE: Final = patience.PATIENCE
+KEYS: Final = {"evictionHard": {"memory.available": "100Mi"}, "imageGCHighThresholdPercent": 100}
+"""A full disk must not evict what is compared, nor remove its image."""
+LOOKS: Final = {"syncFrequency": "2s"}
+"""The kubelet tells of a crash loop's back-off only when it looks at the pod again, by itself at the back-off's end."""
+THE_KUBELETS_OWN: Final = {
+    "CgroupV1": "says that the kubelet, and not tempolet, will leave cgroup v1",
+    "InvalidDiskCapacity": "its first look at a disk that it does not know yet",
+    "NodeAllocatableEnforced": "tempolet limits pods, and not all of them together",
+    "PossibleMemoryBackedVolumesOnDisk": "on a machine with swap and an old kernel",
+}
+"""Reasons of events that are told of its node and not of ours, and why."""
+
+
+@dataclass
+class Side:
+    """One of the two nodes, and the namespace of its pods."""
+
+    plane: ControlPlane
+    kubectl: Kubectl
+    node: str
+    namespace: str
+    uids: dict[str, str] = field(default_factory=dict)
+
+    def create(self, case: Case) -> None:
+        """Make a pod of a case on this node."""
+        pod = case.pod()
+        made = self.plane.api.create(pods_path(self.namespace), {**pod, "spec": {"nodeName": self.node, **pod["spec"]}})
+        self.uids[case.name] = made["metadata"]["uid"]
+
+    def has_come(self, case: Case) -> bool:
+        """Say whether a case's pod is where it stays."""
+        return case.stays(self.plane.api.get(pods_path(self.namespace, case.name)))
+
+    def pod(self, case: Case) -> Described:
+        """Describe a case's pod, without what is known to differ."""
+        said = self.kubectl.ok("describe", "pod", case.name, "-n", self.namespace)
+        return read_description(said, self._names(**{self.uids[case.name]: "UID"})).without(case.apart)
+
+    def itself(self) -> Described:
+        """Describe the node; its events by the API, for of the kubelet's `kubectl describe` finds none (they have no UID)."""
+        said = self.kubectl.ok("describe", "node", self.node)
+        version = self.plane.api.get(f"/api/v1/nodes/{self.node}")["status"]["nodeInfo"]["kubeletVersion"]
+        names = self._names(**{version: "VERSION"})
+        found = self.plane.api.get(f"/api/v1/events?fieldSelector=involvedObject.name%3D{self.node}")["items"]
+        events = frozenset(
+            (one["type"], one["reason"], one["source"]["component"], alike(one["message"], names)) for one in found
+        )
+        return Described(read_description(said, names).lines, events)
+
+    def _names(self, **more: str) -> dict[str, str]:
+        return {**more, self.node: "NODE", self.namespace: "NAMESPACE"}
+
+
+@pytest.fixture(scope="module")
+def theirs(kubelet_node: KubeletNode, node_dir: Path) -> Iterator[str]:
+    """Run the real kubelet; gives its node's name."""
+    with kubelet_node.running(node_dir / "described", KEYS | LOOKS) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def sides(
+    theirs: str, plane: ControlPlane, new_node: NewNode, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Side, Side]]:
+    """Run a node of ours beside it, and every pod of `described_pods` on both."""
+    kubectl = Kubectl(plane.admin_kubeconfig, tmp_path_factory.mktemp("home"))
+    with new_node(tmp_path_factory.mktemp("ours"), keys=dict(KEYS)) as node:
+        node.until_started()
+        found = (Side(plane, kubectl, node.name, "by-us"), Side(plane, kubectl, theirs, "by-them"))
+        for side in found:
+            plane.make_namespace(side.namespace)
+            for plural, made in OBJECTS.items():
+                plane.api.create(f"/api/v1/namespaces/{side.namespace}/{plural}", made)
+            path = f"/api/v1/nodes/{side.node}"
+            plane.api.until(path, lambda one: condition(one, "Ready") == "True", f"{side.node} Ready", PATIENCE)
+        for case in CASES:
+            for side in found:
+                side.create(case)
+        yield found
+
+
+def until_alike(looks: Callable[[], tuple[Described, Described] | None]) -> tuple[Described, Described]:
+    """Look until both say the same, or give what they said last; raises AssertionError where one never got there."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = looks()
+        if found and (found[0] == found[1] or time.monotonic() > deadline):
+            return found
+        assert time.monotonic() < deadline, "not on both nodes in time"
+        time.sleep(0.5)  # other processes: there is no event to await
+
+
+def untold(theirs: Described, *words: str) -> Described:
+    """Leave out of the kubelet's events those whose message has one of these words: whether they come depends on chance."""
+    kept = frozenset(one for one in theirs.events if not any(word in one[-1] for word in words))
+    return replace(theirs, events=kept)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_pod_reads_as_under_the_kubelet(sides: tuple[Side, Side], case: Case) -> None:
+    """Every line but times and ids, and every event's type, reason, source and message."""
+
+    def looks() -> tuple[Described, Described] | None:
+        if not all(side.has_come(case) for side in sides):
+            return None
+        ours, theirs = (side.pod(case) for side in sides)
+        theirs = untold(theirs, *GIVEN_UP_EARLY)
+        return (ours, theirs) if case.reason in ours.reasons & theirs.reasons else None
+
+    ours, theirs = until_alike(looks)
+    assert ours.lines == theirs.lines
+    assert ours.events == theirs.events
+
+
+def test_a_resize_reads_as_under_the_kubelet(sides: tuple[Side, Side]) -> None:
+    """Granted and done, with what the container has."""
+    for side in sides:
+        side.create(RESIZED)
+    for side in sides:
+        path = pods_path(side.namespace, RESIZED.name)
+        side.plane.api.until(path, RESIZED.stays, f"{RESIZED.name} running on {side.node}")
+        side.plane.api.patch(f"{path}/resize", RESIZE)
+
+    def looks() -> tuple[Described, Described] | None:
+        ours, theirs = (side.pod(RESIZED) for side in sides)
+        theirs = untold(theirs, *GIVEN_UP_EARLY, RESIZE_TOLD_EARLY)
+        return (ours, theirs) if RESIZED.reason in ours.reasons & theirs.reasons else None
+
+    ours, theirs = until_alike(looks)
+    assert ours.lines == theirs.lines
+    assert ours.events == theirs.events
+
+
+def test_a_node_reads_as_the_kubelets(sides: tuple[Side, Side]) -> None:
+    """Labels, conditions, sizes, versions, its pods and what they ask for; and its events, but for the kubelet's own."""
+
+    def looks() -> tuple[Described, Described]:
+        ours, theirs = (side.itself() for side in sides)
+        told = frozenset(one for one in theirs.events if one[1] not in THE_KUBELETS_OWN)
+        return ours, Described(theirs.lines, told)
+
+    ours, theirs = until_alike(looks)
+    assert ours.lines == theirs.lines
+    assert ours.events == theirs.events

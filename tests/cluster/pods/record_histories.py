@@ -1,0 +1,36 @@
+"""Records the lives of pods of an API server that tests/replay holds the workflow code to. Run by `make record`, never by `make test`.
+
+As in tests/node/recordings/record_histories.py, each row leads one pod through one life, here on a node that is joined to a real control plane.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.cluster.cluster_node import ClusterNode, NewNode
+from tests.cluster.pods import recorded_pods, recorded_unseen
+from tests.node.recordings.recording import NODE, QUICK, place_of, write
+
+LIVES: dict[str, Callable[[ClusterNode], None]] = {
+    "api-plain": recorded_pods.plain,
+    "api-finished": recorded_pods.finished,
+    "api-rejected": recorded_pods.rejected,
+    "api-forced": recorded_pods.forced,
+    "api-deleted-during-pull": recorded_pods.deleted_during_pull,
+    "api-edited": recorded_pods.edited,
+    "api-token": recorded_pods.token,
+    "api-ended-by-others": recorded_pods.ended_by_others,
+    "api-history-lost": recorded_unseen.history_lost,
+    "api-end-lost": recorded_unseen.end_lost,
+    "api-deleted-unseen": recorded_unseen.deleted_unseen,
+}
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_record(name: str, new_node: NewNode) -> None:
+    """Lead one life to its end, then write every run's history."""
+    with place_of(name) as place, new_node(place, name=NODE, keys=QUICK) as node:
+        LIVES[name](node)
+        node.delete_all_pods()
+        node.remove_all()
+        write(node, name)

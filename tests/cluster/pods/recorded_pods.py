@@ -1,0 +1,157 @@
+"""The lives of pods of an API server, for `record_histories`: as they come, change and go there."""
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any, Final
+
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import OBJECTS_CHANGED
+from proto.temporal.signals import ObjectsChanged
+from tests.cluster.cluster_node import ClusterNode, pods_path
+from tests.node.containerd_view import container_pid
+from tests.node.images.pull_nodes import pulling, served
+from tests.node.tempolet_node import BUSYBOX, pod_manifest, wait
+
+ENDS_WHEN_ASKED: Final = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+GATE: Final = "example.com/lb"
+PATH: Final = pods_path(name="pod")
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+
+
+def bare(command: str = "sleep 3600", **spec: Any) -> dict[str, Any]:
+    """Write a pod that asks the API for nothing."""
+    return pod_manifest("pod", command, **{"automountServiceAccountToken": False, **spec})
+
+
+def until(node: ClusterNode, holds: Callable[[PodSnapshot], Any], what: str) -> PodSnapshot:
+    """Wait until the pod's workflow has decided so."""
+
+    def now() -> PodSnapshot | None:
+        return next((one for one in node.snapshots() if holds(one)), None)
+
+    snapshot: PodSnapshot = node.until(now, what)
+    return snapshot
+
+
+def run(node: ClusterNode, manifest: dict[str, Any]) -> PodSnapshot:
+    """Create a pod and wait until it runs and is ready, in the API too."""
+    node.create_pod(manifest)
+    node.until_pod_ready("pod")
+    return until(node, lambda one: one.ready, "running")
+
+
+def kill(node: ClusterNode, snapshot: PodSnapshot) -> None:
+    """Kill its container."""
+    os.kill(container_pid(node.containerd, snapshot.containers["main"].container_id), signal.SIGKILL)
+
+
+def delete(node: ClusterNode, grace: int) -> None:
+    """Delete the pod as kubectl does, and wait until nothing of it is left."""
+    node.api.delete(PATH, gracePeriodSeconds=grace)
+    node.until_pod_gone("pod")
+
+
+def patch_status(node: ClusterNode, **status: Any) -> None:
+    """Write into the pod's status as a controller does."""
+    node.api.call("PATCH", f"{PATH}/status", {"status": status}, kind=STRATEGIC)
+
+
+def main_status(status: Any) -> dict[str, Any]:
+    """Give what a pod's status says of the container main."""
+    found: dict[str, Any] = next(one for one in status["containerStatuses"] if one["name"] == "main")
+    return found
+
+
+def plain(node: ClusterNode) -> None:
+    """Created, running, and deleted with a grace of which its container needs a part."""
+    run(node, bare(ENDS_WHEN_ASKED))
+    delete(node, grace=5)
+
+
+def finished(node: ClusterNode) -> None:
+    """Succeeded, and its workflow stays until it is deleted."""
+    node.create_pod(bare("exit 0", restartPolicy="Never"))
+    node.until_api_pod("pod", lambda pod: pod["status"]["phase"] == "Succeeded")
+    until(node, lambda one: one.lifecycle == "terminated", "its end")
+    delete(node, grace=30)
+
+
+def rejected(node: ClusterNode) -> None:
+    """It asks for more than its node has; it has Failed, and nothing of it begins."""
+    manifest = bare()
+    manifest["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1000"}}
+    node.create_pod(manifest)
+    node.until_api_pod("pod", lambda pod: pod["status"]["phase"] == "Failed")
+    delete(node, grace=30)
+
+
+def forced(node: ClusterNode) -> None:
+    """Its object is taken away at once, and what runs of it is stopped all the same."""
+    run(node, bare(ENDS_WHEN_ASKED))
+    delete(node, grace=0)
+
+
+def deleted_during_pull(node: ClusterNode) -> None:
+    """Its image comes from a registry that does not answer; the pull is given up."""
+    with served(node.containerd, label="recorded", seconds_a_manifest=600) as registry:
+        node.create_pod(pulling("pod", f"{registry.host}/team/app:1", automountServiceAccountToken=False))
+        until(node, lambda one: one.sandbox_ready and registry.tags_asked, "the pull under way")
+        delete(node, grace=2)
+
+
+def edited(node: ClusterNode) -> None:
+    """A label, an ephemeral container, a resize and another image; it stays the same pod."""
+    manifest = bare(ENDS_WHEN_ASKED)
+    manifest["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "10m"}}
+    run(node, manifest)
+    node.api.patch(PATH, {"metadata": {"labels": {"app": "one"}}})
+    look = {"name": "look", "image": BUSYBOX, "command": ["sleep", "3600"]}
+    node.api.patch(f"{PATH}/ephemeralcontainers", {"spec": {"ephemeralContainers": [look]}})
+    until(node, lambda one: "look" in one.containers and one.containers["look"].container_id, "looked into")
+    resized = {"name": "main", "resources": {"requests": {"cpu": "20m"}}}
+    node.api.patch(f"{PATH}/resize", {"spec": {"containers": [resized]}})
+    node.until_api_pod(
+        "pod", lambda pod: "20m" in str(main_status(pod["status"]).get("resources")), "the resize in the status"
+    )
+    another = {"name": "main", "image": BUSYBOX.removeprefix("docker.io/library/")}
+    node.api.call("PATCH", PATH, {"spec": {"containers": [another]}}, kind=STRATEGIC)
+    node.until_api_pod("pod", lambda pod: main_status(pod["status"])["restartCount"] == 1, "the restart")
+    node.until_pod_ready("pod")
+    delete(node, grace=2)
+
+
+def token(node: ClusterNode) -> None:
+    """It has a token, which a later worker has to ask for anew when it is told that it is renewed."""
+    snapshot = run(node, pod_manifest("pod"))
+    files = node.root_dir / "pods" / snapshot.uid / "volumes" / "kubernetes.io~projected"
+    [path] = files.glob("kube-api-access-*/token")
+    before = path.read_text()
+    node.stop("worker")
+    node.start("worker")
+    [key] = [one for one in snapshot.objects if one.startswith("serviceaccounttokens/")]
+
+    async def renew() -> None:
+        handle = await node.workflow(snapshot)
+        await handle.signal(OBJECTS_CHANGED, ObjectsChanged("objects", {key: "another"}, 1))
+
+    wait(renew())
+    node.until(lambda: path.read_text() != before, "another token in the volume")
+    delete(node, grace=2)
+
+
+def run_gated(node: ClusterNode) -> PodSnapshot:
+    """Create a pod with a readiness gate, and open that once it waits for nothing else."""
+    node.create_pod(bare(ENDS_WHEN_ASKED, readinessGates=[{"conditionType": GATE}]))
+    until(node, lambda one: one.reason == "ReadinessGatesNotReady", "the gate")
+    patch_status(node, conditions=[{"type": GATE, "status": "True"}])
+    node.until_pod_ready("pod")
+    return until(node, lambda one: one.ready, "ready")
+
+
+def ended_by_others(node: ClusterNode) -> None:
+    """A controller opens its gate, and another writes that it has failed: it is stopped, and what it ends with changes nothing."""
+    run_gated(node)
+    patch_status(node, phase="Failed", reason="NodeLost", message="the controller has given it up")
+    until(node, lambda one: one.lifecycle == "terminated", "its end")
+    delete(node, grace=30)

@@ -1,0 +1,265 @@
+"""Is a container found, created, started and stopped, twice, halfway and late?"""
+
+import asyncio
+import contextlib
+import platform
+import socket
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from proto.kubernetes.container_hash import container_hash
+from proto.temporal.activities.requests import (
+    MakePodDirectories,
+    PodSandbox,
+    RemoveContainer,
+    RunPodSandbox,
+    RuntimeContainer,
+    ShortenStop,
+)
+from proto.temporal.pod import ContainerState, PodKey
+from tests.node.acting import Acting, sandbox_spec, start_request, stop_request
+from tests.node.tempolet_node import PATIENCE
+
+
+async def test_a_container_is_started_once(acting: Acting) -> None:
+    """The second run answers the running one; it carries the kubelet's labels, log and files."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    first, second = await acting.start(pod, sandbox), await acting.start(pod, sandbox)
+    assert second == replace(first, adopted=True)
+    assert not first.adopted
+    assert first.state is ContainerState.RUNNING
+    assert first.started_at is not None
+    assert first.sandbox_id == sandbox.sandbox_id
+    assert len((await acting.read(pod)).containers) == 1
+    status = await acting.services.runtime.container_status(first.container_id)
+    assert status.labels["io.kubernetes.container.name"] == "web"
+    assert status.annotations["io.kubernetes.container.restartCount"] == "0"
+    assert Path(status.log_path) == acting.services.paths(pod).container_logs("web") / "0.log"
+
+
+async def test_a_container_sees_its_files_and_environment(acting: Acting) -> None:
+    """/etc/hosts, resolv.conf, host name, expanded variables and the termination message reach it and come back."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    script = 'echo "$HELLO" $0; grep -c "$IP" /etc/hosts; hostname; echo bye > /dev/termination-log; exit 3'
+    env = [
+        {"name": "IP", "value": sandbox.ips[0]},
+        {"name": "HELLO", "value": "at $(IP), $$(IP)"},
+    ]
+    web = await acting.start(pod, sandbox, command=["sh", "-c", script, "$(IP)"], env=env)
+    ended = await _ended(acting, pod, web.container_id)
+    assert (ended.exit_code, ended.reason, ended.message) == (3, "Error", "bye\n")
+    log = (acting.services.paths(pod).container_logs("web") / "0.log").read_text()
+    assert f"at {sandbox.ips[0]}, $(IP) {sandbox.ips[0]}\n" in log
+    assert "stdout F 1\n" in log
+    assert f"stdout F {pod.name}\n" in log
+
+
+async def test_a_created_container_is_started(acting: Acting) -> None:
+    """A worker died between create and start: the container it left runs, no second one is made."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    request = start_request(pod, sandbox)
+    made = (await acting.containers._create(request, 0)).container_id
+    web = await acting.run(acting.containers.start_container, request)
+    assert (web.container_id, web.state) == (made, ContainerState.RUNNING)
+
+
+async def test_a_created_container_of_an_image_that_nobody_wants_any_more_is_made_anew(acting: Acting) -> None:
+    """A worker died between create and start, and an edit came in between; one that runs already is told as it is."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    before = start_request(pod, sandbox)
+    made = (await acting.containers._create(before, 0)).container_id
+    other = start_request(pod, sandbox, image="busybox:1.37")
+    web = await acting.run(acting.containers.start_container, other)
+    assert (web.attempt, web.state, web.hash) == (0, ContainerState.RUNNING, container_hash("web", "busybox:1.37"))
+    assert made not in {one.container_id for one in (await acting.read(pod)).containers}
+    late = await acting.run(acting.containers.start_container, before)
+    assert (late.container_id, late.hash) == (web.container_id, web.hash)
+
+
+async def test_an_ended_container_is_answered_not_started_again(acting: Acting) -> None:
+    """Of an attempt that has run to its end there is only the end to tell; the next attempt is another container."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    first = await acting.start(pod, sandbox, command=["true"])
+    ended = await _ended(acting, pod, first.container_id)
+    again = await acting.start(pod, sandbox, command=["true"])
+    assert again == replace(ended, adopted=True)
+    assert (again.exit_code, again.reason) == (0, "Completed")
+    second = await acting.start(pod, sandbox, attempt=1)
+    assert second.attempt == 1
+    assert [one.attempt for one in (await acting.read(pod)).containers] == [1, 0]
+
+
+async def test_a_program_that_is_not_there_is_an_end_not_an_error(acting: Acting) -> None:
+    """CRI's StartError is read back as the container's own end."""
+    pod = acting.pod()
+    web = await acting.start(pod, await acting.sandbox(pod), command=["/no/such/program"])
+    assert (web.state, web.exit_code, web.reason) == (ContainerState.EXITED, 128, "StartError")
+    assert "/no/such/program" in web.message
+
+
+async def test_a_container_without_a_sandbox_is_refused_with_the_reason(acting: Acting) -> None:
+    """The workflow judges it by its type, and no environment is in the message."""
+    pod = acting.pod()
+    gone = PodSandbox("no-such-sandbox", 0, ("10.0.0.1",))
+    await acting.run(acting.directories.make_pod_directories, MakePodDirectories(pod, ("web",)))
+    request = start_request(pod, gone, env=[{"name": "TOKEN", "value": "s3cret"}])
+    with pytest.raises(ApplicationError, match="no-such-sandbox") as refused:
+        await acting.run(acting.containers.start_container, request)
+    assert (refused.value.type, refused.value.non_retryable) == ("CreateContainerError", True)
+    assert "s3cret" not in str(refused.value)
+
+
+async def test_a_stop_keeps_to_the_grace_that_is_left(acting: Acting) -> None:
+    """A container deaf to SIGTERM ends by SIGKILL when grace is over, counted from when it was asked.
+
+    One that was asked while the runtime was away still hears a SIGTERM, a second before.
+    """
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    deaf = ["sh", "-c", "trap '' TERM; while true; do sleep 1; done"]
+    web = await acting.start(pod, sandbox, command=deaf)
+    begun = datetime.now(UTC)
+    ended = await acting.run(acting.containers.stop_container, stop_request(pod, web.container_id, 1, begun))
+    assert (ended.state, ended.exit_code) == (ContainerState.EXITED, 137)
+    assert timedelta(seconds=0.9) < _took(begun, ended) < timedelta(seconds=1.9)
+    other = await acting.start(pod, sandbox, attempt=1, command=deaf)
+    begun = datetime.now(UTC)
+    late = stop_request(pod, other.container_id, 30, begun - timedelta(seconds=31))
+    ended = await acting.run(acting.containers.stop_container, late)
+    assert timedelta(seconds=0.9) < _took(begun, ended) < timedelta(seconds=1.9)
+
+
+async def test_a_stop_may_come_twice_and_late(acting: Acting) -> None:
+    """A second stop answers the same end; one that comes after the removal says that nothing is known."""
+    pod = acting.pod()
+    heeds = ["sh", "-c", "trap 'exit 7' TERM; echo up; sleep 1000 & wait"]
+    web = await acting.start(pod, await acting.sandbox(pod), command=heeds)
+    await _said(acting, pod, "up")  # its trap is set: the first process of a container hears no signal without one
+    stop = stop_request(pod, web.container_id, 5)
+    first = await acting.run(acting.containers.stop_container, stop)
+    assert first.exit_code == 7
+    assert await acting.run(acting.containers.stop_container, stop) == first
+    await acting.run(acting.containers.remove_container, RemoveContainer(pod, "web", web.container_id))
+    late = await acting.run(acting.containers.stop_container, stop)
+    assert (late.state, late.exit_code, late.reason) == (ContainerState.EXITED, None, "ContainerStatusUnknown")
+
+
+async def test_a_stop_under_way_is_shortened(acting: Acting) -> None:
+    """By a second one with less grace; both come back with the same end, and it may come twice and late."""
+    pod = acting.pod()
+    deaf = ["sh", "-c", "trap 'echo heard' TERM; echo up; while true; do sleep 1; done"]
+    web = await acting.start(pod, await acting.sandbox(pod), command=deaf)
+    await _said(acting, pod, "up")
+    begun = datetime.now(UTC)
+    stop = stop_request(pod, web.container_id, 30, begun)
+    first = asyncio.create_task(acting.run(acting.containers.stop_container, stop))
+    log = await _said(acting, pod, "heard")
+    asked = datetime.now(UTC)
+    shorter = ShortenStop(pod, "web", web.container_id, timedelta(seconds=1), asked, "Deleted")
+    answers = await asyncio.gather(*[acting.run(acting.containers.shorten_stop, shorter) for _ in range(2)])
+    ended = await first
+    assert timedelta(seconds=0.9) < _took(asked, ended) < timedelta(seconds=2.5)
+    assert (ended.state, ended.exit_code) == (ContainerState.EXITED, 137)
+    assert answers == [ended, ended]
+    assert log.read_text().count("heard") == 1, "the stop signal is sent once"
+    assert await acting.run(acting.containers.shorten_stop, shorter) == ended
+    await acting.run(acting.containers.remove_container, RemoveContainer(pod, "web", web.container_id))
+    late = await acting.run(acting.containers.shorten_stop, shorter)
+    assert (late.state, late.reason) == (ContainerState.EXITED, "ContainerStatusUnknown")
+
+
+async def test_the_tail_of_the_log_speaks_for_a_silent_failure(acting: Acting) -> None:
+    """FallbackToLogsOnError, and a termination message at a path of the container's choice."""
+    pod = acting.pod()
+    sandbox = await acting.sandbox(pod)
+    policy = {"terminationMessagePath": "/tmp/last-words", "terminationMessagePolicy": "FallbackToLogsOnError"}
+    silent = await acting.start(pod, sandbox, command=["sh", "-c", "echo oops; exit 1"], **policy)
+    assert (await _ended(acting, pod, silent.container_id)).message == "oops\n"
+    said = ["sh", "-c", "echo oops; echo why > /tmp/last-words; exit 1"]
+    told = await acting.start(pod, sandbox, attempt=1, command=said, **policy)
+    assert (await _ended(acting, pod, told.container_id)).message == "why\n"
+
+
+async def test_out_of_memory_has_its_reason(acting: Acting) -> None:
+    """The limit is the container's own, and the runtime's word for its end is kept."""
+    pod = acting.pod()
+    # the shell outlives what is killed: containerd hears of both in any order, and says Error when it hears of the end first
+    eats = ["sh", "-c", "dd if=/dev/zero of=/dev/null bs=200M count=1000; code=$?; sleep 1; exit $code"]
+    limits = {"limits": {"memory": "24Mi"}, "requests": {"memory": "24Mi"}}
+    web = await acting.start(pod, await acting.sandbox(pod), command=eats, resources=limits)
+    ended = await _ended(acting, pod, web.container_id)
+    assert (ended.exit_code, ended.reason) == (137, "OOMKilled")
+
+
+async def test_a_pod_on_the_host_network_sees_the_node(acting: Acting) -> None:
+    """No address of its own, the node's host name and hosts file."""
+    pod = acting.pod()
+    spec = sandbox_spec(pod)
+    spec["spec"]["hostNetwork"] = True
+    await acting.run(acting.directories.make_pod_directories, MakePodDirectories(pod, ("web",)))
+    sandbox = await acting.run(acting.sandboxes.run_pod_sandbox, RunPodSandbox(pod, 0, spec))
+    assert sandbox.ips == ()
+    script = "hostname; head -1 /etc/hosts"
+    request = replace(start_request(pod, sandbox, command=["sh", "-c", script]), sandbox_spec=spec)
+    web = await acting.run(acting.containers.start_container, request)
+    await _ended(acting, pod, web.container_id)
+    log = (acting.services.paths(pod).container_logs("web") / "0.log").read_text()
+    assert f"stdout F {platform.node()}\n" in log
+    assert "# Kubernetes-managed hosts file (host network)." in log
+
+
+async def test_a_host_port_leads_to_the_container(acting: Acting) -> None:
+    """From the node's own address to what listens in the pod."""
+    pod = acting.pod()
+    spec = sandbox_spec(pod)
+    with socket.socket() as free:
+        free.bind(("", 0))
+        port = free.getsockname()[1]
+    spec["spec"]["containers"][0]["ports"] = [{"containerPort": 8080, "hostPort": port}]
+    await acting.run(acting.directories.make_pod_directories, MakePodDirectories(pod, ("web",)))
+    sandbox = await acting.run(acting.sandboxes.run_pod_sandbox, RunPodSandbox(pod, 0, spec))
+    serve = ["nc", "-ll", "-p", "8080", "-e", "echo", "hello"]
+    await acting.run(acting.containers.start_container, start_request(pod, sandbox, command=serve))
+    gateway = sandbox.ips[0].rpartition(".")[0] + ".1"
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with contextlib.suppress(ConnectionError):
+                reader, writer = await asyncio.open_connection(gateway, port)
+                answer = await reader.read(100)
+                writer.close()
+                break
+            await asyncio.sleep(0.05)
+    assert answer == b"hello\n"
+
+
+def _took(begun: datetime, ended: RuntimeContainer) -> timedelta:
+    """Say how long after a moment the runtime saw a container end: what a busy machine does afterwards is no grace."""
+    assert ended.finished_at is not None
+    return ended.finished_at - begun
+
+
+async def _said(acting: Acting, pod: PodKey, word: str) -> Path:
+    """Wait until the container has said a word; answers its log."""
+    log = acting.services.paths(pod).container_logs("web") / "0.log"
+    async with asyncio.timeout(PATIENCE):
+        while word not in log.read_text():  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.02)
+    return log
+
+
+async def _ended(acting: Acting, pod: PodKey, container_id: str) -> RuntimeContainer:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            [found] = [one for one in (await acting.read(pod)).containers if one.container_id == container_id]
+            if found.state is ContainerState.EXITED:
+                return found
+            await asyncio.sleep(0.02)

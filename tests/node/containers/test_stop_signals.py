@@ -1,0 +1,104 @@
+"""Which signal stops a container: its image's, SIGTERM, or the one that its pod names, and is it told when that is not heard?
+
+A container writes the signal that it hears into its log. Which containerd runs here decides the last question: one before
+2.3 takes no notice of what a pod names.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proto.pod_snapshot import PodSnapshot
+from tests.node.images.pull_nodes import served
+from tests.node.images.registry import Registry
+from tests.node.pod_story import log_of, story
+from tests.node.tempolet_node import TempoletNode, pod_manifest
+from worker.standalone.containerd import Containerd
+
+HEARS = 'for one in TERM USR1 INT; do trap "echo $one; exit 0" $one; done; echo up; sleep 3600 & wait'
+IMAGE_SIGNAL = "SIGINT"
+NODE_KEYS = {"featureGates": {"ContainerStopSignals": True}}
+
+
+@pytest.fixture(scope="module")
+def image(containerd: Containerd) -> Iterator[str]:
+    """Serve a busybox whose image names a stop signal."""
+    with served(containerd, label="") as registry:
+        name_stop_signal(registry, IMAGE_SIGNAL)
+        yield f"{registry.host}/interrupted:1"
+
+
+def name_stop_signal(registry: Registry, signal: str) -> None:
+    """Write a stop signal into the configuration of the image that is served."""
+    manifest = json.loads(registry.blobs[registry.manifest["digest"]])
+    configuration = json.loads(registry.blobs[manifest["config"]["digest"]])
+    configuration["config"]["StopSignal"] = signal
+    content = json.dumps(configuration).encode()
+    manifest["config"] |= {"digest": serve(registry, content), "size": len(content)}
+    content = json.dumps(manifest).encode()
+    registry.manifest = registry.manifest | {"digest": serve(registry, content), "size": len(content)}
+
+
+def serve(registry: Registry, content: bytes) -> str:
+    """Serve a blob; answers its digest."""
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    registry.blobs[digest] = content
+    return digest
+
+
+def heeds_stop_signals(containerd: Containerd) -> bool:
+    """Say whether the containerd of this session takes notice of what a pod names."""
+    found = re.search(r"(\d+)\.(\d+)", containerd.start())
+    assert found
+    return (int(found[1]), int(found[2])) >= (2, 3)
+
+
+def named(name: str, **container: Any) -> dict[str, Any]:
+    """Write a manifest whose container is to be stopped by SIGUSR1."""
+    manifest = pod_manifest(name, HEARS, terminationGracePeriodSeconds=20, os={"name": "linux"})
+    manifest["spec"]["containers"][0] |= {"lifecycle": {"stopSignal": "SIGUSR1"}, **container}
+    return manifest
+
+
+def heard(node: TempoletNode, snapshot: PodSnapshot, keep: Path) -> str:
+    """Take a pod down, and answer which signal its container heard."""
+    log = log_of(node, snapshot)
+    node.until(lambda: log.exists() and " up" in log.read_text(), "its traps set")
+    keep.hardlink_to(log)  # it goes with the pod
+    name = snapshot.name.removesuffix(f"-{node.name}")
+    node.take_away(name)
+    return keep.read_text().split()[-1]
+
+
+def test_an_images_stop_signal_stops_its_container(node: TempoletNode, image: str, tmp_path: Path) -> None:
+    """The runtime reads it, so StopContainer needs to say nothing; a container without one hears SIGTERM."""
+    manifest = pod_manifest("by-image", HEARS, terminationGracePeriodSeconds=20)
+    manifest["spec"]["containers"][0] |= {"image": image, "imagePullPolicy": "IfNotPresent"}
+    node.apply(manifest)
+    node.apply(pod_manifest("by-nobody", HEARS, terminationGracePeriodSeconds=20))
+    assert heard(node, node.until_running("by-image"), tmp_path / "image") == "INT"
+    assert heard(node, node.until_running("by-nobody"), tmp_path / "nobody") == "TERM"
+
+
+def test_a_pods_stop_signal_counts_or_is_told_not_to(
+    node: TempoletNode, image: str, containerd: Containerd, tmp_path: Path
+) -> None:
+    """One that the runtime takes stands in the status; one that it does not take stands in the history."""
+    node.apply(named("by-pod"))
+    node.apply(named("by-pod-and-image", image=image, imagePullPolicy="IfNotPresent"))
+    plain, both = node.until_running("by-pod"), node.until_running("by-pod-and-image")
+    told = next(text for text in story(node, plain) if text.startswith("container main started"))
+    if heeds_stop_signals(containerd):
+        assert "takes no notice" not in told
+        assert plain.status["containerStatuses"][0]["stopSignal"] == "SIGUSR1"
+        assert heard(node, plain, tmp_path / "plain") == heard(node, both, tmp_path / "both") == "USR1"
+    else:
+        assert "takes no notice of its stopSignal SIGUSR1: its image's, or SIGTERM will stop it" in told
+        assert "stopSignal" not in plain.status["containerStatuses"][0]
+        assert heard(node, plain, tmp_path / "plain") == "TERM"
+        assert heard(node, both, tmp_path / "both") == "INT"

@@ -1,0 +1,221 @@
+"""Do probes on real containerd make a pod ready, restart it and gate it, and outlive the worker that asked them?"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import NAMESPACE
+from tests.node.containerd_view import container_pid
+from tests.node.lives.test_pod_lives import container_status, gone
+from tests.node.pod_story import story
+from tests.node.tempolet_node import TempoletNode, pod_manifest, wait
+from worker.temporal.codec import Seal
+from worker.temporal.decoded_history import decode_history
+from worker.temporal.keys import KeyFile
+
+QUICK = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 20}
+"""A verdict a second, which no busy machine makes a failure of."""
+NODE_KEYS: dict[str, object] = {}
+"""None: its back-offs are the kubelet's."""
+
+
+def probed(name: str, command: str = "sleep 3600", **fields: Any) -> dict[str, Any]:
+    """Write a manifest whose container has these probes."""
+    manifest = pod_manifest(name, command)
+    manifest["spec"]["containers"][0].update(fields)
+    return manifest
+
+
+def has(path: str) -> dict[str, Any]:
+    """Write a probe that succeeds while a file is there."""
+    return {"exec": {"command": ["test", "-e", path]}, **QUICK}
+
+
+def inside(node: TempoletNode, snapshot: PodSnapshot, path: str) -> Path:
+    """Say where a file of the container lies, seen from the node."""
+    pid = container_pid(node.containerd, snapshot.containers["main"].container_id)
+    return Path(f"/proc/{pid}/root{path}")
+
+
+def until_up(node: TempoletNode, name: str) -> PodSnapshot:
+    """Wait until a pod runs, ready or not."""
+    return node.until_pod(name, lambda one: one.phase == "Running")
+
+
+def unready(snapshot: PodSnapshot) -> bool:
+    """Say whether a pod is not ready."""
+    return not snapshot.ready
+
+
+async def events_of(node: TempoletNode, snapshot: PodSnapshot) -> list[Any]:
+    """Read a pod's history, opened."""
+    handle = await node.workflow(snapshot)
+    history = decode_history(await handle.fetch_history(), Seal(KeyFile(node.temporal_settings().key_file)), NAMESPACE)
+    return list(history.events)
+
+
+def test_a_pod_is_ready_as_long_as_its_readiness_probe_succeeds(node: TempoletNode) -> None:
+    """By HTTP at a port's name: 404, then 200, then 404 again; the story tells each turn, once."""
+    probe = {"httpGet": {"port": "web", "path": "/ready"}, **QUICK}
+    port = [{"name": "web", "containerPort": 8080}]
+    node.apply(probed("readiness", "mkdir /www; exec httpd -f -p 8080 -h /www", readinessProbe=probe, ports=port))
+    snapshot = until_up(node, "readiness")
+    assert unready(snapshot)
+    www = inside(node, snapshot, "/www")
+    node.until(www.exists, "its folder")
+    (www / "ready").touch()
+    snapshot = node.until_running("readiness")
+    (www / "ready").unlink()
+    snapshot = node.until_pod("readiness", unready)
+    assert snapshot.restarts == 0
+    told = [line for line in story(node, snapshot) if "ready" in line and line.startswith("container")]
+    assert "container main is ready" in told
+    assert told[-1] == (
+        "container main is not ready, its readiness probe failed: HTTP probe failed with statuscode: 404"
+    )
+    gone(node, "readiness", snapshot)
+
+
+def test_a_failed_liveness_probe_restarts_the_container(node: TempoletNode) -> None:
+    """With its own grace, and the reason told."""
+    probe = {**QUICK, "exec": {"command": ["sh", "-c", "cat /tmp/sick && exit 1 || exit 0"]}}
+    node.apply(probed("liveness", livenessProbe={**probe, "terminationGracePeriodSeconds": 2}))
+    first = node.until_running("liveness")
+    inside(node, first, "/tmp").mkdir(exist_ok=True)
+    inside(node, first, "/tmp/new").write_text("I am sick\n")
+    inside(node, first, "/tmp/new").rename(inside(node, first, "/tmp/sick"))  # whole when the probe finds it
+    second = node.until_pod("liveness", lambda one: one.ready and one.restarts == 1)
+    assert container_status(second)["lastState"]["terminated"]["exitCode"] in (137, 143)
+    told = story(node, second)
+    assert "container main failed its liveness probe: I am sick" in told
+    stopped = next(line for line in told if line.startswith("container main stopped"))
+    assert "of 2.00 s" in stopped
+    assert stopped.endswith("why: Container main failed liveness probe, will be restarted")
+    time.sleep(2)  # the new instance is probed and found well: nothing is to be awaited
+    assert node.until_running("liveness").restarts == 1
+    gone(node, "liveness", second)
+
+
+def test_a_startup_probe_holds_the_others_back(node: TempoletNode) -> None:
+    """A liveness probe that would fail is not asked before the container has started."""
+    startup = {**has("/started"), "failureThreshold": 60}
+    node.apply(probed("startup", startupProbe=startup, livenessProbe=has("/started"), readinessProbe=has("/started")))
+    snapshot = until_up(node, "startup")
+    assert container_status(snapshot)["started"] is False
+    time.sleep(2.5)  # periods in which liveness would have failed
+    snapshot = until_up(node, "startup")
+    assert (snapshot.restarts, snapshot.ready, container_status(snapshot)["started"]) == (0, False, False)
+    inside(node, snapshot, "/started").touch()
+    snapshot = node.until_running("startup")
+    assert container_status(snapshot)["started"] is True
+    assert "container main passed its startup probe" in story(node, snapshot)
+    gone(node, "startup", snapshot)
+
+
+def test_a_failed_startup_probe_restarts_the_container(node: TempoletNode) -> None:
+    """After as many failures as it takes."""
+    node.apply(probed("late", startupProbe={"tcpSocket": {"port": 81}, "periodSeconds": 1, "failureThreshold": 2}))
+    snapshot = node.until_pod("late", lambda one: one.restarts == 1)
+    told = story(node, snapshot)
+    ip = snapshot.status["podIP"]
+    assert f"container main failed its startup probe: dial tcp {ip}:81: connect: connection refused" in told
+    gone(node, "late", snapshot)
+
+
+def test_a_command_that_does_not_end_has_failed(node: TempoletNode) -> None:
+    """By the probe's own timeout."""
+    probe = {"exec": {"command": ["sleep", "60"]}, **QUICK, "timeoutSeconds": 1}
+    node.apply(probed("slow", readinessProbe=probe))
+    snapshot = until_up(node, "slow")
+    wanted = 'its readiness probe failed: command timed out: "sleep 60" timed out after 1s'
+    node.until(lambda: any(wanted in line for line in story(node, snapshot)), "the timeout told")
+    gone(node, "slow", snapshot)
+
+
+def test_verdicts_survive_a_killed_worker(node: TempoletNode) -> None:
+    """Ready stays ready and not started stays not started, without an event; and probing goes on."""
+    node.apply(
+        probed("ready", "touch /ready; exec sleep 3600", readinessProbe=has("/ready"), livenessProbe=has("/ready"))
+    )
+    node.apply(probed("unstarted", startupProbe={**has("/started"), "failureThreshold": 600}))
+    ready, unstarted = node.until_running("ready"), until_up(node, "unstarted")
+    events = len(wait(events_of(node, ready))), len(wait(events_of(node, unstarted)))
+    node.stop("worker", signal.SIGKILL)
+    node.start("worker")
+    node.until(lambda: node.log("worker").count("worker started") >= 2, "the next worker")
+    time.sleep(3)  # periods of the new loops, in which nothing shall be told
+    assert node.until_running("ready").restarts == 0
+    assert container_status(until_up(node, "unstarted"))["started"] is False
+    assert (len(wait(events_of(node, ready))), len(wait(events_of(node, unstarted)))) == events
+    inside(node, ready, "/ready").unlink()
+    node.until_pod("ready", lambda one: one.restarts == 1)
+    inside(node, unstarted, "/started").touch()
+    snapshot = node.until_running("unstarted")
+    gone(node, "ready", node.until_running("ready"))
+    gone(node, "unstarted", snapshot)
+
+
+def test_a_kindly_stopped_worker_hands_its_probes_over(node: TempoletNode) -> None:
+    """The next one goes on at once, and nothing is told."""
+    node.apply(probed("handed", "touch /ready; exec sleep 3600", readinessProbe=has("/ready")))
+    ready = node.until_running("handed")
+    events = len(wait(events_of(node, ready)))
+    node.stop("worker")
+    node.start("worker")
+    inside(node, ready, "/ready").unlink()
+    node.until_pod("handed", unready)
+    told = wait(events_of(node, ready))[events:]
+    assert sum(one.HasField("workflow_execution_signaled_event_attributes") for one in told) == 1
+    gone(node, "handed", ready)
+
+
+def test_a_killed_container_is_probed_anew(node: TempoletNode) -> None:
+    """What was found of the instance before says nothing of the next one."""
+    node.apply(probed("again", readinessProbe=has("/ready")))
+    first = until_up(node, "again")
+    inside(node, first, "/ready").touch()
+    first = node.until_running("again")
+    os.kill(container_pid(node.containerd, first.containers["main"].container_id), signal.SIGKILL)
+    second = node.until_pod("again", lambda one: one.restarts == 1 and one.phase == "Running")
+    assert unready(second)
+    node.until(lambda: container_status(node.until_pod("again", unready))["state"].get("running"), "running")
+    inside(node, node.until_pod("again", unready), "/ready").touch()
+    gone(node, "again", node.until_running("again"))
+
+
+def test_readiness_by_grpc_on_the_hosts_network(node: TempoletNode) -> None:
+    """Asked at the node's own address."""
+    answer = [b"\x08\x02"]
+
+    async def check(_: bytes, __: Any) -> bytes:
+        return answer[0]
+
+    async def live(ready: Callable[[int], None]) -> None:
+        server = grpc.aio.server()
+        handler = grpc.unary_unary_rpc_method_handler(check)
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": handler}),)
+        )
+        port = server.add_insecure_port("0.0.0.0:0")
+        await server.start()
+        await asyncio.to_thread(ready, port)
+        await server.stop(None)
+
+    def act(port: int) -> None:
+        manifest = probed("grpc", readinessProbe={"grpc": {"port": port}, **QUICK})
+        manifest["spec"]["hostNetwork"] = True
+        node.apply(manifest)
+        snapshot = until_up(node, "grpc")
+        wanted = 'its readiness probe failed: service unhealthy (responded with "NOT_SERVING")'
+        node.until(lambda: any(wanted in line for line in story(node, snapshot)), "the first verdict")
+        answer[0] = b"\x08\x01"
+        gone(node, "grpc", node.until_running("grpc"))
+
+    asyncio.run(live(act))

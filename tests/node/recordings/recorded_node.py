@@ -1,0 +1,62 @@
+"""The life of a node's own workflow that is recorded, and how a test asks that workflow."""
+
+import asyncio
+from typing import Any, Final
+
+from temporalio.service import RPCError
+
+from proto.temporal import names
+from proto.temporal.node import NodeStatus
+from tests.node.tempolet_node import BUSYBOX, TempoletNode
+from worker.temporal.keys import KeyFileRefused
+
+Keys = dict[str, Any]
+
+FULL: Final[Keys] = {"imageGCHighThresholdPercent": 1, "imageGCLowThresholdPercent": 0, "imageMinimumGCAge": "1ms"}
+"""Any disk is fuller than that, and nothing would bring it down to nothing."""
+NEVER_FULL: Final[Keys] = {"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99}
+EVERY_SECOND: Final[Keys] = {"lookEvery": "1s"}
+
+
+def status(node: TempoletNode) -> NodeStatus:
+    """Ask the node's workflow where things stand, as soon as there is one."""
+
+    async def ask() -> NodeStatus | None:
+        try:
+            handle = (await node.client()).get_workflow_handle(names.node_workflow_id(node.name))
+            answer: NodeStatus = await handle.query(names.NODE_STATUS, result_type=NodeStatus)
+        except (KeyFileRefused, RPCError):
+            return None
+        return answer
+
+    answer: NodeStatus = node.until(lambda: asyncio.run(ask()), "the node's workflow answers")
+    return answer
+
+
+def news(node: TempoletNode) -> list[str]:
+    """Read what the node's workflow has done about images."""
+    return [one.words for one in status(node).news]
+
+
+def until_told(node: TempoletNode, words: str) -> None:
+    """Wait until the node's workflow has said this of its images."""
+    node.until(lambda: any(words in one for one in news(node)), f"told: {words}")
+
+
+def images(node: TempoletNode) -> None:
+    """Prepull one that is there and one that nobody serves, then make room until nothing is left to remove."""
+    missing = "127.0.0.1:9/missing:1"
+    status(node)
+    configure(node, NEVER_FULL, {"prepull": [BUSYBOX, missing], **EVERY_SECOND})
+    node.until(lambda: status(node).prepulling == (missing,), "only the missing one left")
+    configure(node, FULL, {"prepull": [BUSYBOX], **EVERY_SECOND})
+    until_told(node, "removed: the disk is")
+    until_told(node, "FreeDiskSpaceFailed")
+
+
+def configure(node: TempoletNode, keys: Keys, images_keys: Keys) -> None:
+    """Start the poller anew with other keys."""
+    node.stop("poller")
+    node.keys, node.own_keys = keys, {"images": images_keys}
+    node.write_configuration()
+    node.start("poller")

@@ -1,0 +1,91 @@
+"""How a life is led and its histories are written, for both files of lives: of manifests' pods here, of the API's in tests/cluster."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from temporalio.client import WorkflowHistory, WorkflowHistoryEventFilterType
+from temporalio.service import RPCError
+
+from proto.temporal.names import NAMESPACE, POD_WORKFLOW
+from tests.node.tempolet_node import TempoletNode
+from worker.payloads.refused import PayloadRefused
+from worker.temporal.codec import KeyMissing, Seal
+from worker.temporal.decoded_history import decode_history
+from worker.temporal.keys import KeyFile
+from workflows.decide.versions import CURRENT
+
+NODE: Final = "recorded"
+HISTORIES: Final = Path(__file__).parents[2] / "replay" / "histories"
+QUICK: Final[dict[str, Any]] = {
+    "featureGates": {"KubeletCrashLoopBackOffMax": True},
+    "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
+}
+"""Keys by which a crash loop is no long story."""
+_PLACE: Final = Path(
+    "/tmp/tempolet-record"
+)  # a name that says nothing of the machine: it stands in every recorded start
+
+
+@contextlib.contextmanager
+def place_of(life: str) -> Iterator[Path]:
+    """Give a life a folder of its own."""
+    path = _PLACE / life
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another session records another life there
+            _PLACE.rmdir()
+
+
+def write(node: TempoletNode, life: str) -> None:
+    """Write every run of every pod of this node, once all have ended; visibility may lag behind."""
+    HISTORIES.mkdir(exist_ok=True)
+    mine = node.until(lambda: asyncio.run(_ended_runs(node)), "the pod's workflow listed")
+    for number, history in enumerate(mine):
+        suffix = f"-{number + 1}" if len(mine) > 1 else ""
+        write_file(HISTORIES / f"v{CURRENT}-{life}{suffix}.json", history)
+
+
+def write_file(path: Path, history: WorkflowHistory) -> None:
+    """Write one history whose payloads are opened."""
+    content = {"workflowId": history.workflow_id, **without_traces(json.loads(history.to_json()))}
+    path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+
+def without_traces(told: Any) -> Any:
+    """Cut off where in the code a failure arose: of that a replay asks nothing, and it tells of folders of this machine."""
+    if isinstance(told, list):
+        return [without_traces(one) for one in told]
+    if not isinstance(told, dict):
+        return told
+    kept = {name: without_traces(value) for name, value in told.items() if name != "stackTrace"}
+    if failure := kept.get("encodedAttributes"):
+        said = {**json.loads(base64.b64decode(failure["data"])), "stack_trace": ""}
+        failure["data"] = base64.b64encode(json.dumps(said, separators=(",", ":")).encode()).decode()
+    return kept
+
+
+async def _ended_runs(node: TempoletNode) -> list[WorkflowHistory]:
+    client = await node.client()
+    seal = Seal(KeyFile(node.temporal_settings().key_file))
+    runs = [one async for one in client.list_workflows(f"PodNode = '{NODE}' AND WorkflowType = '{POD_WORKFLOW}'")]
+    mine = []
+    for one in sorted(runs, key=lambda run: run.start_time):
+        handle = client.get_workflow_handle(one.id, run_id=one.run_id)
+        try:
+            decode_history(await handle.fetch_history(), seal, NAMESPACE)
+        except (KeyMissing, PayloadRefused, RPCError):
+            continue  # another life's: each node has a key of its own; or it was deleted
+        end = WorkflowHistoryEventFilterType.CLOSE_EVENT
+        _ = [event async for event in handle.fetch_history_events(wait_new_event=True, event_filter_type=end)]
+        mine.append(decode_history(await handle.fetch_history(), seal, NAMESPACE))
+    return mine

@@ -1,0 +1,84 @@
+"""A node whose Temporal UI decodes payloads, and the pod that is looked at there: three init containers, one crash.
+
+Shared by test_ui and by the pictures of the documentation. It has a Temporal of its own, because the UI is told at its
+start where payloads are decoded.
+"""
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.names import NAMESPACE
+from tests.node.containerd_view import container_pid
+from tests.node.standalone.browser import Browser
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, wait
+from worker.standalone.containerd import Containerd
+from worker.standalone.temporal_server import LOOPBACK, TemporalPorts, TemporalServer, free_ports
+from worker.temporal.keys import create_token_file
+
+INIT: Final = ("await-database", "migrate", "warm-cache")
+COLUMNS: Final = ("Status", "Workflow ID", "PodPhase", "PodReady", "PodReason", "PodRestarts")
+"""Of the list, as an operator chooses them."""
+CRASHING: Final = """\
+trap 'printf "lost the database" > /dev/termination-log; exit 3' USR1
+while :; do sleep 3600 & wait $!; done
+"""
+
+
+@contextlib.contextmanager
+def shown_node(directory: Path, containerd: Containerd, name: str) -> Iterator[TempoletNode]:
+    """Run a node, its codec endpoint and its Temporal; everything is gone afterwards."""
+    grpc_port, ui_port, codec_port = free_ports(3)
+    temporal = TemporalServer(directory / "temporal", directory / "run", TemporalPorts(grpc_port, ui_port))
+    codec = {"address": f"{LOOPBACK}:{codec_port}", "allowedOrigins": [temporal.ui]}
+    node = TempoletNode(directory / "node", containerd, temporal, name=name, own_keys={"codec": codec})
+    token = create_token_file(node.root_dir / "tempolet" / "codec.token")
+    temporal.codec_endpoint = f"http://{LOOPBACK}:{codec_port}/{token}"
+    with temporal, node:
+        yield node
+
+
+def list_url(node: TempoletNode, query: str) -> str:
+    """Where the UI lists the workflows that a query finds."""
+    return f"{node.temporal.ui}/namespaces/{NAMESPACE}/workflows?query={quote(query, safe='')}"
+
+
+def pod_url(node: TempoletNode, pod: PodSnapshot, tab: str) -> str:
+    """Where the UI shows a pod's workflow."""
+    run_id = wait(_run_id(node, pod))
+    return f"{node.temporal.ui}/namespaces/{NAMESPACE}/workflows/{quote(pod.workflow_id, safe='')}/{run_id}/{tab}"
+
+
+def history_url(node: TempoletNode, pod: PodSnapshot) -> str:
+    """Where the UI's own server gives a pod's history to the browser."""
+    return f"{node.temporal.ui}/api/v1/namespaces/{NAMESPACE}/workflows/{quote(pod.workflow_id, safe='')}/history"
+
+
+async def _run_id(node: TempoletNode, pod: PodSnapshot) -> str | None:
+    return (await (await node.workflow(pod)).describe()).run_id
+
+
+def choose_columns(window: Browser, node: TempoletNode) -> None:
+    """Have the list show the pods' search attributes, which a user chooses once and the browser remembers."""
+    window.show(list_url(node, ""), lambda text: "Workflow ID" in text, "the list")
+    columns = json.dumps(json.dumps({NAMESPACE: [{"label": name} for name in COLUMNS]}))
+    window.run(f"localStorage.setItem('namespace-workflow-table-columns', {columns})")
+
+
+def shop_manifest() -> dict[str, Any]:
+    """Write a pod of three init containers whose container ends with exit code 3 on SIGUSR1."""
+    init = [{"name": name, "image": BUSYBOX, "command": ["true"]} for name in INIT]
+    return pod_manifest("shop", CRASHING, initContainers=init)
+
+
+def crash(node: TempoletNode, name: str) -> PodSnapshot:
+    """Let a running pod's container crash, and wait until it runs again."""
+    before = node.until_running(name)
+    os.kill(container_pid(node.containerd, before.containers["main"].container_id), signal.SIGUSR1)
+    return node.until_pod(name, lambda one: one.ready and one.restarts == before.restarts + 1, f"{name} restarted")

@@ -1,0 +1,166 @@
+"""Is a Secret's content found nowhere but in the container that it is for?
+
+One canary goes every way that a Secret can take: single keys, all keys, a composed value, a volume, a pull secret, a command that
+cannot be started, a path that is refused, a value that no environment can hold, a file that nobody trusts. Then everything that
+outlives it is searched for the canary, also for its base64: Temporal's files, histories with their payloads opened (which is
+what the UI's endpoint answers), what the commands tell, logs, the node's folder, and what the kernel shows of our processes.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from proto.pod_snapshot import PodSnapshot
+from tests.node.kept_objects import object_file, put_object
+from tests.node.operating import history, tempolet
+from tests.node.pod_story import log_of, opened, until_said
+from tests.node.standalone.searched_files import content_of, files_below
+from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest
+from worker.standalone.temporal_server import TemporalServer
+
+CANARY: Final = "cAnArY-7f3e9a51c2d84b60"
+SHAPES: Final = (CANARY.encode(), b64encode(CANARY.encode()).rstrip(b"=")[:-2])
+"""As it is, and in base64 (the last group may hold what stands behind it)."""
+HELD: Final = {
+    "no-start": "RunContainerError StartError CrashLoopBackOff Error",
+    "no-path": "CreateContainerConfigError",
+    "no-value": "CreateContainerConfigError",
+    "no-trust": "CreateContainerConfigError",
+    "no-image": "ErrImagePull ImagePullBackOff",
+    "no-login": "ErrImagePull ImagePullBackOff",
+    "no-room": "RunContainerError StartError CrashLoopBackOff Error",
+    "no-hook": "PostStartHookError CrashLoopBackOff Error",
+    "no-health": "CrashLoopBackOff Error",
+}
+"""Pods that do not come to run, each by another failure, and which reasons they may show."""
+NODE_KEYS = {"logging": {"verbosity": 4}}
+"""It logs whatever it has to say."""
+
+
+def key(name: str, secret: str = "canary", wanted: str = "key") -> dict[str, Any]:
+    """Write a variable of a Secret's key."""
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": wanted}}}
+
+
+def container(name: str, **fields: Any) -> dict[str, Any]:
+    """Write a container that finds the canary in its environment."""
+    return {"name": name, "image": BUSYBOX, "command": ["sleep", "3600"], "env": [key("SECRET")], **fields}
+
+
+def put_secrets(node: TempoletNode) -> None:
+    """Keep the canary, once in a file that everybody may read."""
+    put_object(node, "secrets", "canary", stringData={"key": CANARY, "nul": f"{CANARY}\0", "up": f"{CANARY}/../x"})
+    logins = {"auths": {"127.0.0.1:9": {"username": "robot", "password": CANARY}}}
+    put_object(
+        node,
+        "secrets",
+        "login",
+        type="kubernetes.io/dockerconfigjson",
+        stringData={".dockerconfigjson": json.dumps(logins)},
+    )
+    broken = {"auths": {"127.0.0.1:9": {"auth": f"{CANARY}!"}}}
+    put_object(
+        node,
+        "secrets",
+        "broken-login",
+        type="kubernetes.io/dockerconfigjson",
+        stringData={".dockerconfigjson": json.dumps(broken)},
+    )
+    put_object(node, "secrets", "large", stringData={"key": CANARY * 10_000})
+    put_object(node, "secrets", "open", stringData={"key": CANARY})
+    object_file(node, "secrets", "open").chmod(0o644)
+
+
+def manifests() -> Iterator[dict[str, Any]]:
+    """Write the pod that runs and those that are held."""
+    shows = "tr '\\0' '\\n' </proc/1/environ | grep -c cAnArY; grep -c cAnArY /secret/key; echo end; sleep 3600"
+    yield pod_manifest(
+        "finds",
+        containers=[
+            container(
+                "main",
+                command=["sh", "-c", shows],
+                env=[key("SECRET"), {"name": "URL", "value": "db://$(SECRET)@db"}],
+                envFrom=[{"prefix": "ALL_", "secretRef": {"name": "canary-all"}}],
+                volumeMounts=[{"name": "secret", "mountPath": "/secret"}],
+            )
+        ],
+        volumes=[{"name": "secret", "secret": {"secretName": "canary"}}],
+    )
+    yield pod_manifest("no-start", containers=[container("main", command=["$(SECRET)", "$(SECRET)"])])
+    mount = {"name": "data", "mountPath": "/data", "subPathExpr": "$(SECRET)"}
+    refused = container("main", env=[key("SECRET", wanted="up")], volumeMounts=[mount])
+    yield pod_manifest("no-path", containers=[refused], volumes=[{"name": "data", "emptyDir": {}}])
+    yield pod_manifest("no-value", containers=[container("main", env=[key("SECRET", wanted="nul")])])
+    yield pod_manifest("no-trust", containers=[container("main", env=[key("SECRET", secret="open")])])
+    pulls = container("main", image="127.0.0.1:9/none:1", env=[])
+    yield pod_manifest("no-image", containers=[pulls], imagePullSecrets=[{"name": "login"}])
+    yield pod_manifest("no-login", containers=[pulls], imagePullSecrets=[{"name": "broken-login"}])
+    large = container("main", env=[key("SECRET", secret="large")], command=["echo", "$(SECRET)"])
+    yield pod_manifest("no-room", containers=[large])
+    runs = {"exec": {"command": ["/none/$(SECRET)"]}}
+    asks = {"httpGet": {"port": 9, "path": "/$(SECRET)", "httpHeaders": [{"name": "A", "value": "$(SECRET)"}]}}
+    yield pod_manifest("no-hook", containers=[container("main", lifecycle={"postStart": runs})])
+    often = {"periodSeconds": 1, "failureThreshold": 1}
+    probes = {"livenessProbe": runs | often, "readinessProbe": runs | often, "startupProbe": asks | often}
+    yield pod_manifest("no-health", containers=[container("main", **probes)])
+
+
+def is_held(reasons: str, snapshot: PodSnapshot) -> bool:
+    """Say whether a pod shows one of these reasons, and why."""
+    return snapshot.reason in reasons.split() and bool(snapshot.message)
+
+
+def told_by(node: TempoletNode, snapshot: PodSnapshot) -> str:
+    """Read all that anybody is told of a pod."""
+    pod = f"{snapshot.namespace}/{snapshot.name}"
+    explained = tempolet(node, "explain", pod)[1]
+    return "\n".join((opened(node, snapshot), history(node, snapshot), json.dumps(snapshot.status), explained))
+
+
+def found_in(content: bytes) -> bool:
+    """Say whether the canary is in it."""
+    return any(shape in content for shape in SHAPES)
+
+
+def files_with_canary(*folders: Path, but: tuple[Path, ...] = ()) -> list[Path]:
+    """Search every file of these folders; a volume's files are the container's."""
+    files = (path for folder in folders for path in files_below(folder))
+    ours = (path for path in files if not any(path.is_relative_to(one) for one in but))
+    return [path for path in ours if "volumes" not in path.parts and found_in(content_of(path))]
+
+
+def processes_with_canary(node: TempoletNode, temporal: TemporalServer) -> list[str]:
+    """Search what the kernel shows of worker, poller and Temporal."""
+    pids = [
+        *(process.pid for process in node.processes.values()),
+        json.loads((temporal.run / "temporal.pid").read_text())["pid"],
+    ]
+    shown = [Path(f"/proc/{pid}/{what}") for pid in pids for what in ("environ", "cmdline")]
+    return [str(path) for path in shown if found_in(path.read_bytes())]
+
+
+def test_a_secret_is_found_nowhere_but_in_its_container(node: TempoletNode, temporal: TemporalServer) -> None:
+    """While the pods live, and when they are gone."""
+    put_secrets(node)
+    put_object(node, "secrets", "canary-all", stringData={"key": CANARY})
+    for manifest in manifests():
+        node.apply(manifest)
+    log = log_of(node, node.until_running("finds"))
+    assert until_said(node, log, "end") == ["3", "1", "end"]
+    for name, reasons in HELD.items():
+        node.until_pod(name, partial(is_held, reasons), f"{name} held")
+    pods = node.snapshots()
+    assert {one.name.removesuffix(f"-{node.name}") for one in pods} == {"finds", *HELD}
+    for snapshot in pods:
+        assert not found_in(told_by(node, snapshot).encode()), snapshot.name
+    assert not found_in(tempolet(node, "pods")[1].encode())
+    assert len(files_with_canary(node.objects)) == 6, "it is found where it is"
+    assert files_with_canary(node.directory, temporal.root, but=(node.objects,)) == []
+    assert processes_with_canary(node, temporal) == []
+    node.remove_all()
+    assert files_with_canary(node.directory, temporal.root, but=(node.objects,)) == []
+    node.until(lambda: not [*files_below(node.root_dir / "pods")], "no file of a pod")

@@ -1,0 +1,289 @@
+"""Does `tempolet up` bring a whole node up, and does `tempolet down` leave nothing of it, whatever died before?"""
+
+import dataclasses
+import io
+import os
+import re
+import signal
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from rich.console import Console
+
+from proto.cri.v1 import api_pb2 as cri
+from proto.pod_snapshot import read_snapshots
+from tests.node.conftest import BUSYBOX
+from tests.node.standalone.searched_files import content_of
+from tests.patience import PATIENCE
+from worker.settings.flags import Flags
+from worker.standalone.containerd import Containerd
+from worker.standalone.containerd_config import PodNetwork
+from worker.standalone.cri_sweep import CriSweep
+from worker.standalone.down import DownFailed, down, what_is_left
+from worker.standalone.given_configuration import read_given
+from worker.standalone.machine.process import wait_for_end
+from worker.standalone.progress import Progress
+from worker.standalone.settings import Ports, Settings, recorded
+from worker.standalone.temporal_server import free_ports
+from worker.standalone.up import PODS_WITHIN, UpFailed, up
+
+POD: Final = f"""\
+apiVersion: v1
+kind: Pod
+metadata: {{name: NAME, namespace: default}}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: main
+    image: {BUSYBOX}
+    command: [sh, -c, "trap 'exit 0' TERM; sleep 3600 & wait"]
+"""
+
+
+@pytest.fixture
+def node(slot: int, node_dir: Path) -> Iterator[Settings]:
+    """Give the settings of a node that is not up yet; it is taken away afterwards, whatever the test did."""
+    directory = node_dir / "up"
+    settings = Settings(
+        state_dir=directory / "state",
+        run_dir=directory / "run",
+        hostname_override="n1",
+        network=PodNetwork(bridge=f"tplup{slot}", subnet=f"10.215.{slot}.0/24"),
+        cgroup=f"/tempolet-up-{slot}",
+        ports=Ports(*free_ports(5)),
+    )
+    try:
+        yield settings
+    finally:
+        down(settings, silent(), purge=True)
+        assert what_is_left(settings) == []
+        assert not directory.exists() or not any(directory.iterdir())
+
+
+def silent() -> Progress:
+    """Show nothing."""
+    return Progress(Console(file=io.StringIO()))
+
+
+def manifest(folder: Path, name: str, text: str = POD) -> Path:
+    """Write a manifest."""
+    path = folder / f"{name}.yaml"
+    path.write_text(text.replace("NAME", name))
+    return path
+
+
+def pids(node: Settings) -> dict[str, int]:
+    """Read which processes the node has."""
+    processes = {"worker": node.worker, "poller": node.poller, "temporal": node.temporal.process}
+    processes["containerd"] = node.containerd.process
+    return {name: found.pid for name, process in processes.items() if (found := process.running())}
+
+
+def kill(node: Settings, *names: str) -> None:
+    """Kill processes of the node as a crash would."""
+    running = pids(node)
+    for name in names:
+        os.kill(running[name], signal.SIGKILL)
+    for name in names:
+        assert wait_for_end(running[name], 10)
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """Look until something holds."""
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_node_comes_up_is_found_again_and_goes(node: Settings, tmp_path: Path) -> None:
+    """Up, up again, down, up again: the pod runs each time it should, under the same processes while they live."""
+    shown = Progress(Console(file=(output := io.StringIO()), width=200))
+    up(node, [manifest(tmp_path, "web")], shown)
+    first = pids(node)
+    assert sorted(first) == ["containerd", "poller", "temporal", "worker"]
+    assert [(pod.name, pod.phase, pod.ready) for pod in read_snapshots(node.root_dir)] == [("web-n1", "Running", True)]
+    assert node.temporal.ui in output.getvalue()
+    assert stat.S_IMODE(node.temporal.database.stat().st_mode) == 0o600
+
+    up(node, [], silent())
+    assert pids(node) == first
+
+    assert down(node, silent()) == []
+    assert what_is_left(node) == []
+    assert pids(node) == {}
+    assert recorded(node.run_dir) is None
+
+    up(node, [], silent())
+    assert [(pod.name, pod.phase) for pod in read_snapshots(node.root_dir)] == [("web-n1", "Running")]
+
+
+@pytest.mark.parametrize(
+    "victims",
+    [
+        pytest.param(("worker",), id="worker-killed"),
+        pytest.param(("poller", "temporal"), id="poller-and-temporal-killed"),
+        pytest.param(("containerd",), id="containerd-killed"),
+        pytest.param(("worker", "poller", "temporal", "containerd"), id="all-killed"),
+    ],
+)
+def test_down_leaves_nothing_after_a_crash(node: Settings, tmp_path: Path, victims: tuple[str, ...]) -> None:
+    """What can no longer go in order is removed by force, and said."""
+    up(node, [manifest(tmp_path, "web")], silent())
+    kill(node, *victims)
+    forced = down(node, silent())
+    assert forced
+    assert what_is_left(node) == []
+    assert pids(node) == {}
+
+
+def test_a_node_comes_back_after_a_crash_of_everything(node: Settings, tmp_path: Path) -> None:
+    """As after kill -9 of all four: `up` starts them again and waits for what really runs, not for old notes."""
+    up(node, [manifest(tmp_path, "web")], silent())
+    first = pids(node)
+    kill(node, "worker", "poller", "temporal", "containerd")
+    up(node, [], silent())
+    assert not set(first.values()) & set(pids(node).values())
+    assert down(node, silent()) == []
+
+
+def test_a_refused_manifest_is_named_and_the_other_pod_runs(node: Settings, tmp_path: Path) -> None:
+    """`up` ends with the reason instead of waiting for what will not come; the node is up, and what was given runs."""
+    node.manifests.mkdir(parents=True)
+    manifest(node.manifests, "bad", POD.replace("containers:", "container:"))
+    shown = Progress(Console(file=(output := io.StringIO()), width=200))
+    assert up(node, [manifest(tmp_path, "web")], shown) == []
+    assert "does not run bad.yaml: " in output.getvalue()
+    assert [pod.name for pod in read_snapshots(node.root_dir) if pod.phase == "Running"] == ["web-n1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        pytest.param((f"image: {BUSYBOX}", "image: 127.0.0.1:1/nobody:1"), "ErrImagePull|ImagePullBackOff", id="pull"),
+        pytest.param(
+            ("  containers:", "  volumes: [{name: v, configMap: {name: absent}}]\n  containers:"),
+            "FailedMount",
+            id="mount",
+        ),
+        pytest.param(("command: [sh", "command: [/nowhere"), "RunContainerError|CrashLoopBackOff", id="start"),
+    ],
+)
+def test_a_pod_that_says_why_it_does_not_run_is_not_waited_for(
+    node: Settings, tmp_path: Path, change: tuple[str, str], reason: str
+) -> None:
+    """Each `up` tells it, the first and the second; only that to which its manifest was given counts it as missing."""
+    until = time.monotonic() + PODS_WITHIN.total_seconds()
+    (words,) = up(node, [manifest(tmp_path, "bad", POD.replace(*change)), manifest(tmp_path, "web")], silent())
+    assert re.fullmatch(rf"default/bad-n1 is \w+ \(({reason}): .*\)", words)
+    shown = Progress(Console(file=(output := io.StringIO()), width=200))
+    assert up(node, [], shown) == []
+    assert "does not run default/bad-n1" in output.getvalue()
+    assert time.monotonic() < until
+
+
+def test_a_node_has_the_configuration_that_was_given(node: Settings, tmp_path: Path) -> None:
+    """Worker and poller start with it, and its log rotation is the worker's; other keys are other settings."""
+    file = tmp_path / "kubelet.yaml"
+    keys = "containerLogMaxSize: 2Ki\ncontainerLogMaxFiles: 2\ncontainerLogMonitorInterval: 3s\n"
+    file.write_text(f"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{keys}")
+    given = dataclasses.replace(node, given_configuration=read_given(Flags(config=file))[0])
+    loud = POD.replace("sleep 3600 & wait", "while true; do echo 123456789 123456789; usleep 20000; done")
+    up(given, [manifest(tmp_path, "loud", loud)], silent())
+    wait_until(lambda: any(given.logs.glob("pods/*/main/0.log.*")))
+    assert max(len(content_of(path)) for path in given.logs.glob("pods/*/main/0.log.*")) < 1024 * 1024
+    up(given, [], silent())
+    with pytest.raises(UpFailed, match=r"\(kubelet_configuration: .*containerLogMaxSize.*\): run `tempolet down`"):
+        up(node, [], silent())
+
+
+def test_purge_takes_the_whole_state_and_names_what_it_leaves(node: Settings) -> None:
+    """A registry's address belongs to the node's state; what nobody knows is kept, and said."""
+    registry = node.state_dir / "certs.d" / "127.0.0.1:5000"
+    registry.mkdir(parents=True)
+    (registry / "hosts.toml").write_text('server = "http://127.0.0.1:5000"\n')
+    node.objects.mkdir()
+    (node.state_dir / "notes").write_text("mine")
+    shown = Progress(Console(file=(output := io.StringIO()), width=200))
+    down(node, shown, purge=True)
+    assert f"{node.state_dir} keeps what is not the node's: notes" in output.getvalue()
+    assert [path.name for path in node.state_dir.iterdir()] == ["notes"]
+    (node.state_dir / "notes").unlink()
+    down(node, shown, purge=True)
+    assert f"{node.state_dir} removed with all of the state" in output.getvalue()
+    assert not node.state_dir.exists()
+
+
+def test_down_says_where_it_looked(node: Settings) -> None:
+    """Of a node that runs elsewhere nobody is told that it is down."""
+    shown = Progress(Console(file=(output := io.StringIO()), width=400))
+    down(node, shown)
+    said = output.getvalue()
+    assert f"no node known at {node.run_dir}" in said
+    assert "TEMPOLET_RUN_DIR" in said
+    assert f"no state was in {node.state_dir}" in said
+
+
+def test_other_settings_are_refused_while_a_node_runs(node: Settings, tmp_path: Path) -> None:
+    """Half a node with new settings and half with old ones would be neither."""
+    up(node, [], silent())
+    other = Settings(state_dir=tmp_path, run_dir=node.run_dir)
+    with pytest.raises(UpFailed, match=r"with other settings \(state_dir, .*\): run `tempolet down` first"):
+        up(other, [], silent())
+
+
+@pytest.mark.parametrize(
+    ("port", "flag"),
+    [
+        pytest.param("temporal", "--temporal-port", id="temporal"),
+        pytest.param("ui", "--temporal-port", id="ui"),
+        pytest.param("codec", "--codec-port", id="codec"),
+        pytest.param("worker_healthz", "--healthz-port", id="healthz"),
+    ],
+)
+def test_a_taken_port_is_named(node: Settings, port: str, flag: str) -> None:
+    """The operator learns which port and which flag."""
+    number = getattr(node.ports, port)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", number))
+        other.listen()
+        with pytest.raises(UpFailed, match=rf"port {number} .* is taken .*{flag}"):
+            up(node, [], silent())
+
+
+def test_a_containerd_that_runs_already_is_used_and_left_alone(
+    node: Settings, containerd: Containerd, tmp_path: Path
+) -> None:
+    """With its endpoint given, only this node's pods come and go; another pod of it and its images stay."""
+    other = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="other", uid="other-uid", namespace="default"))
+    with CriSweep(containerd.socket) as runtime:
+        request = cri.RunPodSandboxRequest(config=other)
+        other_id = runtime.runtime.RunPodSandbox(request).pod_sandbox_id
+        try:
+            shared = dataclasses.replace(node, container_runtime_endpoint=containerd.endpoint)
+            up(shared, [manifest(tmp_path, "web")], silent())
+            assert {sandbox.metadata.name for sandbox in runtime.sandboxes()} >= {"other", "web-n1"}
+            assert "containerd" not in pids(shared)
+            kill(shared, "worker")  # so that its pod has to be removed by force
+            down(shared, silent())
+            assert other_id in {sandbox.id for sandbox in runtime.sandboxes()}
+            assert "web-n1" not in {sandbox.metadata.name for sandbox in runtime.sandboxes()}
+            assert runtime.has_image(BUSYBOX)
+        finally:
+            runtime.remove_sandboxes([other_id])
+
+
+def test_root_is_asked_for(node: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without root both say so before they touch anything."""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: 1000)
+        with pytest.raises(UpFailed, match="needs root"):
+            up(node, [], silent())
+        with pytest.raises(DownFailed, match="needs root"):
+            down(node, silent())
+    assert not node.run_dir.exists()

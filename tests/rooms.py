@@ -1,0 +1,103 @@
+"""Whether folders stay small and import each other one way only: `python -m tests.rooms`, a part of `make lint`.
+
+A circle between folders is one that file imports may not show: each of two modules imports the other's folder. A folder
+and its own subfolder that import each other are a circle, too.
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import grimp
+
+PACKAGES: Final = ("proto", "workflows", "activities", "worker")
+MOST: Final = 14
+"""Modules in a folder; `__init__.py`, `conftest.py` and generated files do not count."""
+_NOT_COUNTED: Final = ("__init__.py", "conftest.py")
+_GENERATED: Final = ("_pb2.py", "_pb2_grpc.py")
+_NAMED: Final = 3
+"""So many imports are named for each arrow of a circle."""
+
+Arrows = Mapping[tuple[str, str], Sequence[tuple[str, str]]]
+"""The imports between two folders: (importing folder, imported folder) to (module, module)."""
+
+
+def main() -> int:
+    """Print what is wrong; answers the exit code."""
+    found = [*crowded(Path.cwd(), PACKAGES), *circles(arrows(PACKAGES))]
+    for fault in found:
+        print(fault)
+    return 1 if found else 0
+
+
+def crowded(root: Path, packages: Sequence[str]) -> Iterator[str]:
+    """Name every folder with too many modules."""
+    for package in packages:
+        for folder in sorted([root / package, *(one for one in (root / package).rglob("*") if one.is_dir())]):
+            modules = [one for one in folder.glob("*.py") if is_counted(one.name)]
+            if len(modules) > MOST:
+                name = folder.relative_to(root)
+                yield f"{name}: {len(modules)} modules, at most {MOST}: move those of one subject to a folder of their own"
+
+
+def is_counted(name: str) -> bool:
+    """Say whether a file counts as a module."""
+    return name not in _NOT_COUNTED and not name.endswith(_GENERATED)
+
+
+def arrows(packages: Sequence[str]) -> Arrows:
+    """Gather the imports between folders."""
+    first, *others = packages
+    graph = grimp.build_graph(first, *others, cache_dir=None)
+    folders = {one for one in graph.modules if graph.find_children(one)}
+
+    def folder(module: str) -> str:
+        return module if module in folders else module.rpartition(".")[0]
+
+    found: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for module in sorted(graph.modules):
+        for imported in sorted(graph.find_modules_directly_imported_by(module)):
+            if folder(module) != folder(imported):
+                found[folder(module), folder(imported)].append((module, imported))
+    return found
+
+
+def circles(imports: Arrows) -> Iterator[str]:
+    """Describe every set of folders that import each other in a circle."""
+    for members in strongly_connected(imports):
+        yield f"{' <-> '.join(members)}: these folders import each other; cut every arrow of one direction:"
+        for (source, target), why in sorted(imports.items()):
+            if source in members and target in members:
+                named = ", ".join(f"{importer} imports {imported}" for importer, imported in why[:_NAMED])
+                yield f"    {source} -> {target} ({len(why)}): {named}"
+
+
+def strongly_connected(imports: Arrows) -> list[list[str]]:
+    """List the sets of folders each of which reaches all others of its set."""
+    targets: dict[str, set[str]] = defaultdict(set)
+    for source, target in imports:
+        targets[source].add(target)
+    reached = {source: reachable(source, targets) for source in targets}
+    sets = {
+        frozenset(one for one in reached[source] if source in reached.get(one, ()))
+        for source in targets
+        if source in reached[source]
+    }
+    return sorted(sorted(one) for one in sets)
+
+
+def reachable(start: str, targets: Mapping[str, set[str]]) -> set[str]:
+    """Say which folders a folder imports, directly or through others."""
+    found: set[str] = set()
+    left = [start]
+    while left:
+        new = targets.get(left.pop(), set()) - found
+        found |= new
+        left.extend(new)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+"""Who is asking: certificates, tokens and nobody, as the kubelet tells them apart, and what is asked of the API server for it."""
+
+import asyncio
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import structlog
+
+from tests.cluster.certificates import Authority
+from tests.worker.api.node_api import REFUSED, node_api
+from tests.worker.api.waiting import until
+from worker.api.access import rate_limited_log as seldom
+from worker.api.access import review
+from worker.api.access.authentication import bearer_token, check_authentication
+from worker.api.access.timed_cache import TASK_NAME, TimedCache
+from worker.api.access.users import ANONYMOUS_USER, User
+from worker.settings.cluster import Authentication, Authorization, Serving
+from worker.settings.kubelet.configuration import ConfigurationRefused
+
+ALICE = {"username": "alice", "uid": "u1", "groups": ["dev"], "extra": {"Scopes.example.com/X": ["a", "b"]}}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for nothing between tries."""
+    monkeypatch.setattr(review, "_FIRST_WAIT", timedelta(0))
+
+
+async def test_a_user_is_passed_on_as_the_review_told_it(tmp_path: Path) -> None:
+    """With the group of all who have authenticated; names of extras in lower case, as the API asks."""
+    async with node_api(tmp_path) as api:
+        api.reviews.users["t"] = ALICE
+        api.reviews.allow("alice", "get", "configz")
+        assert (await api.ask("/configz", token="t")).status == 200
+        assert api.reviews.specs == [
+            {"token": "t"},
+            {
+                "user": "alice",
+                "uid": "u1",
+                "groups": ["dev", "system:authenticated"],
+                "extra": {"scopes.example.com/x": ["a", "b"]},
+                "resourceAttributes": {
+                    "verb": "get",
+                    "version": "v1",
+                    "resource": "nodes",
+                    "subresource": "configz",
+                    "name": "n1",
+                },
+            },
+        ]
+
+
+async def test_what_was_answered_is_kept(tmp_path: Path) -> None:
+    """Yes and no, by token and by user; twenty at once ask once."""
+    async with node_api(tmp_path) as api:
+        api.reviews.users["t"] = ALICE
+        api.reviews.allow("alice", "get", "configz")
+        answers = await asyncio.gather(*(api.ask("/configz", token="t") for _ in range(20)))
+        assert {one.status for one in answers} == {200}
+        assert api.reviews.asked == {"TokenReview": 1, "SubjectAccessReview": 1}
+        for _ in range(2):
+            assert (await api.ask("/pods", token="t")).status == 403
+            assert (await api.ask("/pods", token="wrong")).status == 401
+        assert api.reviews.asked == {"TokenReview": 2, "SubjectAccessReview": 3}  # pods and proxy
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+async def test_an_api_server_in_trouble_lets_nobody_in(tmp_path: Path, status: int) -> None:
+    """A token is then no token (401), a right none that is known (503, what is away and what to do); nothing of it is kept."""
+    async with node_api(tmp_path) as api:
+        api.reviews.status = status
+        api.reviews.users["t"] = ALICE
+        assert (await api.ask("/configz", token="t")).text == "Unauthorized"
+        assert api.reviews.asked == {"TokenReview": 5}
+        me = api.authority.sign("me", "alice")
+        refused = await api.ask("/configz", certificate=me)
+        assert (refused.status, json.loads(refused.text)) == (
+            503,
+            {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Failure",
+                "message": "Authorization error (user=alice, verb=get, resource=nodes, subresource=configz): "
+                "the API server is away; retry",
+                "reason": "ServiceUnavailable",
+                "code": 503,
+            },
+        )
+        api.reviews.status = 0
+        api.reviews.allow("alice", "get", "configz")
+        assert (await api.ask("/configz", token="t")).status == 200
+        assert (await api.ask("/configz", certificate=me)).status == 200
+
+
+async def test_a_review_that_is_refused_is_not_tried_again(tmp_path: Path) -> None:
+    """A node that may not review (403) does not learn it by repeating; who asks is told where the reason stands."""
+    async with node_api(tmp_path) as api:
+        api.reviews.status = 403
+        assert (await api.ask("/configz", token="t")).status == 401
+        refused = await api.ask("/configz", certificate=api.authority.sign("me", "alice"))
+        assert refused.status == 503
+        assert "does not review it, and this node's log says why; retry" in refused.text
+        assert api.reviews.asked == {"TokenReview": 1, "SubjectAccessReview": 1}
+
+
+async def test_a_client_that_vanishes_does_not_take_the_answer_along() -> None:
+    """Others wait for the same review."""
+    held, asked = asyncio.Event(), 0
+
+    async def ask() -> tuple[str, timedelta]:
+        nonlocal asked
+        asked += 1
+        await held.wait()
+        return "alice", timedelta(minutes=1)
+
+    kept: TimedCache[str] = TimedCache(10, lambda: 0.0)
+    first, second = (asyncio.create_task(kept.get("t", ask)) for _ in range(2))
+    await asyncio.sleep(0)  # both wait
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    held.set()
+    assert (await second, asked, len(kept)) == ("alice", 1, 1)
+
+
+async def test_a_flood_of_tokens_holds_up_no_known_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server gets so many reviews at a time, and those of rights have places of their own."""
+    monkeypatch.setattr(review, "AT_ONCE", 3)
+    async with node_api(tmp_path) as api:
+        api.reviews.allow("alice", "get", "configz")
+        api.reviews.held_kinds, api.reviews.held = {"TokenReview"}, asyncio.Event()
+        flood = [asyncio.create_task(api.ask("/configz", token=f"t{one}")) for one in range(20)]
+        await until(lambda: api.reviews.asked["TokenReview"] == 3)
+        assert (await api.ask("/configz", certificate=api.authority.sign("me", "alice"))).status == 200
+        assert api.reviews.asked["TokenReview"] == 3
+        api.reviews.held.set()
+        assert {one.status for one in await asyncio.gather(*flood)} == {401}
+
+
+async def test_clients_that_vanish_leave_no_question_behind(tmp_path: Path) -> None:
+    """Or whoever connects, shows any token and goes, would pile up reviews while the API server is slow."""
+    async with node_api(tmp_path) as api:
+        api.reviews.held = asyncio.Event()
+        vanishing = [asyncio.create_task(api.ask("/configz", token=f"t{one}")) for one in range(50)]
+        await until(lambda: len([one for one in asyncio.all_tasks() if one.get_name() == TASK_NAME]) == len(vanishing))
+        for one in vanishing:
+            one.cancel()
+        await asyncio.gather(*vanishing, return_exceptions=True)
+        await until(lambda: not [one for one in asyncio.all_tasks() if one.get_name() == TASK_NAME])
+        api.reviews.held.set()
+
+
+async def test_whoever_is_not_let_in_does_not_fill_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line in a while, with the number of those left out before."""
+    monkeypatch.setattr(seldom, "SELDOM", 3600.0)
+    other = Authority.make(tmp_path / "other").sign("x", "admin")
+    async with node_api(tmp_path) as api:
+        with structlog.testing.capture_logs() as told:
+            for _ in range(20):
+                with pytest.raises(REFUSED):
+                    await api.ask("/configz", certificate=other)
+    lines = [one for one in told if one["event"] == "A client certificate was refused"]
+    assert [one["notTold"] for one in lines] == [0]
+
+
+async def test_anonymous_is_for_those_who_show_nothing(tmp_path: Path) -> None:
+    """Whoever shows what does not hold is refused, not taken for nobody: a certificate by an alert, a token by 401."""
+    authority = Authority.make(tmp_path / "authority")
+    access = Authentication(anonymous=True, client_ca_file=authority.folder / "ca.crt")
+    async with node_api(tmp_path, authentication=access) as api:
+        api.reviews.allow(ANONYMOUS_USER.name, "get", "configz")
+        assert (await api.ask("/configz")).status == 200
+        assert api.reviews.specs[-1]["groups"] == ["system:unauthenticated"]
+        assert (await api.ask("/configz", token="wrong")).status == 401
+        other = Authority.make(tmp_path / "other").sign("x", "system:anonymous")
+        with pytest.raises(REFUSED):
+            await api.ask("/configz", certificate=other)
+
+
+async def test_a_token_is_not_read_behind_a_certificate_that_does_not_count(tmp_path: Path) -> None:
+    """The handshake ends before; the kubelet would take the token."""
+    async with node_api(tmp_path) as api:
+        api.reviews.users["t"] = ALICE
+        api.reviews.allow("alice", "get", "configz")
+        other = Authority.make(tmp_path / "other").sign("x", "admin", ["system:masters"])
+        with pytest.raises(REFUSED):
+            await api.ask("/configz", token="t", certificate=other)
+        assert not api.reviews.asked
+
+
+async def test_without_the_webhook_tokens_are_nothing(tmp_path: Path) -> None:
+    """And nobody is asked about them."""
+    async with node_api(tmp_path, authentication=Authentication(webhook=False)) as api:
+        assert (await api.ask("/configz", token="t")).status == 401
+        assert not api.reviews.asked
+
+
+async def test_always_allow_asks_nobody_what_one_may(tmp_path: Path) -> None:
+    """Authentication stays."""
+    async with node_api(tmp_path, serving=Serving(authorization=Authorization(always_allow=True))) as api:
+        assert (await api.ask("/configz")).status == 401
+        assert (await api.ask("/configz", certificate=api.authority.sign("me", "me"))).status == 200
+        assert not api.reviews.asked
+
+
+def test_a_node_that_nobody_could_enter_is_refused() -> None:
+    """As by the kubelet, before anything is served."""
+    with pytest.raises(ConfigurationRefused, match="no way to authenticate"):
+        check_authentication(Authentication(webhook=False))
+    check_authentication(Authentication())
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [
+        pytest.param("Bearer a", "a", id="a-token"),
+        pytest.param("bearer a", "a", id="in-small-letters"),
+        pytest.param("  Bearer a  ", "a", id="blanks-around"),
+        pytest.param("Bearer a b", "a", id="more-words"),
+        pytest.param("Bearer  a", "", id="two-blanks"),
+        pytest.param("Bearer", "", id="none"),
+        pytest.param("Basic a", "", id="another-way"),
+        pytest.param("", "", id="nothing"),
+    ],
+)
+def test_a_bearer_token_is_read_as_the_kubelet_reads_it(header: str, token: str) -> None:
+    """Rows of apiserver request/bearertoken."""
+    assert bearer_token(header) == token
+
+
+def test_groups_of_an_authenticated_user() -> None:
+    """Once, and not for nobody."""
+    assert User("a").authenticated().groups == ("system:authenticated",)
+    assert User("a").authenticated().authenticated().groups == ("system:authenticated",)
+    assert ANONYMOUS_USER.authenticated() is ANONYMOUS_USER

@@ -1,0 +1,212 @@
+"""Does `tempolet pods` show what an operator needs to know, whatever is away?"""
+
+import json
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proto.node_runtime import NodeRuntime, write_node_runtime
+from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, snapshot_path
+from proto.refusals import Refusal, write_refusals
+from worker.cli import run
+from worker.commands.access.exits import Exit
+from worker.commands.access.node_view import NodeView, notes, short_age
+from worker.commands.show.pods import row
+from worker.daemon.node_lock import hold_node_lock
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+READY: dict[str, Any] = {"containerStatuses": [{"name": "web", "ready": True}], "podIPs": [{"ip": "10.88.0.5"}]}
+WEB = PodSnapshot(
+    workflow_id="pod/n/default/web/u-1",
+    node="n",
+    namespace="default",
+    name="web",
+    uid="u-1",
+    source="file",
+    path="/m/web.yaml",
+    lifecycle="sync",
+    phase="Running",
+    ready=True,
+    started_at="2026-11-21T11:57:00Z",
+    containers={"web": ContainerSnapshot("c1", "CONTAINER_RUNNING")},
+    status=READY,
+)
+
+
+def keep(root_dir: Path, pod: PodSnapshot) -> None:
+    """Write a snapshot where the worker does."""
+    path = snapshot_path(root_dir, pod.uid)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(pod.to_json())
+
+
+@pytest.mark.parametrize(
+    ("changes", "cells"),
+    [
+        pytest.param({}, ("default", "web", "1/1", "Running", "0", "3m", ""), id="running"),
+        pytest.param(
+            {
+                "status": {"containerStatuses": [{"ready": False}, {"ready": True}]},
+                "restarts": 4,
+                "reason": "CrashLoopBackOff",
+                "message": "back-off 40s",
+            },
+            ("default", "web", "1/2", "Running", "4", "3m", "CrashLoopBackOff: back-off 40s"),
+            id="crash-loop",
+        ),
+        pytest.param(
+            {
+                "status": READY
+                | {
+                    "ephemeralContainerStatuses": [
+                        {"name": "debugger-b2c4d", "state": {"running": {}}},
+                        {"name": "tools", "state": {"waiting": {"reason": "ErrImagePull"}}},
+                        {"name": "done", "state": {"terminated": {"exitCode": 1}}},
+                    ]
+                },
+                "reason": "Error",
+            },
+            (
+                *("default", "web", "1/1", "Running", "0", "3m"),
+                "Error; debugger-b2c4d looks into it; tools is to look into it (ErrImagePull)",
+            ),
+            id="looked-into",
+        ),
+        pytest.param({"deleting": True}, ("default", "web", "1/1", "Terminating", "0", "3m", ""), id="going"),
+        pytest.param(
+            {"status": {}, "phase": "Pending", "reason": "ErrImagePull"},
+            ("default", "web", "0/1", "Pending", "0", "3m", "ErrImagePull"),
+            id="without-statuses-yet",
+        ),
+        pytest.param({"started_at": ""}, ("default", "web", "1/1", "Running", "0", "", ""), id="not-started"),
+    ],
+)
+def test_a_pod_in_a_row(changes: dict[str, Any], cells: tuple[str, ...]) -> None:
+    """Namespace, name, ready, phase, restarts, age, reason with message."""
+    assert row(replace(WEB, **changes), NOW)[:7] == cells
+
+
+def test_the_wide_row_says_where_it_is() -> None:
+    """Address, UID and manifest."""
+    assert row(WEB, NOW)[7:] == ("10.88.0.5", "u-1", "/m/web.yaml")
+
+
+@pytest.mark.parametrize(
+    ("age", "said"),
+    [
+        pytest.param(timedelta(seconds=-3), "0s", id="a-clock-that-went-back"),
+        pytest.param(timedelta(seconds=119), "119s", id="seconds"),
+        pytest.param(timedelta(seconds=125), "2m5s", id="minutes-and-seconds"),
+        pytest.param(timedelta(minutes=59), "59m", id="minutes"),
+        pytest.param(timedelta(minutes=200), "3h20m", id="hours-and-minutes"),
+        pytest.param(timedelta(hours=30), "30h", id="hours"),
+        pytest.param(timedelta(hours=75), "3d3h", id="days-and-hours"),
+        pytest.param(timedelta(days=400), "400d", id="days"),
+    ],
+)
+def test_ages_as_kubectl_says_them(age: timedelta, said: str) -> None:
+    """Short, and finer the younger."""
+    assert short_age(age) == said
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        pytest.param(NodeView(), [], id="all-is-well"),
+        pytest.param(
+            NodeView(refusals=[Refusal("/m/bad.yaml", "InvalidManifest", "spec.containers: required", "t")]),
+            ["refused /m/bad.yaml: InvalidManifest: spec.containers: required"],
+            id="a-refused-manifest",
+        ),
+        pytest.param(
+            NodeView(refusals=[Refusal("/m/web.yaml", "InvalidManifest", "x", "t", "default/web", pod_kept=True)]),
+            ["refused /m/web.yaml: InvalidManifest: x (default/web of its last good version goes on)"],
+            id="a-bad-edit",
+        ),
+        pytest.param(
+            NodeView(runtime=NodeRuntime(ready=False, endpoint="unix:///r", reason="Away", message="m", since="t")),
+            ["the container runtime at unix:///r is not ready since t: Away: m"],
+            id="the-runtime-is-away",
+        ),
+        pytest.param(
+            NodeView(runtime=NodeRuntime(ready=True, network_ready=False, endpoint="unix:///r", reason="NoCNI")),
+            ["the runtime's network at unix:///r is not ready: NoCNI"],
+            id="no-network",
+        ),
+        pytest.param(
+            NodeView(absent=("worker",)),
+            ["no worker runs on this node: what stands here is the last that was known"],
+            id="no-worker",
+        ),
+    ],
+)
+def test_what_stands_below_the_table(view: NodeView, said: list[str]) -> None:
+    """What keeps the table from being the whole or the current truth."""
+    assert list(notes(view)) == said
+
+
+def test_the_table_of_a_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pods, refusals and who is away, read from the node's caches alone."""
+    keep(tmp_path, WEB)
+    keep(tmp_path, replace(WEB, uid="u-2", name="api", reason="Error", message="x" * 300))
+    write_refusals(tmp_path, [Refusal("/m/bad.yaml", "InvalidManifest", "not YAML", "t")])
+    write_node_runtime(tmp_path, NodeRuntime(ready=True, endpoint="unix:///r"))
+    with hold_node_lock(tmp_path, "worker"):
+        assert run(["pods", "--root-dir", str(tmp_path)]) == Exit.DONE
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["NAMESPACE", "NAME", "READY", "PHASE", "RESTARTS", "AGE", "REASON"]
+    assert [line.split()[1] for line in lines[1:3]] == ["api", "web"]
+    assert "x" * 300 in lines[1]
+    assert lines[3:] == [
+        "refused /m/bad.yaml: InvalidManifest: not YAML",
+        "no poller runs on this node: what stands here is the last that was known",
+    ]
+
+
+def test_where_it_looked_is_said_when_nobody_runs_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The node may run elsewhere."""
+    assert run(["pods", "--root-dir", str(tmp_path)]) == Exit.DONE
+    said = capsys.readouterr().out
+    assert f"looked in {tmp_path}: a node of `tempolet up` elsewhere is found by TEMPOLET_RUN_DIR" in said
+
+
+def test_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For scripts: everything, refusals and runtime too."""
+    keep(tmp_path, WEB)
+    assert run(["pods", "--root-dir", str(tmp_path), "-o", "json"]) == Exit.DONE
+    found = json.loads(capsys.readouterr().out)
+    assert [pod["name"] for pod in found["pods"]] == ["web"]
+    assert (found["refused"], found["runtime"], found["absent"]) == ([], None, ["worker", "poller"])
+
+
+def test_markup_in_a_message_is_shown_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A container's words must not colour the operator's terminal."""
+    keep(tmp_path, replace(WEB, reason="Error", message="[red]boom[/red]\x1b[31m\n"))
+    run(["pods", "--root-dir", str(tmp_path)])
+    said = capsys.readouterr().out
+    assert r"[red]boom[/red]\x1b[31m\n" in said
+    assert "\x1b" not in said
+
+
+def test_watch_shows_a_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing new, nothing said; a new pod is, and control-c ends it."""
+    looks = iter([None, lambda: keep(tmp_path, WEB), None])
+
+    def sleep(_: float) -> None:
+        try:
+            change = next(looks)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+        if change is not None:
+            change()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert run(["pods", "--watch", "--root-dir", str(tmp_path)]) == Exit.INTERRUPTED
+    said = capsys.readouterr().out
+    assert (said.count("no pods on this node"), said.count("default")) == (1, 1)

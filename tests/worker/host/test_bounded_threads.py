@@ -1,0 +1,35 @@
+"""Does a file system that does not answer hold up anybody else, and does one that answers cost no threads?"""
+
+import asyncio
+import threading
+
+import pytest
+
+from worker.host import bounded_threads as thread_room
+from worker.host.bounded_threads import USUAL, make_room_for_hung_files
+
+
+def ours() -> int:
+    """Count the threads of the pool that are there."""
+    return sum(one.name.startswith("files") for one in threading.enumerate())
+
+
+async def test_hung_files_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as there are threads wait, twice over, and the next one works all the same."""
+    make_room_for_hung_files()
+    monkeypatch.setattr(thread_room, "HUNG_AFTER", 0.05)
+    answers = threading.Event()
+    waiting = [asyncio.create_task(asyncio.to_thread(answers.wait)) for _ in range(2 * USUAL)]
+    try:
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "works"), 10) == "works"
+    finally:
+        answers.set()
+        await asyncio.gather(*waiting)
+
+
+async def test_files_that_answer_have_the_usual_threads() -> None:
+    """However many are asked at once."""
+    make_room_for_hung_files()
+    before = ours()
+    await asyncio.gather(*(asyncio.to_thread(lambda: None) for _ in range(500)))
+    assert ours() <= before + USUAL

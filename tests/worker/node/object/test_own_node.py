@@ -1,0 +1,247 @@
+"""What does the node do about its object when the API server says no, not now, or that it is another one?"""
+
+import copy
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from activities.clients.api_server.api_server import ApiServer
+from activities.clients.api_server.kubeconfig import Kubeconfig
+from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
+from worker.daemon.config import NodeConfig
+from worker.daemon.health import LoopHealth
+from worker.daemon.service import Service
+from worker.machine.machine import Machine
+from worker.node.object.conditions import NodeEvent
+from worker.node.object.own_node import NodeCallbacks, OwnNode
+from worker.node.object.status import NodeFacts, NodeSettings
+from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.peers import PeerProcesses
+from worker.node.runtime.state import RuntimeState
+from worker.settings.cluster import ClusterSettings
+
+SETTINGS = NodeSettings(name="n1", kubelet_version="v1", max_pods=110, port=10250)
+
+
+class Server:
+    """An API server of one Node, which notes what it is asked and answers as it is told."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.node: dict[str, Any] | None = None
+        self.answers: dict[str, list[int]] = {}
+        """Statuses that the next requests of a method get instead of what they ask for."""
+        self.patched: Callable[[], None] = lambda: None
+        """Called before a patch is answered."""
+        self.app = web.Application()
+        self.app.router.add_route("*", "/{path:.*}", self.answer)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Answer one request."""
+        method = request.method
+        self.asked.append(method)
+        if told := self.answers.get(method):
+            status = told.pop(0)
+            return web.json_response({"message": f"told {status}"}, status=status, headers={"Retry-After": "1"})
+        if method == "POST":
+            if self.node:
+                return web.json_response({"reason": "AlreadyExists"}, status=409)
+            self.node = await request.json()
+            self.node["metadata"]["uid"] = f"uid-{len(self.asked)}"
+        elif self.node is None:
+            return web.json_response({"reason": "NotFound"}, status=404)
+        elif method == "PATCH":
+            patch = await request.json()
+            if patch["metadata"]["uid"] != self.node["metadata"]["uid"]:
+                return web.json_response({"reason": "Conflict"}, status=409)
+            conditions = {one["type"]: one for one in self.node.get("status", {}).get("conditions", ())}
+            for one in patch.get("status", {}).pop("conditions", ()):
+                conditions[one["type"]] = conditions.get(one["type"], {}) | one
+            status = self.node.get("status", {}) | patch.get("status", {})
+            self.node["status"] = status | {"conditions": list(conditions.values())}
+            found = copy.deepcopy(self.node)
+            self.patched()
+            return web.json_response(found)
+        return web.json_response(self.node)
+
+
+@pytest.fixture
+def server() -> Server:
+    """Make one."""
+    return Server()
+
+
+class Machines:
+    """What is found of this machine; may be changed by a test."""
+
+    def __init__(self) -> None:
+        self.image = "Debian"
+        self.told: list[str] = []
+
+    async def facts(self) -> NodeFacts:
+        """Find it."""
+        ready = RuntimeState(last_ready=datetime.now(UTC), network_trouble="", images=())
+        return NodeFacts(machine=Machine(os_image=self.image), runtime=ready, addresses=("10.0.0.1",))
+
+    def tell(self, events: Any) -> None:
+        """Note events."""
+        self.told += [one.reason for one in events if isinstance(one, NodeEvent)]
+
+
+@pytest.fixture
+def machine() -> Machines:
+    """Give the test's machine."""
+    return Machines()
+
+
+@pytest.fixture
+async def node(server: Server, machine: Machines, tmp_path: Path) -> AsyncIterator[OwnNode]:
+    """Give the node's object, not registered yet."""
+    cluster = ClusterSettings(kubeconfig=tmp_path / "kubeconfig")
+    config = NodeConfig("n1", root_dir=tmp_path, cluster=cluster)
+    runtime = RuntimeClient("unix:///nowhere", StartLimit(1))
+    async with TestServer(server.app) as running:
+        address = str(running.make_url("")).rstrip("/")
+        async with ApiServer(Kubeconfig(server=address)) as api:
+            around = NodeDependencies(
+                config=config,
+                cluster=cluster,
+                api=api,
+                runtime=runtime,
+                service=Service(LoopHealth("node"), {}),
+                processes=PeerProcesses(tmp_path),
+            )
+            yield OwnNode(around, SETTINGS, NodeCallbacks(machine.facts, machine.tell, lambda _: None))
+    await runtime.close()
+
+
+async def test_what_does_not_change_is_not_sent(server: Server, machine: Machines, node: OwnNode) -> None:
+    """One request makes it, the first look reports it, and then only what is new is told."""
+    await node._register()
+    await node._look()
+    assert server.asked == ["POST", "PATCH"]
+    for _ in range(3):
+        await node._look()
+    assert len(server.asked) == 2
+    machine.image = "Plan 9"
+    await node._look()
+    assert server.asked[2:] == ["PATCH"]
+    assert server.node is not None
+    assert server.node["status"]["nodeInfo"]["osImage"] == "Plan 9"
+    assert machine.told[-1] == "NodeReady"
+    assert machine.told.count("NodeReady") == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked"),
+    [
+        pytest.param({"POST": [500, 503]}, ["POST", "POST", "POST"], id="away-for-a-while"),
+        pytest.param({"POST": [403]}, ["POST", "GET", "POST"], id="forbidden-for-a-while"),
+        pytest.param({"POST": [401]}, ["POST", "POST"], id="not-known-for-a-while"),
+    ],
+)
+async def test_it_is_registered_as_soon_as_that_is_allowed(
+    server: Server, node: OwnNode, answers: dict[str, list[int]], asked: list[str]
+) -> None:
+    """Tried until it is done; one that may not make nodes may still be one that is there."""
+    server.answers = answers
+    await node._register()
+    assert server.asked == asked
+
+
+async def test_a_node_that_may_not_make_its_object_takes_the_one_that_is_there(server: Server, node: OwnNode) -> None:
+    """And holds its default labels."""
+    server.node = {"metadata": {"name": "n1", "uid": "u"}}
+    server.answers = {"POST": [403]}
+    await node._register()
+    assert server.asked == ["POST", "GET", "PATCH"]
+    assert node.json is not None
+
+
+@pytest.mark.parametrize(
+    ("told", "asked"),
+    [
+        pytest.param([409], ["PATCH", "GET", "PATCH"], id="conflict"),
+        pytest.param([422], ["PATCH", "GET", "PATCH"], id="not-valid-against-what-is-there"),
+        pytest.param([500], ["PATCH"], id="away-and-wants-to-be-left-alone"),
+        pytest.param([429], ["PATCH"], id="too-much"),
+        pytest.param([403] * 9, ["PATCH"] + ["GET", "PATCH"] * 4, id="forbidden-five-tries-a-look"),
+    ],
+)
+async def test_a_status_that_is_not_taken(server: Server, node: OwnNode, told: list[int], asked: list[str]) -> None:
+    """Written from the newest object, five times at most, and again with the next look."""
+    await node._register()
+    server.asked.clear()
+    server.answers = {"PATCH": told}
+    await node._look()
+    assert server.asked == asked
+    server.answers = {}
+    await node._look()
+    assert server.node is not None
+    assert node._reported is not None
+
+
+async def test_another_object_of_the_same_name_is_not_taken_for_ours(server: Server, node: OwnNode) -> None:
+    """Deleted and made by somebody else between two looks: written as a whole, not as a difference to the old one."""
+    await node._register()
+    await node._look()
+    server.node = {"metadata": {"name": "n1", "uid": "another"}}
+    node._reported = None
+    server.asked.clear()
+    await node._look()
+    assert server.asked == ["PATCH", "GET", "PATCH"]
+    assert server.node["status"]["nodeInfo"]["osImage"] == "Debian"
+
+
+async def test_an_object_that_is_gone_is_to_be_made_anew(server: Server, node: OwnNode) -> None:
+    """With the next turn, which comes at once."""
+    await node._register()
+    server.node = None
+    await node._look()
+    assert node.json is None
+    assert node._others.look_now.is_set()
+
+
+async def test_an_object_that_goes_on_the_way_of_our_patch_s_answer_is_made_anew(server: Server, node: OwnNode) -> None:
+    """The answer is older than what the watch has told: taken for what there is, no Node would be there for minutes."""
+    await node._register()
+
+    def delete() -> None:
+        server.node = None
+        node._seen(None)
+
+    server.patched = delete
+    await node._look()
+    assert node.json is None
+    assert node._others.look_now.is_set()
+
+
+async def test_what_the_watch_tells_on_the_way_of_our_patch_s_answer_is_newer(server: Server, node: OwnNode) -> None:
+    """It stays what is known."""
+    server.node = {"metadata": {"name": "n1", "uid": "u", "resourceVersion": "9"}}
+    await node._register()
+    cordoned = {"metadata": {"name": "n1", "uid": "u", "resourceVersion": "10"}, "spec": {"unschedulable": True}}
+    server.patched = lambda: node._seen(cordoned)
+    await node._look()
+    assert node.json is cordoned
+    assert node._reported is not None
+
+
+async def test_a_watch_that_lags_behind_our_own_patch_is_not_believed(server: Server, node: OwnNode) -> None:
+    """Or a change would be told, and its event sent, twice."""
+    server.node = {"metadata": {"name": "n1", "uid": "u", "resourceVersion": "9"}}
+    await node._register()
+    known = node.json
+    node._seen({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "8"}, "spec": {"unschedulable": True}})
+    assert node.json is known
+    node._seen({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "10"}})
+    assert node.json is not known
+    node._seen({"metadata": {"name": "n1", "uid": "younger", "resourceVersion": "3"}})
+    assert node.json is not None
+    assert node.json["metadata"]["uid"] == "younger", "another object"

@@ -1,0 +1,178 @@
+"""Does a Node say what a kubelet's would, and is only what is this node's own written over?"""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from proto.kubernetes.resources.quantity import parse_quantity
+from worker.machine.machine import Machine
+from worker.node.object.conditions import NodeEvent, conditions
+from worker.node.object.status import NodeFacts, NodeSettings, node_now
+from worker.node.runtime.state import Handler, RuntimeState
+
+NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=1)
+MACHINE = Machine(
+    machine_id="m", system_uuid="u", boot_id="b", kernel_version="6.1", os_image="Debian", cpu_milli=2000,
+    memory_bytes=8 * 1024**3, huge_pages={2 * 1024**2: 1024**3, 1024**3: 0},
+)  # fmt: skip
+RUNTIME = RuntimeState(
+    last_ready=NOW,
+    network_trouble="",
+    handlers=(Handler(""), Handler("kata", user_namespaces=True)),
+    supplemental_groups=True,
+    version="containerd://2.1",
+    images=({"names": ["a"], "sizeBytes": 1},),
+)
+FACTS = NodeFacts(machine=MACHINE, runtime=RUNTIME, addresses=("10.0.0.1",), storage_bytes=100 * 10**9)
+SETTINGS = NodeSettings(name="n1", kubelet_version="v1.36.3+tempolet.0", max_pods=110, port=10250)
+EMPTY: dict[str, Any] = {"metadata": {"name": "n1"}}
+
+
+def status(node: dict[str, Any] | None = None, **facts: Any) -> Any:
+    """Give the status as of NOW."""
+    return node_now(node or EMPTY, SETTINGS, replace(FACTS, **facts), NOW)[0]["status"]
+
+
+def test_sizes_are_written_as_the_api_server_shows_them() -> None:
+    """Binary units for memory and storage, processors in full, huge pages by their size."""
+    assert status()["capacity"] == {
+        "cpu": "2",
+        "memory": "8Gi",
+        "pods": "110",
+        "ephemeral-storage": "97656250Ki",
+        "hugepages-2Mi": "1Gi",
+        "hugepages-1Gi": "0",
+    }
+
+
+def test_what_is_kept_back_comes_off_and_huge_pages_come_off_memory() -> None:
+    """Never below nothing."""
+    kept = {"cpu": parse_quantity("500m"), "memory": parse_quantity("1Gi"), "ephemeral-storage": parse_quantity("1P")}
+    assert status(kept=kept)["allocatable"] == {
+        "cpu": "1500m",
+        "memory": "6Gi",
+        "pods": "110",
+        "ephemeral-storage": "0",
+        "hugepages-2Mi": "1Gi",
+        "hugepages-1Gi": "0",
+    }
+
+
+def test_what_others_wrote_stays_and_gone_huge_pages_go() -> None:
+    """Extended resources, volumesAttached, a condition of another kind, labels, annotations."""
+    before = {
+        "metadata": {"name": "n1", "labels": {"a": "b"}, "annotations": {"c": "d"}},
+        "status": {
+            "capacity": {"example.com/gpu": "2", "hugepages-16Gi": "32Gi"},
+            "volumesAttached": [{"name": "v"}],
+            "conditions": [{"type": "KernelDeadlock", "status": "False"}],
+        },
+    }
+    found, _ = node_now(before, SETTINGS, FACTS, NOW)
+    assert found["metadata"]["labels"] == {"a": "b", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    assert found["metadata"]["annotations"] == {"c": "d"}
+    assert (found["status"]["capacity"]["example.com/gpu"], found["status"]["allocatable"]["example.com/gpu"]) == (
+        "2",
+        "2",
+    )
+    assert "hugepages-16Gi" not in found["status"]["capacity"]
+    assert found["status"]["volumesAttached"] == [{"name": "v"}]
+    assert found["status"]["conditions"][0] == {"type": "KernelDeadlock", "status": "False"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "known", "found", "addresses", "annotation"),
+    [
+        pytest.param({}, [], ("1.1.1.1",), ["1.1.1.1", "n1"], None, id="found"),
+        pytest.param({}, [], ("1.1.1.1", "f::1"), ["1.1.1.1", "f::1", "n1"], None, id="two-families"),
+        pytest.param({}, ["9.9.9.9"], ("1.1.1.1",), ["1.1.1.1", "n1"], None, id="another-than-before"),
+        pytest.param({}, ["9.9.9.9"], (), ["9.9.9.9"], None, id="not-found-the-known-ones-stay"),
+        pytest.param({"external_cloud": True}, [], ("1.1.1.1",), ["n1"], None, id="the-cloud-will-say"),
+        pytest.param({"external_cloud": True}, ["9.9.9.9"], ("1.1.1.1",), ["9.9.9.9"], None, id="the-cloud-has-said"),
+        pytest.param(
+            {"external_cloud": True, "given_addresses": ("1.1.1.1",)},
+            [], ("1.1.1.1",), ["1.1.1.1", "n1"], "1.1.1.1", id="given-until-the-cloud-says",
+        ),
+        pytest.param(
+            {"external_cloud": True, "given_addresses": ("1.1.1.1", "f::1")},
+            ["9.9.9.9"], ("1.1.1.1", "f::1"), ["9.9.9.9"], "1.1.1.1,f::1", id="the-cloud-is-told-what-was-given",
+        ),
+        pytest.param(
+            {"external_cloud": True, "given_addresses": ("::",)}, [], ("f::1",), ["f::1", "n1"], None, id="any-is-none"
+        ),
+    ],
+)  # fmt: skip
+def test_addresses(
+    settings: dict[str, Any], known: list[str], found: tuple[str, ...], addresses: list[str], annotation: str | None
+) -> None:
+    """By --node-ip and whether a cloud controller sees to them; an annotation of an earlier life goes."""
+    before = {
+        "metadata": {"name": "n1", "annotations": {"alpha.kubernetes.io/provided-node-ip": "old"}},
+        "status": {"addresses": [{"type": "InternalIP", "address": one} for one in known]},
+    }
+    now, _ = node_now(before, replace(SETTINGS, **settings), replace(FACTS, addresses=found), NOW)
+    assert [one["address"] for one in now["status"]["addresses"]] == addresses
+    assert now["metadata"]["annotations"].get("alpha.kubernetes.io/provided-node-ip") == annotation
+
+
+def test_a_runtime_that_was_not_heard_yet_takes_nothing_away() -> None:
+    """After a restart of this process, what was told before it still stands."""
+    known = status()
+    again = status({"metadata": {"name": "n1"}, "status": known}, runtime=RuntimeState())
+    for key in ("images", "runtimeHandlers", "features"):
+        assert again[key] == known[key]
+    assert again["nodeInfo"]["containerRuntimeVersion"] == "containerd://2.1"
+    assert [one["name"] for one in known["runtimeHandlers"]] == ["", "kata"]
+    assert known["features"] == {"supplementalGroupsPolicy": True}
+
+
+def test_a_reboot_is_told() -> None:
+    """The boot id is another one than in the Node."""
+    before = {"metadata": {"name": "n1"}, "status": {"nodeInfo": {"bootID": "older"}}}
+    _, events = node_now(before, SETTINGS, FACTS, NOW)
+    assert events[0] == NodeEvent("Rebooted", "Node n1 has been rebooted, boot id: b", "Warning")
+
+
+def test_swap_is_told_where_there_is_some() -> None:
+    """In bytes."""
+    assert "swap" not in status()["nodeInfo"]
+    assert status(machine=replace(MACHINE, swap_bytes=5))["nodeInfo"]["swap"] == {"capacity": 5}
+
+
+@pytest.mark.parametrize(
+    ("troubles", "message"),
+    [
+        pytest.param((), "kubelet is posting ready status", id="ready"),
+        pytest.param(("a",), "a", id="one-trouble"),
+        pytest.param(("a", "b", "a"), "[a, b]", id="each-once"),
+    ],
+)
+def test_ready_says_why_not(troubles: tuple[str, ...], message: str) -> None:
+    """As a list of errors is written in Kubernetes."""
+    found, _ = conditions((), pressures=(), troubles=troubles, now=NOW)
+    assert (found[-1]["type"], found[-1]["status"]) == ("Ready", "False" if troubles else "True")
+    assert (found[-1]["reason"], found[-1]["message"]) == ("KubeletNotReady" if troubles else "KubeletReady", message)
+
+
+def test_a_condition_keeps_the_time_since_when_it_holds() -> None:
+    """The heartbeat moves on; a change is told once."""
+    before, events = conditions((), pressures=("DiskPressure",), troubles=(), now=NOW)
+    assert [one.reason for one in events] == [
+        "NodeHasSufficientMemory",
+        "NodeHasDiskPressure",
+        "NodeHasSufficientPID",
+        "NodeReady",
+    ]
+    same, events = conditions(before, pressures=("DiskPressure",), troubles=(), now=LATER)
+    assert events == []
+    assert {one["lastTransitionTime"] for one in same} == {"2026-11-22T12:00:00Z"}
+    assert {one["lastHeartbeatTime"] for one in same} == {"2026-11-22T12:01:00Z"}
+    other, events = conditions(same, pressures=(), troubles=("x",), now=LATER)
+    assert [one.reason for one in events] == ["NodeHasNoDiskPressure", "NodeNotReady"]
+    turned = {one["type"] for one in other if one["lastTransitionTime"] == "2026-11-22T12:01:00Z"}
+    assert turned == {"DiskPressure", "Ready"}
+    _, events = conditions(other, pressures=(), troubles=(), now=LATER)
+    assert [one.reason for one in events] == ["NodeReady"]

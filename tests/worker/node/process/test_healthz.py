@@ -1,0 +1,81 @@
+"""Does 10248 tell the truth about a node of three processes, and does only one of them answer there?"""
+
+import asyncio
+import urllib.error
+import urllib.request
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import free_port
+from worker.commands.serve import own_healthz
+from worker.daemon.config import NodeConfig
+from worker.daemon.health import LoopHealth
+from worker.daemon.node_lock import hold_node_lock
+from worker.node.process.healthz import serving_healthz
+from worker.node.process.peers import GRACE_SECONDS, PeerProcesses
+from worker.settings.cluster import ClusterSettings
+from worker.settings.flags import Flags
+
+CLUSTER = ClusterSettings(kubeconfig=Path("/kubeconfig"))
+
+
+async def read(port: int, path: str) -> tuple[int, str]:
+    """Ask; answers status and text."""
+
+    def ask() -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as answer:
+                return int(answer.status), answer.read().decode()
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.read().decode()
+
+    return await asyncio.to_thread(ask)
+
+
+async def test_it_is_well_while_all_three_work(tmp_path: Path) -> None:
+    """And says what does not: a process that is gone, a loop that does not turn."""
+    now = [0.0]
+    health, processes = LoopHealth("node"), PeerProcesses(tmp_path, lambda: now[0])
+    config = NodeConfig("n1", root_dir=tmp_path, healthz_port=free_port())
+    port = config.healthz_port
+    async with serving_healthz(config, health, processes):
+        await asyncio.sleep(0)  # the endpoint opens
+        with hold_node_lock(tmp_path, "worker"), hold_node_lock(tmp_path, "poller"):
+            now[0] = 10 * GRACE_SECONDS
+            for path in ("", "/ping", "/log", "/syncloop"):
+                assert await read(port, f"/healthz{path}") == (200, "ok")
+        now[0] += GRACE_SECONDS
+        said = "tempolet worker is not running, tempolet poller is not running"
+        assert await read(port, "/healthz") == (500, said)
+        assert await read(port, "/healthz/syncloop") == (500, said)
+        assert await read(port, "/healthz/ping") == (200, "ok")
+        health.turn("node status", timedelta(days=-1))  # it should have turned long ago
+        assert (await read(port, "/healthz"))[1] == "the node's loop for node status does not turn any more"
+        assert (await read(port, "/healthz/elsewhere"))[0] == 404
+
+
+async def test_on_port_0_nobody_answers(tmp_path: Path) -> None:
+    """healthzPort: 0."""
+    config = NodeConfig("n1", root_dir=tmp_path, healthz_port=0)
+    async with serving_healthz(config, LoopHealth("node"), PeerProcesses(tmp_path)):
+        assert len(asyncio.all_tasks()) == 1
+
+
+@pytest.mark.parametrize(
+    ("role", "cluster", "keys", "port"),
+    [
+        pytest.param("node", True, {}, 10248, id="the-node-answers-for-all"),
+        pytest.param("worker", True, {}, 0, id="in-a-cluster-the-worker-does-not"),
+        pytest.param("poller", True, {}, 0, id="nor-does-the-poller"),
+        pytest.param("worker", True, {"healthzPort": 10246}, 10246, id="unless-its-own-flag-says-so"),
+        pytest.param("worker", False, {}, 10248, id="by-itself-the-worker-does"),
+    ],
+)
+def test_who_answers(role: str, cluster: bool, keys: dict[str, int], port: int) -> None:
+    """The file's healthzPort is one for three processes."""
+    config = NodeConfig("n1", healthz_port=keys.get("healthzPort", 10248))
+    config = replace(config, cluster=CLUSTER if cluster else None)
+    assert own_healthz(role, Flags(keys=keys), config).healthz_port == port

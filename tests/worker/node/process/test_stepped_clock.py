@@ -1,0 +1,83 @@
+"""Does a node stay as it is while the machine's clock is set, and only that?"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proto.cri.v1 import api_pb2 as cri
+from proto.kubernetes.resources.quantity import parse_quantity
+from tests.worker.node.object.test_status import FACTS, SETTINGS
+from worker.node.object import own_node
+from worker.node.object.status import node_now
+from worker.node.pressure import watch
+from worker.node.pressure.thresholds import Observation
+from worker.node.process.monotonic_clock import monotonic_now
+from worker.node.runtime import watch as runtime_watch
+from worker.node.runtime.watch import RuntimeWatch
+from worker.settings.eviction import Amount, Eviction, Threshold
+
+SET = timedelta(hours=1)
+
+
+class Later(datetime):
+    """A clock that was set forward by an hour."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]  # gives what arithmetic gives
+        """Say what it says."""
+        return datetime.now(tz) + SET
+
+
+@pytest.fixture
+def set_forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Set the clock of whoever looks at one."""
+
+    def forward() -> None:
+        for module in (runtime_watch, watch, own_node):
+            monkeypatch.setattr(module, "datetime", Later, raising=False)
+
+    return forward
+
+
+class Runtime:
+    """A runtime that is ready."""
+
+    async def abilities(self) -> cri.StatusResponse:
+        """Say so."""
+        conditions = [cri.RuntimeCondition(type=kind, status=True) for kind in ("RuntimeReady", "NetworkReady")]
+        return cri.StatusResponse(status=cri.RuntimeStatus(conditions=conditions))
+
+
+async def test_a_runtime_that_was_asked_a_moment_ago_is_not_down(set_forward: Callable[[], None]) -> None:
+    """The node would not be Ready for it, and its pods no endpoints, until the runtime is asked again."""
+    turns: list[str] = []
+    runtime: Any = Runtime()
+    asking = RuntimeWatch(runtime, 50, lambda: turns.append("turned"))
+    await asking.ask()
+    set_forward()
+    facts = replace(FACTS, runtime=asking.state, found_at=monotonic_now())
+    node, _ = node_now({"metadata": {"name": "n1"}}, SETTINGS, facts, datetime.now(UTC) + SET)
+    assert node["status"]["conditions"][-1]["reason"] == "KubeletReady"
+    await asking.ask()
+    assert turns == ["turned"], "ready, once"
+
+
+async def test_a_pressure_lasts_as_long_as_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_forward: Callable[[], None]
+) -> None:
+    """A clock that is set does not end it sooner, nor hold it for hours."""
+    left = {"memory.available": Observation(0, 1000)}
+    monkeypatch.setattr(watch, "observe", lambda _: left)
+    hard = Threshold("memory.available", Amount(parse_quantity("100")))
+    measuring = watch.PressureWatch(
+        Eviction((hard,), transition=timedelta(minutes=5)), tmp_path, lambda: "", lambda: None
+    )
+    await measuring.look()
+    left["memory.available"] = Observation(900, 1000)
+    set_forward()
+    await measuring.look()
+    assert measuring.state.conditions == {"MemoryPressure"}

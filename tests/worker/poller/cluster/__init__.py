@@ -1,0 +1,1 @@
+"""Tests of the poller on a node of a cluster."""

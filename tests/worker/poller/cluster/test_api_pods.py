@@ -1,0 +1,506 @@
+"""What does a pod of the API need next, and is none ever killed, run again or brought back by half knowledge?"""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from activities.clients.api_server.errors import ApiAway
+from proto.refusals import Refusal
+from proto.temporal.pod import NodeSettings, PodJson, PodStart
+from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
+from proto.temporal.wishes import Ended, GivenCondition, Rejected
+from tests.worker.poller.noted_calls import NotedCalls
+from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalAway
+from worker.poller.cluster.api_pod import ApiPod, read_api_pod
+from worker.poller.cluster.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus
+from worker.poller.cluster.api_pods import ApiPods, AroundApiPods
+from worker.temporal.signal_numbers import SignalNumbers
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+UID = "d5352474-1d96-490e-9afd-0b2272da77c1"
+WORKFLOW = f"pod/n/default/web/{UID}"
+OPEN = OpenPod(WORKFLOW, source="api")
+
+
+def document(image: str = "busybox:1", status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+    """Write a pod as the API gives it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web",
+            "namespace": "default",
+            "uid": UID,
+            "resourceVersion": "7",
+            "managedFields": [{"manager": "kubectl"}],
+            **metadata,
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": image, "env": None}]},
+        "status": status or {"phase": "Pending"},
+    }
+
+
+def read(*args: Any, **fields: Any) -> ApiPod:
+    """Read one."""
+    return read_api_pod(document(*args, **fields), NOW)
+
+
+GATE = {"type": "example.com/gate", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+
+def test_what_history_keeps_of_a_pod() -> None:
+    """Its metadata and spec without what each write of somebody changes, and the kubelet's marks of its source."""
+    kept = read(deletionTimestamp="2026-01-02T00:00:30Z", deletionGracePeriodSeconds=30, labels={"a": "b"}).pod
+    assert kept == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web",
+            "namespace": "default",
+            "uid": UID,
+            "labels": {"a": "b"},
+            "annotations": {
+                "kubernetes.io/config.seen": "2026-01-02T00:00:00.000000000Z",
+                "kubernetes.io/config.source": "api",
+            },
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "busybox:1"}]},
+    }
+
+
+def test_what_is_read_besides() -> None:
+    """Deletion, an end, the start, and the conditions that concern the node; the kubelet's own are nobody's news."""
+    status = {
+        "phase": "Failed",
+        "reason": "Evicted",
+        "startTime": "2026-01-01T00:00:00Z",
+        "conditions": [
+            GATE,
+            {"type": "Ready", "status": "False"},
+            {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"},
+        ],
+    }
+    raw = document(status=status, deletionTimestamp="x", deletionGracePeriodSeconds=0, finalizers=["f"])
+    raw["spec"]["readinessGates"] = [{"conditionType": "example.com/gate"}]
+    found = read_api_pod(raw, NOW)
+    assert (found.deleted, found.grace, found.held, found.ended) == (
+        True,
+        timedelta(),
+        True,
+        Ended("Failed", "Evicted"),
+    )
+    assert found.started_at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert set(found.conditions) == {"example.com/gate", "DisruptionTarget"}
+    assert found.conditions["example.com/gate"].status == "True"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("not json", id="no-json"),
+        pytest.param("[]", id="no-object"),
+        pytest.param('{"timeoutSeconds": 5}', id="without-what-it-does"),
+        pytest.param('{"exec": {"command": ["true"]}, "timeoutSeconds": 1e12}', id="beyond-its-bounds"),
+        pytest.param("[" * 100_000, id="too-deep"),
+    ],
+)
+def test_a_hook_annotation_that_says_nothing_usable_is_passed_over(text: str) -> None:
+    """The API takes any text; the pod's workflow reads only what a manifest may have, and what is right beside it stays."""
+    good = {"postStop.tempolet.dev/c": '{"exec": {"command": ["true"]}}', "example.com/a": "b"}
+    kept = read(annotations={"preStart.tempolet.dev/c": text, **good}).pod["metadata"]["annotations"]
+    assert {name: said for name, said in kept.items() if "kubernetes.io" not in name} == good
+
+
+def test_the_longest_grace_that_the_api_takes_is_read() -> None:
+    """It bounds none: one such pod must not end the listing of all others."""
+    raw = document(deletionTimestamp="x", deletionGracePeriodSeconds=2**63 - 1)
+    assert read_api_pod(raw, NOW).grace == timedelta(seconds=2**31 - 1)
+
+
+WEB, EDITED = read(), read("busybox:2")
+GOING = replace(WEB, deleted=True, grace=timedelta(seconds=30))
+FORCED = replace(GOING, grace=timedelta(seconds=0))
+ENDED = replace(WEB, ended=Ended("Failed"))
+GATED = replace(WEB, conditions={"g": GivenCondition("True", NOW)})
+HELD = replace(FORCED, held=True)
+
+
+@pytest.mark.parametrize(
+    ("known", "call"),
+    [
+        pytest.param(Known(WEB), StartPod(WEB), id="a-new-pod-starts"),
+        pytest.param(Known(WEB, WEB, open=OPEN), None, id="a-pod-that-was-told-rests"),
+        pytest.param(Known(read(), WEB, open=OPEN), None, id="seen-again-is-no-change"),
+        pytest.param(Known(EDITED, WEB, open=OPEN), StartPod(EDITED), id="an-edit-is-listed"),
+        pytest.param(Known(WEB, None, open=OPEN), StartPod(WEB), id="a-poller-that-restarts-lists-once"),
+        pytest.param(Known(GOING), DeletePod(GOING), id="found-with-a-deletion"),
+        pytest.param(Known(GOING, WEB, open=OPEN), DeletePod(GOING), id="deleted"),
+        pytest.param(Known(GOING, GOING, open=OPEN), None, id="asked-once"),
+        pytest.param(Known(FORCED, GOING, open=OPEN), DeletePod(FORCED), id="a-shorter-grace-is-told"),
+        pytest.param(Known(HELD, GOING, open=None), None, id="gone-and-held-by-finalizers"),
+        pytest.param(Known(ENDED), None, id="what-has-ended-never-starts"),
+        pytest.param(Known(ENDED, WEB, open=OPEN), TellStatus(ENDED), id="ended-by-others"),
+        pytest.param(Known(ENDED, ENDED, open=OPEN), None, id="an-end-is-told-once"),
+        pytest.param(
+            Known(replace(GOING, ended=ENDED.ended)), DeletePod(replace(GOING, ended=ENDED.ended)), id="ended-and-to-go"
+        ),
+        pytest.param(Known(GATED, WEB, open=OPEN), TellStatus(GATED), id="a-condition-of-others"),
+        pytest.param(Known(WEB, GATED, open=OPEN), TellStatus(WEB), id="and-its-end"),
+        pytest.param(Known(None, WEB, open=OPEN), RemovePod(WORKFLOW), id="listed-no-more"),
+        pytest.param(Known(None, GOING, open=OPEN, asked_to_go=True), None, id="gone-as-it-was-asked-to"),
+        pytest.param(
+            Known(None, WEB, open=OPEN, last=FORCED),
+            RemovePod(WORKFLOW, timedelta()),
+            id="forced-and-gone-before-it-was-told",
+        ),
+        pytest.param(
+            Known(None, GOING, open=OPEN, asked_to_go=True, last=FORCED),
+            RemovePod(WORKFLOW, timedelta()),
+            id="forced-and-gone-while-it-went",
+        ),
+        pytest.param(
+            Known(None, FORCED, open=OPEN, asked_to_go=True, last=FORCED), None, id="forced-and-gone-as-it-was-told"
+        ),
+        pytest.param(Known(None, WEB, open=OPEN, last=WEB), RemovePod(WORKFLOW), id="gone-without-a-deletion-seen"),
+        pytest.param(Known(None), None, id="nothing-at-all"),
+    ],
+)
+def test_what_a_pod_needs(known: Known, call: Call | None) -> None:
+    """Each row is what is wanted, told and known of one pod."""
+    assert known.next_call(open_known=True, shown_phase="Running") == call
+
+
+def test_an_end_that_our_own_status_told_is_no_news() -> None:
+    """And nothing is removed before the open workflows are known."""
+    assert Known(ENDED, WEB, open=OPEN).next_call(open_known=True, shown_phase="Failed") is None
+    assert Known(None, WEB, open=OPEN).next_call(open_known=False, shown_phase="Running") is None
+
+
+@pytest.mark.parametrize(
+    ("told", "shown_phase", "is_told"),
+    [
+        pytest.param(GOING, "", False, id="our-own-delete-of-what-is-gone-here"),
+        pytest.param(GOING, "Running", True, id="one-that-others-have-ended-and-that-runs-here"),
+        pytest.param(GOING, "Failed", True, id="one-of-which-something-is-left"),
+        pytest.param(WEB, "", True, id="one-that-was-not-asked-to-go"),
+    ],
+)
+def test_our_own_delete_without_grace_is_no_news(told: ApiPod, shown_phase: str, *, is_told: bool) -> None:
+    """It is seen as a shorter grace before the object is gone; others' is, too, and theirs ends a pod sooner."""
+    forced = replace(FORCED, ended=ENDED.ended)
+    known = Known(forced, told, open=OPEN)
+    assert known.next_call(open_known=True, shown_phase=shown_phase) == (DeletePod(forced) if is_told else None)
+    known = Known(None, told, open=OPEN, asked_to_go=told.deleted, last=forced)
+    gone = RemovePod(WORKFLOW, forced.grace)
+    assert known.next_call(open_known=True, shown_phase=shown_phase) == (gone if is_told else None)
+
+
+class Node(NotedCalls):
+    """Plays Temporal, the API and admission, and writes down what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = SignalNumbers()
+        self.open: set[str] = set()
+        self.gone: bool | Exception = True
+        self.rejects: Rejected | None = None
+        self.refusals: dict[str, Refusal] = {}
+        self.pods = ApiPods(
+            self,  # type: ignore[arg-type]  # plays PodWorkflows
+            "n",
+            NodeSettings(),
+            AroundApiPods(confirms=self, admit=self.admit, shown_phase=lambda _: "", refused=self.refused),
+        )
+
+    def refused(self, name: str, refusal: Refusal | None) -> None:
+        """Take what is refused, and that it is no more."""
+        if refusal:
+            self.refusals[name] = refusal
+        else:
+            self.refusals.pop(name, None)
+
+    async def admit(self, pod: PodJson) -> Rejected | None:
+        """Take it or not."""
+        assert pod["metadata"]["uid"] == UID
+        return self.rejects
+
+    async def is_gone(self, namespace: str, name: str, uid: str) -> bool:
+        """Say what the API says."""
+        self.note(f"is {namespace}/{name} gone")
+        assert uid == UID
+        if isinstance(self.gone, Exception):
+            raise self.gone
+        return self.gone
+
+    async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
+        """Start, or signal."""
+        sight = start.first_sight
+        assert sight is not None
+        words = ["start", "with its content" if isinstance(said, PodListed) and said.pod else ""]
+        words += [sight.rejected.reason if sight.rejected else "", "to go" if sight.deleted else ""]
+        self.note(" ".join(filter(None, words)))
+        self.open.add(WORKFLOW)
+
+    async def request_deletion(self, workflow_id: str, request: DeletionRequested) -> bool:
+        """Signal."""
+        self.note(f"{request.reason} {request.grace}")
+        return workflow_id in self.open
+
+    async def status_given(self, workflow_id: str, given: StatusGiven) -> bool:
+        """Signal."""
+        self.note(f"status {sorted(given.conditions)}")
+        return workflow_id in self.open
+
+    async def until_called(self, *calls: str) -> None:
+        """Wait until these were made, and no other."""
+        await self.until(len(calls))
+        assert self.calls == list(calls)
+
+    def set_open(self, *, later: float = 0.0) -> None:
+        """Tell which workflows are open, as if so many seconds later."""
+        found = [OpenPod(one, source="api") for one in self.open]
+        self.pods.set_open(found, asyncio.get_running_loop().time() + later)
+
+
+@pytest.fixture
+async def node() -> Any:
+    """Make a node; its lister is closed afterwards."""
+    made = Node()
+    yield made
+    await made.pods.close()
+
+
+async def test_a_life_in_the_api(node: Node) -> None:
+    """Created, edited, deleted, deleted by force, gone: each is told once."""
+    node.set_open()
+    node.pods.set_listed([])
+    node.pods.set_changed(WEB)
+    await node.until_called("start")
+    node.pods.set_changed(EDITED)
+    await node.until_called("start", "start with its content")
+    node.pods.set_changed(GOING)
+    node.pods.set_changed(FORCED)
+    told = ["start", "start with its content", "PodDeleted 0:00:00"]
+    await node.until_called(*told)
+    node.pods.set_changed(FORCED, removed=True)
+    await node.until_called(*told)
+    node.open.clear()
+    node.set_open(later=60)
+    await node.until_called(*told)
+    assert not node.pods.knows(UID)
+
+
+async def test_a_pod_of_which_only_the_status_changes_is_held_once(node: Node) -> None:
+    """What was read first stays, and with it when it was seen."""
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until_called("start")
+    node.pods.set_changed(replace(read(), conditions=GATED.conditions))
+    node.pods.set_listed([read()])
+    assert [one.pod is WEB.pod for one in node.pods.pods] == [True]
+    node.pods.set_changed(EDITED)
+    assert [one.pod is EDITED.pod for one in node.pods.pods] == [True]
+
+
+async def test_a_deletion_by_force_keeps_its_grace_when_it_is_seen_at_once_with_the_objects_end(node: Node) -> None:
+    """And is told once; the pod's own grace could be ten minutes."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until_called("start with its content")
+    node.pods.set_changed(FORCED)
+    node.pods.set_changed(FORCED, removed=True)
+    await node.until_called("start with its content", "is default/web gone", "PodRemoved 0:00:00")
+
+
+async def test_an_empty_list_kills_nothing_that_the_api_does_not_confirm(node: Node) -> None:
+    """Away, then of another mind, then sure."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.gone = ApiAway("away")
+    node.pods.set_listed([])
+    await node.until_called("is default/web gone")
+    node.gone = False
+    node.pods.set_listed([])
+    await asyncio.sleep(0.15)
+    assert set(node.calls) == {"is default/web gone"}
+    node.gone = True
+    node.pods.set_listed([WEB])
+    node.pods.set_listed([])
+    await node.until_last("PodRemoved None")
+
+
+async def test_an_open_pod_is_kept_until_the_api_has_listed(node: Node) -> None:
+    """An API server that is away at the start lists nothing."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    await asyncio.sleep(0)
+    assert node.calls == []
+    assert node.pods.may_want("any other")
+
+
+async def test_a_pod_found_on_its_way_out_is_started_to_be_cleaned(node: Node) -> None:
+    """No workflow is open, so one is started that begins nothing."""
+    node.set_open()
+    node.pods.set_listed([GOING])
+    await node.until_called("PodDeleted 0:00:30", "start to go")
+    assert node.pods.is_going(UID)
+
+
+async def test_finalizers_start_nothing_again(node: Node) -> None:
+    """Everything of the pod is gone, and its object stays."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.pods.set_listed([replace(GOING, held=True)])
+    await node.until_called("PodDeleted 0:00:30")
+    node.open.clear()
+    node.pods.set_changed(HELD)
+    await node.until_called("PodDeleted 0:00:30", "PodDeleted 0:00:00")
+    node.set_open(later=60)
+    await node.until_called("PodDeleted 0:00:30", "PodDeleted 0:00:00")
+
+
+async def test_a_pod_with_finalizers_that_is_listed_again_after_its_removal_starts_again(node: Node) -> None:
+    """Each pod of a Job has one; here an etcd had lost it for a while, and nobody has deleted it."""
+    held = replace(WEB, held=True)
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.pods.set_listed([held])
+    await node.until_called("start with its content")
+    node.pods.set_listed([])
+    told = ["start with its content", "is default/web gone", "PodRemoved None"]
+    await node.until_called(*told)
+    node.pods.set_listed([held])
+    node.open.clear()
+    node.set_open(later=60)
+    await node.until_called(*told, "start with its content")
+
+
+async def test_the_end_of_its_object_starts_nothing_again(node: Node) -> None:
+    """Its workflow deletes it without grace and ends, which the API tells as a shorter grace; one that was lost comes again."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.pods.set_listed([GOING])
+    await node.until_called("PodDeleted 0:00:30")
+    node.open.clear()
+    node.pods.set_changed(FORCED)
+    told = ["PodDeleted 0:00:30", "PodDeleted 0:00:00"]
+    await node.until_called(*told)
+    node.set_open(later=60)
+    await node.until_called(*told, "PodDeleted 0:00:00", "start to go")
+
+
+async def test_what_others_wrote_while_the_poller_was_away_is_told(node: Node) -> None:
+    """A listing tells an open workflow of the spec alone; conditions that it has missed come after it."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.pods.set_listed([GATED])
+    await node.until_called("start with its content", "status ['g']")
+
+
+async def test_an_end_that_others_told_while_the_poller_was_away_is_told(node: Node) -> None:
+    """The pod garbage collector has ended it, and its containers still run."""
+    node.open = {WORKFLOW}
+    node.set_open()
+    node.pods.set_listed([ENDED])
+    await node.until_called("start with its content", "status []")
+
+
+async def test_an_edit_and_a_condition_that_come_together_are_both_told(node: Node) -> None:
+    """Each by its own signal."""
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until_called("start")
+    node.pods.set_changed(replace(EDITED, conditions=GATED.conditions))
+    await node.until_called("start", "start with its content", "status ['g']")
+
+
+async def test_conditions_at_first_sight_come_with_the_start(node: Node) -> None:
+    """And by no signal besides."""
+    node.set_open()
+    node.pods.set_listed([GATED])
+    await node.until_called("start")
+
+
+async def test_what_has_ended_is_not_run_again(node: Node) -> None:
+    """Neither before nor after the open workflows are known."""
+    node.pods.set_listed([ENDED])
+    await asyncio.sleep(0)
+    node.set_open()
+    await node.until_called()
+    assert node.pods.may_want(UID)
+
+
+async def test_a_refused_pod_starts_with_its_refusal_and_an_open_one_is_not_asked(node: Node) -> None:
+    """A pod that was admitted stays so."""
+    node.rejects = Rejected("OutOfcpu", "too little")
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until_called("start OutOfcpu")
+    node.pods.set_changed(EDITED)
+    await node.until_called("start OutOfcpu", "start with its content")
+
+
+async def test_a_workflow_that_somebody_ended_is_started_again(node: Node) -> None:
+    """As soon as it is known."""
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until_called("start")
+    node.open.clear()
+    node.pods.lost(UID)
+    await node.until_called("start", "start")
+
+
+async def test_a_call_that_did_not_arrive_is_made_again_with_what_is_wanted_by_then(node: Node) -> None:
+    """Temporal is away, and the pod is deleted meanwhile."""
+    node.failures = [TemporalAway("away")]
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until_called("start")
+    node.pods.set_changed(GOING)
+    await node.until_called("start", "PodDeleted 0:00:30", "start to go")
+
+
+async def test_an_edit_after_a_start_without_an_answer_reaches_the_workflow(node: Node) -> None:
+    """The start may have arrived with the pod as it was; so may one that visibility does not show yet."""
+    node.failures = [TemporalAway("no answer")]
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until_called("start")
+    node.pods.set_changed(replace(EDITED, conditions=GATED.conditions))
+    told = ["start", "start with its content", "status ['g']"]
+    await node.until_called(*told)
+    node.failures = [TemporalAway("no answer")]
+    node.pods.set_changed(WEB)
+    await node.until_called(*told, "start with its content")
+    node.open.clear()
+    node.set_open(later=60)
+    node.pods.set_changed(GATED)
+    await node.until_called(*told, *["start with its content"] * 2, "status ['g']")
+
+
+async def test_a_refusal_goes_with_its_pod(node: Node) -> None:
+    """Else `tempolet pods` and an alert would show it until the poller is restarted."""
+    node.failures = [CallRefused("too large")]
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.until_called("start")
+    assert [one.pod for one in node.refusals.values()] == ["default/web"]
+    node.pods.set_changed(WEB, removed=True)
+    await node.until_called("start")
+    assert node.refusals == {}
+
+
+async def test_a_pod_that_is_kept_in_doubt_is_told_of_once(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is asked for again and again, for as long as an etcd is lost."""
+    node.open, node.gone = {WORKFLOW}, False
+    node.set_open()
+    node.pods.set_listed([])
+    await node.until_called("is default/web gone")
+    node.pods.set_listed([WEB])
+    node.pods.set_listed([])
+    await node.until_called(*["is default/web gone"] * 2)
+    assert capsys.readouterr().out.count("is kept") == 1

@@ -1,0 +1,243 @@
+"""What does a pod name need next, and is nothing ever deleted on half knowledge?"""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from proto.refusals import Refusal
+from proto.temporal.pod import NodeSettings, PodStart
+from proto.temporal.signals import DeletionRequested, PodListed
+from tests.worker.poller.manifests.manifests import static_pod
+from tests.worker.poller.noted_calls import NotedCalls
+from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalAway
+from worker.poller.manifests.manifest_folder import Listing
+from worker.poller.manifests.manifest_pods import Delete, PodLister, PodName, Start
+from worker.poller.manifests.merged_listings import ManifestListings
+from worker.poller.manifests.static_pod import StaticPod
+from worker.temporal.signal_numbers import SignalNumbers
+
+A, B = Path("/m/a.yaml"), Path("/m/b.yaml")
+OLD, NEW = "0" * 32, "1" * 32
+WEB = "default/web"
+
+
+def web(uid: str, path: Path = A, annotations: dict[str, str] | None = None) -> StaticPod:
+    """Build the pod web."""
+    return static_pod(path, "web", uid, annotations)
+
+
+def workflow_id(uid: str) -> str:
+    """Name its workflow."""
+    return f"pod/n/default/web/{uid}"
+
+
+def opened(uid: str, path: str = str(A)) -> dict[str, OpenPod]:
+    """Say that its workflow is open."""
+    return {uid: OpenPod(workflow_id(uid), path)}
+
+
+def listing(*pods: StaticPod, undecided: tuple[str, ...] = (), readable: bool = True) -> Listing:
+    """List these pods."""
+    named = {f"{pod.namespace}/{pod.name}": pod for pod in pods}
+    return Listing(pods=named, undecided=frozenset(undecided), readable=readable)
+
+
+@pytest.mark.parametrize(
+    ("name", "listed", "call"),
+    [
+        pytest.param(PodName(wanted=web(NEW)), listing(web(NEW)), Start(web(NEW)), id="a-new-pod-starts"),
+        pytest.param(
+            PodName(wanted=web(NEW), listed=web(NEW), open=opened(NEW)),
+            listing(web(NEW)),
+            None,
+            id="a-listed-pod-rests",
+        ),
+        pytest.param(
+            PodName(
+                wanted=web(NEW, annotations={"kubernetes.io/config.seen": "later"}), listed=web(NEW), open=opened(NEW)
+            ),
+            listing(web(NEW)),
+            None,
+            id="a-manifest-read-again-is-no-change",
+        ),
+        pytest.param(
+            PodName(wanted=web(NEW), listed=web(OLD), open=opened(OLD)),
+            listing(web(NEW)),
+            Delete(workflow_id(OLD), "ManifestReplaced", "manifest /m/a.yaml was changed"),
+            id="an-edited-pod-goes-first",
+        ),
+        pytest.param(
+            PodName(wanted=web(NEW), listed=web(OLD), open=opened(OLD), asked_to_go={OLD}),
+            listing(web(NEW)),
+            Start(web(NEW)),
+            id="then-its-successor-starts",
+        ),
+        pytest.param(
+            PodName(wanted=web(NEW, B), listed=web(OLD), open=opened(OLD)),
+            listing(web(NEW, B)),
+            Delete(workflow_id(OLD), "ManifestReplaced", "manifest /m/b.yaml took the place of manifest /m/a.yaml"),
+            id="a-renamed-manifest-says-both-names",
+        ),
+        pytest.param(
+            PodName(listed=web(OLD), open=opened(OLD)),
+            listing(),
+            Delete(workflow_id(OLD), "ManifestRemoved", "manifest /m/a.yaml is no longer there"),
+            id="a-removed-pod-goes",
+        ),
+        pytest.param(
+            PodName(open=opened(OLD)),
+            listing(static_pod(A, "other", NEW)),
+            Delete(workflow_id(OLD), "ManifestReplaced", "manifest /m/a.yaml now describes default/other"),
+            id="a-file-that-tells-of-another-pod",
+        ),
+        pytest.param(PodName(open=opened(OLD), asked_to_go={OLD}), listing(), None, id="asked-once-is-enough"),
+        pytest.param(PodName(open=opened(OLD)), listing(undecided=(str(A),)), None, id="a-broken-file-keeps-its-pod"),
+        pytest.param(
+            PodName(open=opened(OLD, "")),
+            listing(undecided=(str(B),)),
+            None,
+            id="a-broken-file-may-hold-any-unknown-pod",
+        ),
+        pytest.param(
+            PodName(open=opened(OLD)),
+            listing(undecided=(str(B),)),
+            Delete(workflow_id(OLD), "ManifestRemoved", "manifest /m/a.yaml is no longer there"),
+            id="a-broken-file-keeps-no-other-pod",
+        ),
+        pytest.param(PodName(open=opened(OLD)), listing(readable=False), None, id="an-unreadable-folder-keeps-all"),
+        pytest.param(
+            PodName(wanted=static_pod(A, "web", "own", {"edited": "yes"}), listed=web("own"), open=opened("own")),
+            listing(web("own")),
+            Start(static_pod(A, "web", "own", {"edited": "yes"})),
+            id="an-edit-under-a-uid-of-its-own-is-listed",
+        ),
+    ],
+)
+def test_each_name_needs_one_thing_at_a_time(name: PodName, listed: Listing, call: Start | Delete | None) -> None:
+    """Each row is what is wanted and known of one pod name."""
+    assert name.next_call(ManifestListings({"file": listed})) == call
+
+
+class Temporal(NotedCalls):
+    """Takes calls as PodWorkflows does, or fails them as the test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = SignalNumbers()
+        self.exists = True
+
+    async def start(self, start: PodStart, listed: PodListed) -> None:
+        """Note a start."""
+        self.note(f"start {start.pod['metadata']['uid'][:3]}" + (" with its content" if listed.pod else ""))
+
+    async def request_deletion(self, workflow_id: str, request: DeletionRequested) -> bool:
+        """Note a deletion."""
+        self.note(f"delete {workflow_id.rsplit('/', 1)[1][:3]} {request.reason}")
+        return self.exists
+
+
+class Refused:
+    """Who is told of refused starts."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, Refusal] = {}
+
+    def __call__(self, name: str, refusal: Refusal | None) -> None:
+        """Take a refusal, or its end."""
+        if refusal:
+            self.now[name] = refusal
+        else:
+            self.now.pop(name, None)
+
+
+def lister(temporal: Temporal, refused: Refused | None = None) -> PodLister:
+    """Make a lister on the test's Temporal."""
+    return PodLister(temporal, "n", NodeSettings(), refused or Refused())  # type: ignore[arg-type]  # plays PodWorkflows
+
+
+async def test_nothing_is_deleted_before_the_open_workflows_are_known() -> None:
+    """What was started is known; whether it is all there is, is not."""
+    temporal = Temporal()
+    pods = lister(temporal)
+    pods.set_listing(listing(web(OLD)))
+    await temporal.until(1)
+    pods.set_listing(listing())
+    await asyncio.sleep(0)
+    assert temporal.calls == ["start 000"]
+    pods.set_open([OpenPod(workflow_id(OLD), str(A))], asked_at=asyncio.get_running_loop().time())
+    await temporal.until(2)
+    assert temporal.calls == ["start 000", "delete 000 ManifestRemoved"]
+    await pods.close()
+
+
+async def test_a_call_that_did_not_arrive_is_made_again_with_what_is_wanted_by_then() -> None:
+    """Temporal is away for two calls, and the manifest is edited meanwhile."""
+    temporal = Temporal()
+    temporal.failures = [TemporalAway("away"), TemporalAway("away")]
+    pods = lister(temporal)
+    pods.set_open([], asked_at=0.0)
+    pods.set_listing(listing(web(OLD)))
+    await temporal.until(1)
+    pods.set_listing(listing(web(NEW)))
+    await temporal.until(3)
+    assert temporal.calls == ["start 000", "start 111", "start 111"]
+    await pods.close()
+
+
+async def test_a_refused_start_is_shown_stops_no_other_and_ends_with_the_edit() -> None:
+    """A pod larger than Temporal takes, for example."""
+    temporal, refused = Temporal(), Refused()
+    temporal.failures = [CallRefused("blob too large")]
+    pods = lister(temporal, refused)
+    pods.set_listing(listing(web(OLD), static_pod(B, "zzz", NEW)))
+    await temporal.until(2)
+    assert {name: (one.reason, one.message, one.path) for name, one in refused.now.items()} == {
+        WEB: ("PodNotSent", "blob too large", str(A))
+    }
+    pods.set_listing(listing(web("2" * 32), static_pod(B, "zzz", NEW)))
+    await temporal.until(3)
+    assert temporal.calls == ["start 000", "start 111", "start 222"]
+    assert refused.now == {}
+    await pods.close()
+
+
+async def test_a_uid_of_its_own_brings_its_content() -> None:
+    """For the UID does not tell whether it is what the workflow runs."""
+    temporal = Temporal()
+    pods = lister(temporal)
+    pods.set_listing(listing(web("own")))
+    await temporal.until(1)
+    assert temporal.calls == ["start own with its content"]
+    await pods.close()
+
+
+async def test_a_workflow_that_somebody_ended_is_started_again() -> None:
+    """Visibility does not show it any more; one started a moment ago it need not show yet."""
+    temporal = Temporal()
+    pods = lister(temporal)
+    pods.set_listing(listing(web(OLD)))
+    await temporal.until(1)
+    now = asyncio.get_running_loop().time()
+    pods.set_open([], asked_at=now)
+    await asyncio.sleep(0)
+    assert len(temporal.calls) == 1
+    pods.set_open([], asked_at=now + 3600)
+    await temporal.until(2)
+    assert temporal.calls == ["start 000", "start 000"]
+    await pods.close()
+
+
+async def test_a_deletion_that_found_no_workflow_is_done() -> None:
+    """It is not asked again, and nothing is left to remember."""
+    temporal = Temporal()
+    temporal.exists = False
+    pods = lister(temporal)
+    pods.set_listing(listing())
+    pods.set_open([OpenPod(workflow_id(OLD), str(A))], asked_at=0.0)
+    await temporal.until(1)
+    pods.set_listing(listing())
+    await asyncio.sleep(0)
+    assert temporal.calls == ["delete 000 ManifestRemoved"]
+    assert not pods.is_going(workflow_id(OLD))
+    await pods.close()

@@ -1,0 +1,161 @@
+"""Is rubbish removed from the runtime, and nothing ever that somebody may still want?"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
+from activities.files import mounts
+from proto.cri.labels import POD_GRACE
+from proto.temporal.pod import PodKey
+from tests.worker.poller.runtime.fake_runtime import FakeRuntime, container, sandbox
+from tests.worker.poller.snapshots import snapshot
+from worker.daemon.config import NodeConfig
+from worker.poller.calls.pod_workflows import TemporalAway
+from worker.poller.runtime.orphaned_pods import Janitor, remover
+from worker.poller.runtime.relist import only_remembered, our_pods
+
+
+class Records:
+    """Temporal's records: which workflows are open, if it answers."""
+
+    def __init__(self) -> None:
+        self.open: set[str] = set()
+        self.away = False
+
+    async def is_open(self, workflow_id: str) -> bool:
+        """Answer as PodWorkflows does."""
+        if self.away:
+            raise TemporalAway("away")
+        return workflow_id in self.open
+
+
+class Household:
+    """A runtime with one pod left behind, and a janitor."""
+
+    def __init__(self, runtime: FakeRuntime) -> None:
+        self.runtime, self.records = runtime, Records()
+        self.client = RuntimeClient(runtime.endpoint, StartLimit(1))
+        self.cleaned: list[PodKey] = []
+        self.janitor = Janitor(self.client, self.records, self.cleaned.append)  # type: ignore[arg-type]  # plays PodWorkflows
+
+    async def look(self, *, open_uids: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> None:
+        """Let the janitor look once, and let it finish what it begins."""
+        pods = our_pods("n", list(self.runtime.sandboxes.values()), list(self.runtime.containers.values()))
+        await self.janitor.look(pods.values(), open_uids, wanted)
+        begun = [task for task in asyncio.all_tasks() if task.get_name().startswith("remove ")]
+        await asyncio.gather(*begun)
+
+
+@pytest.fixture
+async def household(tmp_path: Path) -> AsyncIterator[Household]:
+    """Set it up: container c1 runs in sandbox s1 of pod u1."""
+    runtime = FakeRuntime(tmp_path / "cri.sock")
+    await runtime.start()
+    runtime.add(sandbox("u1", "s1"), container("c1", "s1"), container("c0", "s1", running=False))
+    house = Household(runtime)
+    yield house
+    await house.janitor.close()
+    await house.client.close()
+    await runtime.stop()
+
+
+async def test_what_was_seen_twice_is_stopped_then_removed(household: Household) -> None:
+    """Once may be a start or an end under way."""
+    await household.look()
+    assert household.runtime.stopped == []
+    await household.look()
+    assert household.runtime.stopped == ["c1 within 30", "s1"]
+    assert (household.runtime.sandboxes, household.runtime.containers) == ({}, {})
+    assert [one.uid for one in household.cleaned] == ["u1"], "its snapshot would hold up a successor for ever"
+
+
+async def test_a_pod_of_which_only_folders_are_left(household: Household) -> None:
+    """The runtime's root was lost, or the last step of its workflow: logs and volumes go, too."""
+    known = {uid: snapshot(uid) for uid in ("u1", "u2")}
+    pods = our_pods("n", list(household.runtime.sandboxes.values()), [])
+    left = only_remembered(pods, known)
+    assert list(left) == ["u2"], "the runtime still has the other one"
+    await household.janitor.look(left.values(), (), ())
+    assert household.cleaned == []
+    await household.janitor.look(left.values(), (), ())
+    await asyncio.gather(*[one for one in asyncio.all_tasks() if one.get_name().startswith("remove ")])
+    assert household.cleaned == [PodKey("default", "web", "u2")]
+
+
+async def test_its_own_grace_is_granted(household: Household) -> None:
+    """The container carries it as an annotation."""
+    household.runtime.containers["c1"].annotations[POD_GRACE] = "7"
+    await household.look()
+    await household.look()
+    assert household.runtime.stopped[0] == "c1 within 7"
+
+
+async def test_twice_means_twice_in_a_row(household: Household) -> None:
+    """A pod that was wanted in between begins anew."""
+    await household.look()
+    await household.look(wanted=("u1",))
+    await household.look()
+    assert household.runtime.stopped == []
+
+
+@pytest.mark.parametrize(
+    ("open_uids", "wanted"),
+    [
+        pytest.param(("u1",), (), id="its-workflow-is-open"),
+        pytest.param((), ("u1",), id="a-manifest-lists-it"),
+    ],
+)
+async def test_what_somebody_cares_for_stays(
+    household: Household, open_uids: tuple[str, ...], wanted: tuple[str, ...]
+) -> None:
+    """However often it is seen."""
+    for _ in range(3):
+        await household.look(open_uids=open_uids, wanted=wanted)
+    assert household.runtime.stopped == []
+
+
+async def test_the_record_itself_has_the_last_word(household: Household) -> None:
+    """Visibility lags, and a Temporal that is away has said nothing."""
+    household.records.open = {"pod/n/default/web/u1"}
+    for _ in range(3):
+        await household.look()
+    household.records.away = True
+    await household.look()
+    assert household.runtime.stopped == []
+
+
+async def test_a_removal_that_failed_is_tried_again(household: Household) -> None:
+    """The runtime went away in the middle of it."""
+    await household.look()
+    await household.runtime.stop()
+    await household.look()
+    assert "s1" in household.runtime.sandboxes
+    await household.runtime.start()
+    async with asyncio.timeout(20):
+        while household.runtime.sandboxes:
+            await household.look()
+            await asyncio.sleep(0.1)  # the connection is made again in its own time
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
+async def test_what_a_forgotten_pod_had_in_memory_goes_with_its_folders(tmp_path: Path) -> None:
+    """It is unmounted first, and of a volume on disk nothing stays either."""
+    pod, config = (
+        PodKey("default", "web", "u1"),
+        NodeConfig("node-1", root_dir=tmp_path, pod_logs_dir=tmp_path / "logs"),
+    )
+    volumes = tmp_path / "pods/u1/volumes/kubernetes.io~empty-dir"
+    (volumes / "disk/folder").mkdir(parents=True)
+    (volumes / "memory").mkdir()
+    mounts.mount("tmpfs", volumes / "memory", "tmpfs")
+    (volumes / "memory/file").touch()
+    try:
+        remover(config)(pod)
+        assert not (tmp_path / "pods/u1").exists()
+    finally:
+        mounts.unmount(volumes / "memory")

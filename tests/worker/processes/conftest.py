@@ -1,0 +1,35 @@
+"""A node for each test: its own name on the session's Temporal, a fake runtime, a place for manifests."""
+
+import tempfile
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from tests.worker.poller.runtime.fake_runtime import FakeRuntime
+from tests.worker.processes.poller_node import Node, hosted
+from worker.temporal.temporal_client import TemporalSettings, connect, prepare
+
+
+@pytest.fixture
+async def client(settings: TemporalSettings) -> Client:
+    """Connect to the session's Temporal, prepared as tempolet wants it."""
+    connected = await connect(settings)
+    await prepare(connected, settings)
+    return connected
+
+
+@pytest.fixture
+async def node(client: Client) -> AsyncIterator[Node]:
+    """Make a node; its poller is started by the test."""
+    name = f"n{uuid.uuid4().hex[:8]}"
+    with tempfile.TemporaryDirectory(prefix="tpl.") as folder:  # a socket's path is short
+        runtime = FakeRuntime(Path(folder) / "cri.sock")
+        await runtime.start()
+        async with hosted(client, name):
+            yield Node(client, Path(folder), runtime, name)
+        await runtime.stop()
+        async for left in client.list_workflows(f"PodNode = '{name}' AND ExecutionStatus = 'Running'"):
+            await client.get_workflow_handle(left.id).terminate()

@@ -1,0 +1,63 @@
+"""Does what KubeletConfiguration keeps back from pods leave less for them, and is it said how far that goes?"""
+
+from pathlib import Path
+
+import pytest
+
+from activities.machine.node_capacity import cpu_capacity, memory_capacity
+from proto.temporal.resources import Allocatable
+from tests.worker.settings.test_config import load
+from worker.settings.eviction import Eviction
+from worker.settings.kubelet.configuration import ConfigurationRefused
+from worker.settings.reserved import NOTHING_RESERVED, Reserved, allocatable, allocatable_resources
+
+GI = 1024**3
+
+
+def test_both_reservations_add_up(tmp_path: Path) -> None:
+    """Cpu, memory and ephemeral storage of each; what a process id costs is nobody's matter here."""
+    config = load(
+        tmp_path,
+        "kubeReserved: {cpu: 100m, memory: 1Gi, pid: '100'}\nsystemReserved: {cpu: '0.5', ephemeral-storage: 1Gi}",
+    )
+    assert config.reserved == Reserved(600, GI, GI)
+    said = "no pod is resized to more cpu or memory than it leaves, or told that it may use more"
+    assert [one.split(":")[0] for one in config.warnings if said in one] == ["kubeReserved", "systemReserved"]
+
+
+def test_nothing_is_reserved_by_default(tmp_path: Path) -> None:
+    """And nothing is said of it."""
+    config = load(tmp_path, "")
+    assert (config.reserved, config.warnings) == (NOTHING_RESERVED, ())
+
+
+def test_what_is_left() -> None:
+    """The machine less what is kept back, and never less than nothing."""
+    assert allocatable(NOTHING_RESERVED) == Allocatable(cpu_capacity(), memory_capacity())
+    assert allocatable(Reserved(100, GI)) == Allocatable(cpu_capacity() - 100, memory_capacity() - GI)
+    assert allocatable(Reserved(10**9, 10**18)) == Allocatable(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("kubeReserved: {cpu: much}", "kubeReserved: cpu: 'much': quantities must match", id="no-quantity"),
+        pytest.param(
+            "systemReserved: {memory: -1Gi}", "systemReserved: memory: -1Gi, but it must not be", id="negative"
+        ),
+        pytest.param("systemReserved: {gpu: '1'}", "systemReserved: 'gpu', but it is cpu, memory,", id="unknown"),
+    ],
+)
+def test_what_is_no_amount_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    """With the key that says it."""
+    with pytest.raises(ConfigurationRefused, match=message):
+        load(tmp_path, text)
+
+
+def test_what_a_container_without_a_limit_may_use_is_what_is_left(tmp_path: Path) -> None:
+    """By the names of resources; a folder that is not there yet lies where its parent does."""
+    whole = allocatable_resources(NOTHING_RESERVED, Eviction(), tmp_path)
+    left = allocatable_resources(Reserved(100, GI, GI), Eviction(), tmp_path / "kubelet" / "pods")
+    assert set(left) == {"cpu", "memory", "ephemeral-storage"}
+    assert whole["cpu"].milli - left["cpu"].milli == 100
+    assert all(whole[name].value - left[name].value == GI for name in ("memory", "ephemeral-storage"))

@@ -1,0 +1,105 @@
+"""Are a pod's volumes found and measured as the kubelet measures them, and is nothing touched that may hang?"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activities.files.pod_paths import CLAIMS
+from worker.stats.disks.pod_files import PodFiles
+from worker.stats.disks.volumes import Volumes, count_volumes, volumes_of
+from worker.stats.prometheus.volume_families import total_family
+from worker.telemetry.exposition import render
+
+UID = "u1"
+
+
+def pod(*volumes: dict[str, Any]) -> dict[str, Any]:
+    """Write a pod with these volumes."""
+    return {
+        "metadata": {"uid": UID, "namespace": "default", "name": "web"},
+        "spec": {"volumes": list(volumes), "containers": [{"name": "main"}]},
+    }
+
+
+def folder_of(root: Path, plugin: str, name: str) -> Path:
+    """Make a volume's folder."""
+    folder = root / "pods" / UID / "volumes" / plugin / name
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("volume", "plugin", "is_local"),
+    [
+        pytest.param({"emptyDir": {}}, "kubernetes.io~empty-dir", True, id="emptyDir"),
+        pytest.param({"emptyDir": {"medium": "Memory"}}, "kubernetes.io~empty-dir", False, id="memory-is-no-disk"),
+        pytest.param({"configMap": {"name": "x"}}, "kubernetes.io~configmap", True, id="configMap"),
+        pytest.param({"secret": {"secretName": "x"}}, "kubernetes.io~secret", False, id="secret"),
+        pytest.param({"projected": {"sources": []}}, "kubernetes.io~projected", False, id="projected"),
+    ],
+)
+async def test_what_the_node_writes_is_counted(
+    volume: dict[str, Any], plugin: str, is_local: bool, tmp_path: Path
+) -> None:
+    """File by file, and counted as the pod's own where the kubelet does."""
+    folder = folder_of(tmp_path, plugin, "v")
+    (folder / "file").write_bytes(b"x" * 10_000)
+    os.sync()
+    (found,) = volumes_of(tmp_path, pod({"name": "v", **volume}), frozenset())
+    assert (found.is_local, found.claim) == (is_local, "")
+    use = (await Volumes().measure([found]))[found]
+    assert 10_000 <= use.used < 40_000
+    assert use.inodes_used == 2
+    assert use.capacity >= use.available > 0
+
+
+def test_hostpaths_and_devices_are_not_told(tmp_path: Path) -> None:
+    """The one has no volume of its own, the other no files."""
+    claim = {"name": "dev", "persistentVolumeClaim": {"claimName": "c"}}
+    assert list(volumes_of(tmp_path, pod({"name": "h", "hostPath": {"path": "/"}}, claim), frozenset())) == []
+
+
+@pytest.mark.parametrize(
+    ("plugin", "place"),
+    [pytest.param("kubernetes.io~csi", "pv-1/mount", id="csi"), pytest.param("kubernetes.io~nfs", "pv-1", id="nfs")],
+)
+def test_a_claims_volume_is_found_by_what_it_has_brought(plugin: str, place: str, tmp_path: Path) -> None:
+    """By its record, and only while it is mounted: its folder is not looked into."""
+    folder = folder_of(tmp_path, plugin, place)
+    record = tmp_path / "pods" / UID / CLAIMS / "data"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({"type": "nfs", "name": "pv-1", "block": False}))
+    wanted = pod({"name": "data", "persistentVolumeClaim": {"claimName": "claim"}})
+    (found,) = volumes_of(tmp_path, wanted, {str(folder)})
+    assert (found.folder, found.claim, found.is_written, found.is_local) == (folder, "claim", False, False)
+    assert list(volumes_of(tmp_path, wanted, frozenset())) == []
+
+
+def test_volumes_are_counted_by_plugin(tmp_path: Path) -> None:
+    """What pods want beside what is there."""
+    folder_of(tmp_path, "kubernetes.io~empty-dir", "a")
+    counts = count_volumes(tmp_path, [pod({"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}})])
+    told = render([total_family(counts)])
+    assert {
+        'volume_manager_total_volumes{plugin_name="kubernetes.io/empty-dir",state="desired_state_of_world"} 2',
+        'volume_manager_total_volumes{plugin_name="kubernetes.io/empty-dir",state="actual_state_of_world"} 1',
+    } <= set(told.decode().splitlines())
+
+
+def test_pods_are_read_again_when_they_have_changed(tmp_path: Path) -> None:
+    """What is torn or gone is left out."""
+    file = tmp_path / "pods" / UID / "pod.json"
+    file.parent.mkdir(parents=True)
+    pods = PodFiles(tmp_path)
+    assert pods.all() == []
+    file.write_text(json.dumps(pod()))
+    (first,) = pods.all()
+    assert pods.all()[0] is first
+    file.write_text(json.dumps(pod({"name": "v", "emptyDir": {}})))
+    os.utime(file, ns=(1, 1))
+    assert pods.all()[0].pod["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]
+    file.write_text("{")
+    assert pods.all([UID, "other"]) == []

@@ -1,0 +1,1 @@
+"""Tests of the connection to Temporal, its payload keys and codec."""

@@ -1,0 +1,109 @@
+"""Does a worker reach the Temporal that the operator configured, wait for one that is away, and make what it needs once?"""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from proto.temporal.names import SEARCH_ATTRIBUTES
+from tests.conftest import free_port
+from worker.temporal import temporal_client
+from worker.temporal.temporal_client import TemporalNotPrepared, TemporalSettings, connect, prepare
+
+
+def in_namespace(settings: TemporalSettings, namespace: str) -> TemporalSettings:
+    """Use a namespace that no other test has."""
+    return replace(settings, environment={"TEMPORAL_NAMESPACE": namespace})
+
+
+async def test_the_namespace_and_search_attributes_are_made_once(settings: TemporalSettings) -> None:
+    """A first start makes them with 30 days of retention; a second changes nothing."""
+    client = await connect(in_namespace(settings, "fresh"))
+    await prepare(client, settings)
+    await prepare(client, settings)
+    described = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="fresh"))
+    assert described.config.workflow_execution_retention_ttl.ToTimedelta() == settings.retention
+    listed = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace="fresh"))
+    kinds = {name: IndexedValueType.Name(kind) for name, kind in listed.custom_attributes.items()}
+    assert kinds.items() >= {name: f"INDEXED_VALUE_TYPE_{kind.upper()}" for name, kind in SEARCH_ATTRIBUTES}.items()
+
+
+async def test_worker_and_poller_may_prepare_at_once(settings: TemporalSettings) -> None:
+    """Both start together; neither is hurt by the other's success."""
+    one, two = [await connect(in_namespace(settings, "both")) for _ in range(2)]
+    await asyncio.gather(prepare(one, settings), prepare(two, settings))
+
+
+async def test_what_is_there_is_left_as_it_is(settings: TemporalSettings) -> None:
+    """A namespace of the operator's with another retention keeps it."""
+    shorter = replace(settings, retention=timedelta(days=3))
+    client = await connect(in_namespace(settings, "operators"))
+    await prepare(client, shorter)
+    await prepare(client, settings)
+    described = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="operators"))
+    assert described.config.workflow_execution_retention_ttl.ToTimedelta() == shorter.retention
+
+
+async def test_a_search_attribute_of_another_type_is_named(settings: TemporalSettings) -> None:
+    """It cannot be changed in place, so the message asks for a namespace of our own."""
+    client = await connect(in_namespace(settings, "clash"))
+    await prepare_namespace_only(client, settings)
+    wrong = {"PodRestarts": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD}
+    request = AddSearchAttributesRequest(namespace="clash", search_attributes=wrong)
+    await client.operator_service.add_search_attributes(request)
+    with pytest.raises(TemporalNotPrepared, match=r"PodRestarts \(is Keyword, not Int\).*TEMPORAL_NAMESPACE"):
+        await prepare(client, settings)
+
+
+async def prepare_namespace_only(client: Client, settings: TemporalSettings) -> None:
+    """Have the namespace, and wait until the operator service knows it too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(temporal_client, "SEARCH_ATTRIBUTES", ())
+        await prepare(client, settings)
+
+
+async def test_where_temporal_does_not_let_us_the_commands_are_told(
+    settings: TemporalSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A managed Temporal refuses: the message is what its administrator runs."""
+
+    async def refuse(*_: object) -> None:
+        raise RPCError("Request unauthorized.", RPCStatusCode.PERMISSION_DENIED, b"")
+
+    monkeypatch.setattr(temporal_client, "_ensure_search_attributes", refuse)
+    client = await connect(in_namespace(settings, "managed"))
+    with pytest.raises(TemporalNotPrepared) as told:
+        await prepare(client, settings)
+    assert "temporal operator namespace create --namespace managed --retention 30d" in str(told.value)
+    assert "--name PodRestarts --type Int" in str(told.value)
+
+
+async def test_a_temporal_that_is_away_is_waited_for(settings: TemporalSettings) -> None:
+    """Each try says what it waits for; the wait ends when somebody stops it."""
+    address = f"127.0.0.1:{free_port()}"
+    said: asyncio.Queue[str] = asyncio.Queue()
+    task = asyncio.create_task(connect(replace(settings, address=address), waiting=said.put_nowait))
+    for _ in range(2):
+        text = await asyncio.wait_for(said.get(), 10)
+        assert text == f"waiting for Temporal at {address}: Connection refused"
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_the_environment_goes_over_the_profile(
+    settings: TemporalSettings, temporal_address: str, tmp_path: Path
+) -> None:
+    """temporalio.envconfig's order: TEMPORAL_* first, then the file's profile, then tempolet's own namespace."""
+    file = tmp_path / "temporal.toml"
+    file.write_text('[profile.default]\naddress = "127.0.0.1:1"\nnamespace = "from-file"\n')
+    chosen = replace(settings, address=None, config_file=file, environment={"TEMPORAL_ADDRESS": temporal_address})
+    assert (await connect(chosen)).namespace == "from-file"
+    assert (await connect(settings)).namespace == "tempolet"

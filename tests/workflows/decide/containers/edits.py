@@ -1,0 +1,48 @@
+"""Edits of a container's image, and how a pod stands after one; for the tests of definitions."""
+
+import copy
+from typing import Any
+
+from proto.kubernetes.container_hash import container_hash
+from proto.temporal.pod import ImageFacts, PodJson
+from proto.temporal.signals import PodListed
+from tests.workflows.decide.situations import IMAGE, KEY, Around, container, pod, situation
+from workflows.decide.keys import image_key
+from workflows.decide.record.hints import hear
+from workflows.decide.situation import Situation
+
+NEW = "busybox:2"
+OLD_HASH, NEW_HASH = container_hash("web", IMAGE), container_hash("web", NEW)
+SIDE = container_hash("side", IMAGE)
+
+
+def with_image(source: PodJson, name: str = "web", image: str = NEW) -> PodJson:
+    """Give one container another image."""
+    changed = copy.deepcopy(source)
+    for one in (*changed["spec"].get("initContainers", ()), *changed["spec"]["containers"]):
+        if one["name"] == name:
+            one["image"] = image
+    return changed
+
+
+def relisted(here: Situation, source: PodJson) -> Situation:
+    """Say how a pod stands once its source lists it otherwise."""
+    taken = hear(here, PodListed("file", pod=source, in_place=True))
+    assert taken is not None
+    spec = situation(taken).spec
+    return Situation(KEY, spec, taken, here.observed, here.now, here.settings, here.behaviour, here.busy)
+
+
+def after_edit(
+    source: PodJson, known: dict[str, Any], *, name: str = "web", present: bool = True, **around: Any
+) -> Situation:
+    """Say how a pod stands once a container has another image, which is on the node unless said otherwise."""
+    here = relisted(situation(source, Around(**around), **known), with_image(source, name))
+    if present:
+        here.observed.images[image_key(NEW, "IfNotPresent")] = ImageFacts("sha256:2", pulled=True)
+    return here
+
+
+def one(policy: str = "Always", **more: Any) -> PodJson:
+    """Write a pod of one container."""
+    return pod(restartPolicy=policy, containers=[container("web", **more)])

@@ -1,0 +1,29 @@
+"""What the tests of explanations share: pods in a plight, and how a sentence is picked out."""
+
+from datetime import timedelta
+from typing import Any
+
+from proto.temporal.activities.requests import PullImage, RunPodSandbox
+from proto.temporal.operator import SentenceKind
+from proto.temporal.pod import Failure, ImageFacts
+from tests.workflows.decide.situations import IMAGE, KEY, Around, at, down, sandbox, situation, up, words
+from workflows.decide.explain.explain import explanation
+from workflows.decide.keys import image_key
+
+KEY_OF_IMAGE = image_key(IMAGE, "IfNotPresent")
+PULL = PullImage(KEY, IMAGE, "IfNotPresent")
+RUN = RunPodSandbox(KEY, 0, {}, ("web",))
+ABSENT = {KEY_OF_IMAGE: ImageFacts()}
+NOT_FOUND = ImageFacts(reason="ErrImagePull", message="not found", backoff=timedelta(seconds=20), failed_at=at(-5))
+FORTY: dict[str, Any] = {"backoff": timedelta(seconds=40), "backoff_at": at(-50)}
+LOOPS = down(1, attempt=3, **FORTY)
+NEW: dict[str, Any] = {"sandbox": None, "directories": False}
+GONE = sandbox(ready=False, stopped=True)
+UP = {"containers": {"web": up()}}
+NOT_READY = Failure("NetworkNotReady", "cni is away", at(-1), tries=3)
+
+
+def said(kind: SentenceKind, source: dict[str, Any] | None, around: Around, known: dict[str, Any]) -> list[str]:
+    """Give the sentences of one kind."""
+    told = explanation(situation(source, around, **known), words)
+    return [one.text for one in told.sentences if one.kind is kind]

@@ -1,0 +1,222 @@
+"""Does an explanation say where a pod stands, what is under way, and what it waits for?"""
+
+from typing import Any
+
+import pytest
+
+from proto.temporal.operator import SentenceKind
+from proto.temporal.pod import Lifecycle
+from proto.temporal.wishes import Eviction
+from tests.workflows.decide.explain.explained import (
+    ABSENT,
+    FORTY,
+    GONE,
+    KEY_OF_IMAGE,
+    LOOPS,
+    NEW,
+    NOT_FOUND,
+    NOT_READY,
+    PULL,
+    RUN,
+    said,
+)
+from tests.workflows.decide.situations import HERE, Around, at, deletion, down, pod, situation, up, words
+from workflows.decide.explain.explain import explanation
+
+TOO_LONG = Eviction(at(-5), "DeadlineExceeded", "too long")
+
+
+@pytest.mark.parametrize(
+    ("source", "around", "known", "text"),
+    [
+        pytest.param(pod(), HERE, {"containers": {"web": up()}}, "Running and ready, web runs", id="running"),
+        pytest.param(
+            pod(),
+            HERE,
+            {"containers": {"web": LOOPS}},
+            "Running and not ready, nothing of it runs, CrashLoopBackOff",
+            id="a-crash-loop",
+        ),
+        pytest.param(
+            pod("a", "b"),
+            HERE,
+            {"containers": {"a": up("a"), "b": up("b")}},
+            "Running and ready, a, b run",
+            id="two-run",
+        ),
+        pytest.param(pod(), HERE, NEW, "Pending and not ready, nothing of it runs, ContainerCreating", id="on-its-way"),
+        pytest.param(
+            pod(),
+            HERE,
+            {"containers": {"web": up()}, "deletion": deletion(grace=5), "lifecycle": Lifecycle.TERMINATING},
+            "it is going, web runs: ManifestRemoved: web.yaml is gone (grace 5 s)",
+            id="going",
+        ),
+        pytest.param(
+            pod(restartPolicy="Never"),
+            HERE,
+            {"containers": {"web": down(0)}, "lifecycle": Lifecycle.TERMINATING},
+            "Succeeded: it has finished, and it is being stopped",
+            id="just-finished",
+        ),
+        pytest.param(
+            pod(),
+            HERE,
+            {"containers": {"web": up()}, "lifecycle": Lifecycle.TERMINATING, "eviction": TOO_LONG},
+            "Running: DeadlineExceeded (too long), and it is being stopped",
+            id="active-for-too-long",
+        ),
+        pytest.param(
+            pod(),
+            HERE,
+            {"containers": {"web": down(0)}, "lifecycle": Lifecycle.TERMINATED, "eviction": TOO_LONG, "sandbox": GONE},
+            "Failed: DeadlineExceeded (too long), and its source still lists it",
+            id="was-active-for-too-long",
+        ),
+        pytest.param(
+            pod(restartPolicy="Never"),
+            HERE,
+            {"containers": {"web": down(3)}, "lifecycle": Lifecycle.TERMINATED, "sandbox": GONE},
+            "Failed: it has finished, and its source still lists it",
+            id="finished",
+        ),
+        pytest.param(
+            pod(),
+            HERE,
+            {
+                "containers": {"web": down(0)},
+                "deletion": deletion(),
+                "lifecycle": Lifecycle.TERMINATED,
+                "sandbox": GONE,
+            },
+            "Succeeded: every container is down, and what is left of it is being removed",
+            id="almost-gone",
+        ),
+    ],
+)
+def test_where_it_stands(source: dict[str, Any], around: Around, known: dict[str, Any], text: str) -> None:
+    """One sentence, always."""
+    assert said(SentenceKind.STANDS, source, around, known) == [text]
+
+
+@pytest.mark.parametrize(
+    ("source", "known", "sentences"),
+    [
+        pytest.param(pod(), {"containers": {"web": up()}}, [], id="a-running-pod-waits-for-nothing"),
+        pytest.param(
+            pod(),
+            {"containers": {"web": LOOPS}},
+            [
+                (
+                    "CrashLoopBackOff: restart 4 of web",
+                    40,
+                    "it ended with exit 1 Error, and has ended 4 times",
+                    "`tempolet skip-backoff default/web` ends this wait",
+                )
+            ],
+            id="a-crash-loop",
+        ),
+        pytest.param(
+            pod("a", "b"),
+            {"containers": {"a": down(1, "a", **FORTY), "b": down(2, "b", ended=-20, **FORTY)}},
+            [
+                (
+                    "CrashLoopBackOff: restart 1 of b",
+                    20,
+                    "it ended with exit 2 Error, and has ended once",
+                    "`tempolet skip-backoff default/web b` ends this wait",
+                ),
+                (
+                    "CrashLoopBackOff: restart 1 of a",
+                    40,
+                    "it ended with exit 1 Error, and has ended once",
+                    "`tempolet skip-backoff default/web a` ends this wait",
+                ),
+            ],
+            id="all-waits-the-earliest-first",
+        ),
+        pytest.param(
+            pod(),
+            {"images": {KEY_OF_IMAGE: NOT_FOUND}},
+            [
+                (
+                    "ErrImagePull: pull busybox:1 again",
+                    15,
+                    "it failed with ErrImagePull: not found",
+                    "`tempolet skip-backoff default/web` ends this wait",
+                )
+            ],
+            id="an-image",
+        ),
+        pytest.param(
+            pod(),
+            {**NEW, "failures": {"sandbox": NOT_READY}},
+            [
+                (
+                    "NetworkNotReady: try sandbox again",
+                    3,
+                    "it failed 3 times, the last time with NetworkNotReady: cni is away",
+                    "",
+                )
+            ],
+            id="a-step-that-fails",
+        ),
+    ],
+)
+def test_what_it_waits_for(
+    source: dict[str, Any], known: dict[str, Any], sentences: list[tuple[str, float, str, str]]
+) -> None:
+    """What, until when, why, and what can be done."""
+    told = explanation(situation(source, **known), words).sentences
+    waits = [one for one in told if one.kind is SentenceKind.WAITS]
+    assert [(one.text, one.at, one.because, one.remedy) for one in waits] == [
+        (text, at(seconds), because, remedy) for text, seconds, because, remedy in sentences
+    ]
+
+
+def test_what_is_under_way_is_named_by_its_activity() -> None:
+    """So that the reader finds its tries in Temporal."""
+    told = explanation(situation(around=Around(busy=(PULL, RUN)), **NEW, images=ABSENT), words).sentences
+    under_way = [(one.text, one.about) for one in told if one.kind is SentenceKind.UNDER_WAY]
+    assert under_way == [(words(PULL), f"image/{KEY_OF_IMAGE}"), (words(RUN), "sandbox")]
+
+
+def test_explaining_changes_nothing() -> None:
+    """What is foretold is not written down."""
+    here = situation(pod("a", init=["i"]), containers={"i": up("i", attempt=2, **FORTY)})
+    before = repr(here.observed)
+    explanation(here, words)
+    assert repr(here.observed) == before
+
+
+@pytest.mark.parametrize(
+    ("known", "hastened"),
+    [
+        pytest.param({"deletion": deletion(), "lifecycle": Lifecycle.TERMINATING}, True, id="a-pod-that-is-deleted"),
+        pytest.param({"eviction": TOO_LONG, "lifecycle": Lifecycle.TERMINATING}, True, id="one-that-its-node-ends"),
+        pytest.param({}, False, id="a-pod-that-is-wanted"),
+        pytest.param(
+            {"deletion": deletion(grace=1), "lifecycle": Lifecycle.TERMINATING}, False, id="it-is-over-in-a-second"
+        ),
+        pytest.param(
+            {"deletion": deletion(), "lifecycle": Lifecycle.TERMINATING, "containers": {"web": down(0)}},
+            False,
+            id="nothing-lives-any-more",
+        ),
+    ],
+)
+def test_who_hastens_a_stop(known: dict[str, Any], hastened: bool) -> None:
+    """The command that does, while there is something to hasten."""
+    told = explanation(situation(**({"containers": {"web": up()}} | known)), words)
+    remedy = next(one.remedy for one in told.sentences if one.kind is SentenceKind.STANDS)
+    assert remedy == ("`tempolet stop default/web --grace-period N` lets it be down sooner" if hastened else "")
+
+
+def test_a_deadline_is_a_wait() -> None:
+    """Which no operator can skip."""
+    (wait,) = [
+        one
+        for one in explanation(situation(pod(activeDeadlineSeconds=100), containers={"web": up()}), words).sentences
+        if one.kind is SentenceKind.WAITS
+    ]
+    assert (wait.text, wait.at, wait.remedy) == ("activeDeadlineSeconds: the pod is stopped", at(40), "")

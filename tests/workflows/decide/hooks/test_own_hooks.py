@@ -1,0 +1,285 @@
+"""When do the hooks that Kubernetes does not have run, what waits for them, and when does nobody wait any more?
+
+A row gives what is known of the container web, and what the core then begins.
+"""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from proto.temporal.activities.requests import RunHook
+from proto.temporal.hooks import Hook, HookEnded, HookOutcome, HookRetry
+from proto.temporal.pod import ContainerFacts, Lifecycle, NodeSettings, PodJson
+from tests.workflows.decide.situations import (
+    HERE,
+    KEY,
+    Around,
+    at,
+    container,
+    deletion,
+    down,
+    pod,
+    sandbox,
+    situation,
+    starting,
+    told,
+    up,
+)
+from workflows.calls import retry_policy
+from workflows.decide.action_type import PATIENT
+from workflows.decide.hooks.hooks import run_hook
+from workflows.decide.hooks.own_hooks import any_pending, given_up, post_stop
+from workflows.decide.record.fold import fold, fold_failure
+from workflows.decide.situation import Situation
+from workflows.decide.status.status import pod_status
+from workflows.decide.steps.pod_actions import pod_actions
+
+EXEC = {"exec": {"command": ["true"]}}
+GOING: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING}
+BEFORE, AFTER = "RunHook web/preStart/s0/0", "RunHook web/postStop/web-0"
+
+
+def annotated(*hooks: Hook, others: tuple[str, ...] = (), said: dict[str, Any] | None = None, **spec: Any) -> PodJson:
+    """Write a pod whose container web has these hooks."""
+    made = pod(containers=[container("web"), *map(container, others)], **spec)
+    made["metadata"]["annotations"] = {f"{hook}.tempolet.dev/web": json.dumps(EXEC | (said or {})) for hook in hooks}
+    return made
+
+
+def prepared(*, well: bool = True, attempt: int = 0, sandbox_id: str = "s0") -> HookOutcome:
+    """Say how a preStart hook ended."""
+    return HookOutcome("", well, "" if well else "exit code 3", ended_at=at(0), sandbox_id=sandbox_id, attempt=attempt)
+
+
+def followed(container_id: str = "web-0", *, well: bool = True) -> HookOutcome:
+    """Say how a postStop hook ended."""
+    return HookOutcome(container_id, well, ended_at=at(0))
+
+
+def running(hook: Hook, *, until: float | None = None, sandbox_id: str = "s0", container_id: str = "web-0") -> RunHook:
+    """Write the request of a hook under way, bounded by a grace or not."""
+    asked_at, grace = (None, None) if until is None else (at(0), timedelta(seconds=until))
+    own = "" if hook is Hook.PRE_START else container_id
+    return RunHook(KEY, "web", own, hook, EXEC, asked_at=asked_at, grace=grace, sandbox_id=sandbox_id)
+
+
+@pytest.mark.parametrize(
+    ("facts", "busy", "begun"),
+    [
+        pytest.param(ContainerFacts(), (), [BEFORE], id="runs-before-the-first-start"),
+        pytest.param(ContainerFacts(), (running(Hook.PRE_START),), [], id="everything-waits-for-it"),
+        pytest.param(
+            ContainerFacts(), (running(Hook.PRE_START, sandbox_id="s9"),), [], id="one-of-a-lost-sandbox-ends-first"
+        ),
+        pytest.param(ContainerFacts(pre_start=prepared()), (), ["StartContainer web 0"], id="then-it-starts"),
+        pytest.param(ContainerFacts(pre_start=prepared(sandbox_id="s9")), (), [BEFORE], id="again-in-a-new-sandbox"),
+        pytest.param(down(1, pre_start=prepared()), (), ["RunHook web/preStart/s0/1"], id="again-before-a-restart"),
+        pytest.param(
+            down(1, pre_start=prepared(attempt=1)), (), ["StartContainer web 1"], id="and-then-it-starts-again"
+        ),
+        pytest.param(up(), (), ["StartContainer side 0"], id="not-for-one-that-is-up"),
+        pytest.param(ContainerFacts(), (starting("side"),), [], id="not-while-another-one-starts"),
+    ],
+)
+def test_pre_start(facts: ContainerFacts, busy: tuple[Any, ...], begun: list[str]) -> None:
+    """It is a part of the start: of one instance, in one sandbox."""
+    here = situation(annotated(Hook.PRE_START, others=("side",)), Around(busy=busy), containers={"web": facts})
+    assert told(pod_actions(here).begin) == begun
+
+
+def test_a_pre_start_that_fails_is_a_failed_start() -> None:
+    """It is shown, waits as one does, and is tried again; the next one goes well and the container starts."""
+    here = situation(annotated(Hook.PRE_START))
+    (hook,) = pod_actions(here).begin
+    fold(here, hook, HookEnded(succeeded=False, message="exit code 3"))
+    assert told(pod_actions(here).begin) == []
+    wake = pod_actions(here).wake
+    assert wake
+    assert "PreStartHookError: try container/web again" in wake.summary
+    assert waiting(here) == ("PreStartHookError", "exit code 3")
+    later = replace(here, now=wake.at)
+    assert told(pod_actions(later).begin) == [BEFORE]
+    fold(later, hook, HookEnded(succeeded=False, message="exit code 4"))
+    again = pod_actions(later).wake
+    assert again
+    assert again.at - later.now == 2 * (wake.at - here.now)
+    fold(replace(later, now=again.at), hook, HookEnded(succeeded=True))
+    assert told(pod_actions(replace(later, now=again.at)).begin) == ["StartContainer web 0"]
+
+
+def waiting(here: Situation) -> tuple[str | None, str | None]:
+    """Say what the container web waits with."""
+    statuses = pod_status(here).container_statuses
+    assert statuses
+    status = statuses[0]
+    assert status.state
+    assert status.state.waiting
+    return status.state.waiting.reason, status.state.waiting.message
+
+
+def test_an_outcome_from_a_lost_sandbox_is_nobodys() -> None:
+    """Its command ended with its sandbox, and the new one has a hook of its own."""
+    here = situation(annotated(Hook.PRE_START), sandbox=sandbox(1))
+    fold(here, running(Hook.PRE_START), HookEnded(succeeded=False, message="exit code 137"))
+    assert here.observed.failures == {}
+    assert told(pod_actions(here).begin) == ["RunHook web/preStart/s1/0"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "busy", "begun"),
+    [
+        pytest.param(up(), (), [], id="not-while-it-runs"),
+        pytest.param(down(1), (), [AFTER], id="runs-when-it-has-ended"),
+        pytest.param(down(0), (), [AFTER], id="also-after-a-success"),
+        pytest.param(down(1), (running(Hook.POST_STOP),), [], id="the-restart-waits-for-it"),
+        pytest.param(down(1, post_stop=followed()), (), ["StartContainer web 1"], id="then-it-starts-again"),
+        pytest.param(
+            down(1, post_stop=followed(well=False)), (), ["StartContainer web 1"], id="however-the-hook-ended"
+        ),
+        pytest.param(
+            down(1, attempt=1, post_stop=followed()), (), ["RunHook web/postStop/web-1"], id="again-after-each-end"
+        ),
+        pytest.param(
+            down(1, ended=0, backoff=timedelta(seconds=40), backoff_at=at(-50)),
+            (),
+            [AFTER],
+            id="before-the-backoff-is-over",
+        ),
+        pytest.param(ContainerFacts(), (), ["StartContainer web 0"], id="not-for-one-that-never-was"),
+    ],
+)
+def test_post_stop(facts: ContainerFacts, busy: tuple[Any, ...], begun: list[str]) -> None:
+    """It follows each end, and the next instance waits for it."""
+    here = situation(annotated(Hook.POST_STOP), Around(busy=busy), containers={"web": facts})
+    assert told(pod_actions(here).begin) == begun
+
+
+@pytest.mark.parametrize(
+    ("facts", "busy", "begun"),
+    [
+        pytest.param(up(), (), ["StopContainer web"], id="first-the-container-stops"),
+        pytest.param(down(143), (), [AFTER], id="then-the-hook-runs"),
+        pytest.param(down(143), (running(Hook.POST_STOP, until=30),), [], id="the-sandbox-stays-for-it"),
+        pytest.param(down(143, post_stop=followed()), (), ["StopPodSandbox"], id="then-the-sandbox-goes"),
+    ],
+)
+def test_post_stop_of_a_pod_that_goes(facts: ContainerFacts, busy: tuple[Any, ...], begun: list[str]) -> None:
+    """The pod's network is there until the hook has ended."""
+    known = {"containers": {"web": facts}, "deletion": deletion(), **GOING}
+    here = situation(annotated(Hook.POST_STOP), Around(busy=busy), **known)
+    assert told(pod_actions(here).begin) == begun
+
+
+def test_all_start_again_after_every_post_stop() -> None:
+    """Nothing is removed before: the hook is told of an instance that is there."""
+    rules = {"restartPolicyRules": [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]}
+    source = annotated(Hook.POST_STOP)
+    source["spec"]["containers"][0] |= rules | {"restartPolicy": "Never"}
+    here = situation(source, containers={"web": down(1)})
+    assert told(pod_actions(here).begin) == [AFTER]
+    fold(here, pod_actions(here).begin[0], HookEnded(succeeded=True))
+    assert told(pod_actions(here).begin) == ["RemoveContainer web-0"]
+
+
+@pytest.mark.parametrize(
+    ("grace", "ended", "lasts_until"),
+    [
+        pytest.param(30, 4, 30, id="what-is-left-of-the-grace"),
+        pytest.param(1, 1, 3, id="two-seconds-from-the-end-at-the-least"),
+    ],
+)
+def test_a_deletion_bounds_post_stop(grace: float, ended: float, lasts_until: float) -> None:
+    """From when the grace counts, as a preStop hook is told it."""
+    wanted = deletion(grace=grace)
+    known = {"containers": {"web": down(143, ended=ended)}, "deletion": wanted, **GOING}
+    hook = post_stop(situation(annotated(Hook.POST_STOP), **known), "web")
+    assert hook.asked_at == wanted.requested_at
+    assert hook.grace
+    assert hook.asked_at + hook.grace == wanted.requested_at + timedelta(seconds=lasts_until)
+
+
+def test_a_finished_pod_hurries_nobody() -> None:
+    """Only the hook's own limits bound it."""
+    known = {"containers": {"web": down(0)}, "finished_at": at(0), **GOING}
+    hook = post_stop(situation(annotated(Hook.POST_STOP), **known), "web")
+    assert (hook.asked_at, hook.grace, hook.timeout) == (None, None, timedelta(seconds=30))
+
+
+@pytest.mark.parametrize(
+    ("busy", "now", "gives_up"),
+    [
+        pytest.param(running(Hook.PRE_START), 0, True, id="a-pre-start-of-a-pod-that-goes"),
+        pytest.param(running(Hook.POST_STOP), 29, False, id="a-post-stop-within-the-grace"),
+        pytest.param(running(Hook.POST_STOP), 30, True, id="one-that-nothing-bounded-when-the-grace-is-over"),
+        pytest.param(running(Hook.POST_STOP, until=60), 30, True, id="one-that-was-given-longer"),
+        pytest.param(running(Hook.POST_STOP, until=30), 31, False, id="one-that-ends-by-itself"),
+        pytest.param(running(Hook.POST_STOP, container_id="web-9"), 0, False, id="one-of-the-same-name"),
+    ],
+)
+def test_nobody_waits_any_more(busy: RunHook, now: float, gives_up: bool) -> None:
+    """What ran out of time is written down, so that it is not run again."""
+    known = {"containers": {"web": down(143)}, "deletion": deletion(), **GOING}
+    here = situation(annotated(Hook.PRE_START, Hook.POST_STOP), Around(now=at(now), busy=(busy,)), **known)
+    assert bool(given_up(here)) is gives_up
+    if gives_up and busy.hook is Hook.POST_STOP:
+        assert not any_pending(here)
+
+
+def test_a_wake_ends_the_wait_for_one_that_began_before() -> None:
+    """Nothing else would come."""
+    known = {"containers": {"web": down(143)}, "deletion": deletion(), **GOING}
+    here = situation(annotated(Hook.POST_STOP), Around(busy=(running(Hook.POST_STOP),)), **known)
+    wake = pod_actions(here).wake
+    assert wake
+    assert wake.at == at(30)
+
+
+def test_what_an_exec_is_given() -> None:
+    """The container's image, environment and resources, and of the pod what a start is given; not its ports or probes."""
+    source = annotated(Hook.PRE_START)
+    source["spec"]["containers"][0] |= {"env": [{"name": "A", "value": "b"}], "workingDir": "/w", "args": ["x"]}
+    (hook,) = pod_actions(situation(source)).begin
+    assert isinstance(hook, RunHook)
+    assert hook.helper
+    assert hook.helper.container == {
+        "name": "web",
+        "image": source["spec"]["containers"][0]["image"],
+        "env": [{"name": "A", "value": "b"}],
+        "workingDir": "/w",
+        "command": ["true"],
+    }
+    assert (hook.helper.image_ref, hook.helper.sandbox_id, hook.reason) == ("sha256:1", "s0", "before its start")
+
+
+def test_an_image_of_its_own_is_to_be_had_first() -> None:
+    """Its reference is not known, so the activity looks for it."""
+    (hook,) = pod_actions(situation(annotated(Hook.PRE_START, said={"image": "curl:8"}))).begin
+    assert isinstance(hook, RunHook)
+    assert hook.helper
+    assert (hook.helper.image_ref, hook.helper.container["image"]) == ("", "curl:8")
+
+
+def test_limits_of_a_hook_of_kubernetes() -> None:
+    """Its handler stands in the spec, timeout and retry in the annotation; Temporal tries again by that policy."""
+    source = pod(containers=[container("web", lifecycle={"postStart": EXEC})])
+    plain = run_hook(situation(source, HERE, containers={"web": up()}), "web", Hook.POST_START)
+    assert (plain.timeout, plain.retry, retry_policy(plain).initial_interval) == (None, None, PATIENT.initial)
+    said = {"timeoutSeconds": 5, "retry": {"maxAttempts": 3, "initialSeconds": 2, "factor": 3, "maxSeconds": 9}}
+    source["metadata"]["annotations"] = {"postStart.tempolet.dev/web": json.dumps(said)}
+    hook = run_hook(situation(source, HERE, containers={"web": up()}), "web", Hook.POST_START)
+    two, nine = timedelta(seconds=2), timedelta(seconds=9)
+    assert (hook.handler, hook.timeout) == (EXEC, timedelta(seconds=5))
+    assert hook.retry == HookRetry(3, two, 3, nine)
+    policy = retry_policy(hook)
+    assert (policy.initial_interval, policy.backoff_coefficient, policy.maximum_interval) == (two, 3, nine)
+    assert policy.maximum_attempts == 0, "a runtime that is away is waited for; the activity counts its failures"
+
+
+def test_an_activity_that_never_answers_has_failed() -> None:
+    """So a pod does not wait for ever, and the hook before a start runs again."""
+    here = situation(annotated(Hook.PRE_START), Around(settings=NodeSettings()))
+    fold_failure(here, running(Hook.PRE_START), "DeadlineExceeded", "no answer")
+    assert waiting(here) == ("PreStartHookError", "DeadlineExceeded: no answer")

@@ -1,0 +1,249 @@
+"""What moves a pod between sync, terminating and terminated, and what does not?"""
+
+import re
+from itertools import product
+from typing import Any
+
+import pytest
+
+from proto.temporal.activities.requests import RunPodSandbox, StopContainer
+from proto.temporal.pod import Failure, Lifecycle
+from proto.temporal.wishes import Ended, Eviction
+from tests.workflows.decide.situations import (
+    HERE,
+    KEY,
+    READ,
+    Around,
+    at,
+    container,
+    deletion,
+    done,
+    down,
+    pod,
+    sandbox,
+    situation,
+    starting,
+    up,
+)
+from workflows.decide.ending.grace import DEFAULT
+from workflows.decide.lifecycle.lifecycle import TRANSITIONS, Event, after, happened, next_event
+from workflows.decide.record.fold import fold_failure
+from workflows.decide.steps.pod_actions import pod_actions
+
+SYNC, TERMINATING, TERMINATED = Lifecycle.SYNC, Lifecycle.TERMINATING, Lifecycle.TERMINATED
+STOPPED = sandbox(ready=False, stopped=True)
+STOPPING = Around(busy=(StopContainer(KEY, "web", "web-0", DEFAULT, at(0), "ManifestRemoved"),))
+MAKING = Around(busy=(RunPodSandbox(KEY, 0, {}),))
+LIMITED = pod(restartPolicy="Never", activeDeadlineSeconds=60)
+"""Active for exactly that long."""
+NEVER, ON_FAILURE = pod(restartPolicy="Never"), pod(restartPolicy="OnFailure")
+
+
+@pytest.mark.parametrize(
+    ("state", "event", "then"),
+    [
+        pytest.param(SYNC, Event.DELETION_REQUESTED, TERMINATING, id="a-deleted-pod-goes"),
+        pytest.param(SYNC, Event.POD_FINISHED, TERMINATING, id="a-finished-pod-goes"),
+        pytest.param(SYNC, Event.DEADLINE_EXCEEDED, TERMINATING, id="a-pod-that-was-active-too-long-goes"),
+        pytest.param(SYNC, Event.EVICTED, TERMINATING, id="a-pod-that-its-node-ends-goes"),
+        pytest.param(TERMINATING, Event.LAST_CONTAINER_EXITED, TERMINATED, id="and-has-gone-when-nothing-runs"),
+    ],
+)
+def test_table(state: Lifecycle, event: Event, then: Lifecycle) -> None:
+    """Every pair of the table."""
+    assert after(state, event) is then
+
+
+def test_every_other_pair_is_an_error_that_names_both() -> None:
+    """No state is ever left by an event that it does not know."""
+    absent = [pair for pair in product(Lifecycle, Event) if pair not in TRANSITIONS]
+    assert len(absent) == len(Lifecycle) * len(Event) - len(TRANSITIONS)
+    for state, event in absent:
+        with pytest.raises(LookupError, match=re.escape(f"a pod in state {state} knows no {event}")):
+            after(state, event)
+
+
+@pytest.mark.parametrize(
+    ("source", "around", "known", "event"),
+    [
+        pytest.param(pod(), HERE, {"containers": {"web": up()}}, None, id="a-running-pod"),
+        pytest.param(pod(), HERE, {"sandbox": None}, None, id="a-pod-that-is-not-up-yet"),
+        pytest.param(pod(), HERE, {"deletion": deletion()}, Event.DELETION_REQUESTED, id="deleted"),
+        pytest.param(pod(), HERE, {"containers": {"web": down(1)}}, None, id="always-never-finishes"),
+        pytest.param(NEVER, HERE, {"containers": {"web": down(1)}}, Event.POD_FINISHED, id="never-and-failed"),
+        pytest.param(NEVER, HERE, {"containers": {"web": down(0)}}, Event.POD_FINISHED, id="never-and-succeeded"),
+        pytest.param(ON_FAILURE, HERE, {"containers": {"web": down(0)}}, Event.POD_FINISHED, id="on-failure-succeeded"),
+        pytest.param(ON_FAILURE, HERE, {"containers": {"web": down(1)}}, None, id="on-failure-and-failed"),
+        pytest.param(
+            pod("a", "b", restartPolicy="Never"),
+            HERE,
+            {"containers": {"a": down(0, "a"), "b": up("b")}},
+            None,
+            id="one-of-two-still-runs",
+        ),
+        pytest.param(
+            pod("a", "b", restartPolicy="Never"),
+            HERE,
+            {"containers": {"a": down(0, "a")}},
+            None,
+            id="one-never-started",
+        ),
+        pytest.param(
+            pod(init=["i"], restartPolicy="Never"),
+            HERE,
+            {"containers": {"i": down(1, "i")}},
+            Event.POD_FINISHED,
+            id="never-and-a-failed-init-container",
+        ),
+        pytest.param(
+            pod(init=["i"], restartPolicy="Never"), HERE, {"containers": {"i": done("i")}}, None, id="initialized-only"
+        ),
+        pytest.param(
+            NEVER,
+            HERE,
+            {"containers": {"web": up()}, "sandbox": STOPPED},
+            None,
+            id="never-and-its-sandbox-is-lost-while-a-container-runs-on",
+        ),
+        pytest.param(
+            pod("a", "b", restartPolicy="Never"),
+            HERE,
+            {"containers": {"a": down(137, "a")}, "sandbox": STOPPED},
+            Event.POD_FINISHED,
+            id="never-and-its-sandbox-is-lost-for-good",
+        ),
+        pytest.param(LIMITED, HERE, {"containers": {"web": up()}}, Event.DEADLINE_EXCEEDED, id="active-for-too-long"),
+        pytest.param(LIMITED, MAKING, {"sandbox": None}, Event.DEADLINE_EXCEEDED, id="too-long-without-a-sandbox"),
+        pytest.param(
+            LIMITED,
+            HERE,
+            {"containers": {"web": up()}, "deletion": deletion()},
+            Event.DELETION_REQUESTED,
+            id="deleted-before-anything-else",
+        ),
+        pytest.param(LIMITED, HERE, {"containers": {"web": down(0)}}, Event.POD_FINISHED, id="finished-before-late"),
+        pytest.param(
+            pod(init=["+s"], restartPolicy="Never"),
+            HERE,
+            {"containers": {"s": up("s"), "web": down(0)}},
+            Event.POD_FINISHED,
+            id="a-sidecar-keeps-no-pod-alive",
+        ),
+        pytest.param(
+            pod(init=["+s", "i"], restartPolicy="Never"),
+            HERE,
+            {"containers": {"s": up("s"), "i": down(1, "i")}},
+            Event.POD_FINISHED,
+            id="nor-a-pod-whose-initialization-has-failed",
+        ),
+        pytest.param(
+            pod(init=["+s"], restartPolicy="Never"),
+            HERE,
+            {"containers": {"s": down(1, "s"), "web": up()}},
+            None,
+            id="and-a-failed-sidecar-fails-no-pod",
+        ),
+        pytest.param(
+            pod(init=["+s"], restartPolicy="Never"),
+            Around(busy=(starting("s", 1),)),
+            {"containers": {"s": down(1, "s"), "web": down(0)}},
+            None,
+            id="not-while-a-sidecar-is-being-started",
+        ),
+        pytest.param(
+            pod(
+                "a",
+                "b",
+                containers=[container("a", restartPolicy="Never"), container("b", restartPolicy="OnFailure")],
+            ),
+            HERE,
+            {"containers": {"a": down(3, "a"), "b": down(0, "b")}},
+            Event.POD_FINISHED,
+            id="policies-of-their-own-end-a-pod-that-always-restarts",
+        ),
+        pytest.param(NEVER, MAKING, {"containers": {"web": down(0)}}, None, id="not-while-a-sandbox-is-being-made"),
+    ],
+)
+def test_events_in_sync(source: dict[str, Any], around: Around, known: dict[str, Any], event: Event | None) -> None:
+    """What ends a pod's life in sync."""
+    assert next_event(situation(source, around, **known)) is event
+
+
+GOING: dict[str, Any] = {"lifecycle": TERMINATING, "deletion": deletion()}
+
+
+@pytest.mark.parametrize(
+    ("around", "known", "event"),
+    [
+        pytest.param(
+            HERE, {"sandbox": STOPPED}, Event.LAST_CONTAINER_EXITED, id="nothing-runs-and-the-network-is-back"
+        ),
+        pytest.param(HERE, {"sandbox": None}, Event.LAST_CONTAINER_EXITED, id="there-was-never-anything"),
+        pytest.param(HERE, {"sandbox": sandbox()}, None, id="the-sandbox-is-still-up"),
+        pytest.param(HERE, {"sandbox": STOPPED, "containers": {"web": up()}}, None, id="a-container-still-runs"),
+        pytest.param(STOPPING, {"sandbox": STOPPED}, None, id="a-container-is-being-stopped"),
+        pytest.param(MAKING, {"sandbox": None}, None, id="a-sandbox-is-being-made"),
+        pytest.param(HERE, {"sandbox": None, "runtime_stale": True}, None, id="the-runtime-may-hold-what-nobody-knows"),
+    ],
+)
+def test_events_in_terminating(around: Around, known: dict[str, Any], event: Event | None) -> None:
+    """When a pod that goes has gone."""
+    assert next_event(situation(around=around, **GOING, **known)) is event
+
+
+@pytest.mark.parametrize(
+    ("known", "doubt"),
+    [
+        pytest.param({"containers": {"web": up()}}, False, id="everything-went-well"),
+        pytest.param({"failures": {"container/web": Failure("X", "y", at(-1))}}, True, id="something-failed"),
+        pytest.param({"sandbox": None}, True, id="no-sandbox-is-known"),
+        pytest.param({"runtime_stale": True}, True, id="the-runtime-was-not-read-since-its-history-was-lost"),
+    ],
+)
+def test_a_deadline_is_written_down(known: dict[str, Any], doubt: bool) -> None:
+    """With the kubelet's words; what failed may be half made and is looked for."""
+    here = situation(LIMITED, waiting_for="", **known)
+    happened(here, Event.DEADLINE_EXCEEDED)
+    observed = here.observed
+    said = "Pod was active on the node longer than the specified deadline"
+    assert observed.eviction == Eviction(at(0), "DeadlineExceeded", said)
+    assert (observed.lifecycle, observed.deletion, observed.failures) == (TERMINATING, None, {})
+    assert (observed.starts_in_doubt, observed.runtime_stale) == (doubt, doubt)
+
+
+def test_a_terminated_pod_knows_no_event() -> None:
+    """A deletion of a finished pod is undone without another state."""
+    assert next_event(situation(lifecycle=TERMINATED, deletion=deletion(), sandbox=STOPPED)) is None
+
+
+def test_a_pod_that_finishes_remembers_when() -> None:
+    """What is still to stop has its grace from there."""
+    here = situation(pod(init=["+s"], restartPolicy="Never"), containers={"s": up("s"), "web": down(0)})
+    happened(here, Event.POD_FINISHED)
+    assert (here.observed.lifecycle, here.observed.finished_at) == (TERMINATING, at(0))
+    assert not here.observed.runtime_stale
+
+
+def test_a_sidecar_whose_start_failed_is_looked_for_when_the_pod_finishes() -> None:
+    """It may live nevertheless."""
+    failed = {"container/s": Failure("DeadlineExceeded", "no answer", at(-1))}
+    here = situation(pod(init=["+s"], restartPolicy="Never"), containers={"web": down(0)}, failures=failed)
+    happened(here, Event.POD_FINISHED)
+    assert (here.observed.runtime_stale, here.observed.starts_in_doubt) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        pytest.param({"deletion": deletion()}, id="deleted"),
+        pytest.param({"eviction": Eviction(at(0), "Evicted", "too much")}, id="evicted"),
+        pytest.param({"ended": Ended("Failed")}, id="ended-in-the-api"),
+    ],
+)
+def test_a_start_that_fails_in_the_same_task_as_a_wish(wish: dict[str, Any]) -> None:
+    """What may have come up nevertheless is looked for: else it would be killed with its sandbox, without its grace."""
+    here = situation(**wish)
+    fold_failure(here, starting(), "DeadlineExceeded", "no answer")
+    while event := next_event(here):
+        happened(here, event)
+    assert pod_actions(here).begin == (READ,)

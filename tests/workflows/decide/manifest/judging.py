@@ -1,0 +1,14 @@
+"""A manifest judged as the poller judges it, for tests that mix fields, defaults and rules."""
+
+from typing import Any
+
+from workflows.decide.manifest.defaults.defaults import default_pod
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import POD
+from workflows.decide.manifest.validation.pod import validate_pod
+
+
+def judged(manifest: dict[str, Any]) -> tuple[str, ...]:
+    """Read, default and judge a pod as the poller does."""
+    read = read_structure(manifest, POD)
+    return (*read.faults, *read.not_yet) or validate_pod(default_pod(read.content))

@@ -1,0 +1,94 @@
+"""What operators may do to a pod at any time: rules of the state machine in `test_machine`."""
+
+import copy
+from datetime import timedelta
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from proto.temporal.operator import AddEphemeralContainer, EvictPod, SetCondition, SkipBackoff, StopPod
+from proto.temporal.pod import Lifecycle
+from proto.temporal.signals import StorageExceeded
+from tests.workflows.decide.driven_pod import GATE
+from tests.workflows.decide.record.edited_pod import EditedPod
+from tests.workflows.decide.situations import IMAGE
+from workflows.decide.ending.grace import grace_of
+from workflows.decide.explain.explain import explanation
+from workflows.decide.operator.evictions import why_no_eviction
+from workflows.decide.operator.operator_stops import stops, why_no_stop
+from workflows.decide.operator.skips import waiting_backoffs
+from workflows.decide.record import hints
+
+
+class OperatedPod(EditedPod):
+    """A pod that operators delete, evict, hasten, look into and answer for."""
+
+    @precondition(lambda self: not self.over)
+    @rule(grace=st.sampled_from([None, 0, 5, 100]), really=st.sampled_from([False, False, True]))
+    def deleted(self, grace: int | None, really: bool) -> None:
+        """The pod shall go."""
+        if not really:
+            return
+        self.is_deleted(None if grace is None else timedelta(seconds=grace))
+
+    @precondition(lambda self: not self.over)
+    @rule()
+    def operator_skips(self) -> None:
+        """An operator ends every wait; what is foretold then is not written down."""
+        before = copy.deepcopy(self.observed)
+        explanation(self.situation(), lambda action: type(action).__name__)
+        assert self.observed == before
+        hints.hear(self.situation(), SkipBackoff("root@node-1"))
+        assert not waiting_backoffs(self.situation())
+        self.step()
+        assert self.wake is None or "BackOff" not in self.wake.summary
+
+    @precondition(lambda self: not self.over)
+    @rule(used_bytes=st.sampled_from([0, 0, 1 << 20, (1 << 20) + 1]))
+    def holds_on_disk(self, used_bytes: int) -> None:
+        """The worker has counted a volume: more than its limit ends the pod, once."""
+        before = self.observed.eviction
+        hints.hear(self.situation(), StorageExceeded("local-storage", "data", used_bytes))
+        assert self.observed.eviction is before or used_bytes > 1 << 20
+        assert before is None or self.observed.eviction is before
+        self.step()
+
+    @precondition(lambda self: not self.over)
+    @rule(status=st.sampled_from(["True", "False"]))
+    def operator_sets_a_condition(self, status: str) -> None:
+        """A readiness gate opens or shuts."""
+        hints.hear(self.situation(), SetCondition("root@node-1", GATE, status))
+        self.step()
+
+    @precondition(lambda self: not self.over)
+    @rule(grace=st.sampled_from([None, 0, 5, 100]))
+    def operator_stops(self, grace: int | None) -> None:
+        """An operator wants a stop under way to be over sooner; nothing is ever over later for it."""
+        asked = StopPod("root@node-1", None if grace is None else timedelta(seconds=grace))
+        if why_no_stop(self.situation(), asked):
+            return
+        before = grace_of(self.situation()).over_at
+        told = stops(self.situation(), asked)
+        self.wishes.add((self.now, told.asked))
+        hints.hear(self.situation(), asked)
+        assert grace_of(self.situation()).over_at == before - told.sooner <= before
+        self.step()
+
+    @precondition(lambda self: not self.over and len(self.runtime.ephemeral) < 3)
+    @rule(into=st.sampled_from(["", "main0", "init0", "side0"]))
+    def operator_looks_in(self, into: str) -> None:
+        """An operator adds an ephemeral container, perhaps one that looks into another one."""
+        look = {"name": f"debug{len(self.runtime.ephemeral)}", "image": IMAGE, "targetContainerName": into}
+        self.is_looked_into(AddEphemeralContainer("root@node-1", look))
+
+    @precondition(lambda self: not self.over)
+    @rule(grace=st.sampled_from([None, 0, 5, 100]), really=st.sampled_from([False, False, True]))
+    def evicted(self, grace: int | None, really: bool) -> None:
+        """The node ends the pod; one that has ended already, or is going, stays what it is."""
+        asked = EvictPod("root@node-1", "Evicted", "", None if grace is None else timedelta(seconds=grace))
+        if not really or why_no_eviction(self.situation(), asked):
+            return
+        assert not self.final_phase
+        hints.hear(self.situation(), asked)
+        self.step()
+        assert self.observed.lifecycle is not Lifecycle.SYNC

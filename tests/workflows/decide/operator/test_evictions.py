@@ -1,0 +1,158 @@
+"""Which pods may an operator evict, and what becomes of those that are?"""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from proto.kubernetes.priority import is_critical
+from proto.temporal.operator import EvictPod
+from proto.temporal.pod import Failure, Lifecycle
+from proto.temporal.wishes import Eviction
+from tests.workflows.decide.situations import Around, at, deletion, down, pod, sandbox, situation, starting, up
+from workflows.decide.ending.grace import grace_of
+from workflows.decide.lifecycle.lifecycle import Event, happened, next_event
+from workflows.decide.operator.evictions import evicted, why_no_eviction
+from workflows.decide.record.hints import hear
+from workflows.decide.status.conditions import DISRUPTION_TARGET
+from workflows.decide.status.status import pod_status, pod_summary
+
+WEB: dict[str, Any] = {"containers": {"web": up()}}
+DONE: dict[str, Any] = {"containers": {"web": down(0)}}
+NEVER = pod(restartPolicy="Never")
+GONE: dict[str, Any] = {"sandbox": sandbox(ready=False, stopped=True), "lifecycle": Lifecycle.TERMINATED}
+PRESSED = Eviction(at(-9), "Evicted", "low on memory", timedelta(seconds=1), disrupts=True)
+TOO_LONG = Eviction(at(-9), "DeadlineExceeded", "too long")
+
+
+def asked(grace: float | None = None, reason: str = "Evicted", message: str = "low on memory") -> EvictPod:
+    """Ask for an eviction."""
+    return EvictPod("root@node-1", reason, message, None if grace is None else timedelta(seconds=grace))
+
+
+@pytest.mark.parametrize(
+    ("spec", "critical"),
+    [
+        pytest.param({}, False, id="any-pod"),
+        pytest.param({"priority": 1_000_000_000}, False, id="the-highest-of-users"),
+        pytest.param({"priority": 1_999_999_999}, False, id="just-below-the-system-s"),
+        pytest.param({"priority": 2_000_000_000}, True, id="the-system-s"),
+        pytest.param({"priority": 2_000_001_000}, True, id="the-node-s"),
+        pytest.param({"priorityClassName": "system-node-critical"}, True, id="by-its-class-of-the-node"),
+        pytest.param({"priorityClassName": "system-cluster-critical"}, True, id="by-its-class-of-the-cluster"),
+        pytest.param({"priorityClassName": "mine"}, False, id="another-class"),
+    ],
+)
+def test_who_is_of_the_system(spec: dict[str, Any], critical: bool) -> None:
+    """By number, as in TestIsCriticalPod, or by class."""
+    assert is_critical(pod(**spec)) is critical
+
+
+@pytest.mark.parametrize(
+    ("source", "known", "wish", "reason"),
+    [
+        pytest.param(pod(), WEB, asked(), "", id="a-pod-that-runs"),
+        pytest.param(pod(), {"sandbox": None}, asked(), "", id="a-pod-that-has-not-begun"),
+        pytest.param(pod(), DONE, asked(), "", id="a-pod-between-two-restarts"),
+        pytest.param(pod(priority=2_000_000_000), WEB, asked(), "Critical", id="a-pod-of-the-system"),
+        pytest.param(NEVER, DONE, asked(), "Finished", id="nothing-of-it-will-run"),
+        pytest.param(pod(), DONE | GONE, asked(), "Finished", id="a-pod-that-is-down"),
+        pytest.param(pod(), WEB | {"deletion": deletion()}, asked(), "Going", id="a-pod-that-is-deleted"),
+        pytest.param(pod(), WEB | {"eviction": PRESSED}, asked(), "Going", id="a-pod-that-is-evicted"),
+        pytest.param(
+            pod(),
+            WEB | {"eviction": TOO_LONG, "lifecycle": Lifecycle.TERMINATING},
+            asked(),
+            "Going",
+            id="a-pod-that-was-active-too-long",
+        ),
+        pytest.param(pod(), WEB, asked(reason=""), "Invalid", id="without-a-reason"),
+        pytest.param(pod(), WEB, asked(reason="low on memory"), "Invalid", id="a-reason-of-several-words"),
+        pytest.param(pod(), WEB, asked(reason="R" * 254), "Invalid", id="a-long-reason"),
+        pytest.param(pod(), WEB, asked(message="x" * 1025), "Invalid", id="a-long-message"),
+    ],
+)
+def test_who_is_evicted(source: dict[str, Any], known: dict[str, Any], wish: EvictPod, reason: str) -> None:
+    """Whatever is wanted and still has an end to come; who is refused stays as he is."""
+    here = situation(source, **known)
+    before = here.observed.eviction
+    refusal = why_no_eviction(here, wish)
+    hear(here, wish)
+    assert (refusal.reason if refusal else "") == reason
+    assert (here.observed.eviction is before) is bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("own", "grace", "left"),
+    [
+        pytest.param(30, None, 30, id="the-pod-s-own"),
+        pytest.param(30, 5, 5, id="shorter"),
+        pytest.param(30, 90, 30, id="never-longer-than-its-own"),
+        pytest.param(30, 0, 1, id="never-below-a-second"),
+        pytest.param(0, None, 1, id="a-pod-without-grace-has-a-second-too"),
+    ],
+)
+def test_its_grace(own: int, grace: float | None, left: float) -> None:
+    """As in soft evictions and at shutdown: what is asked for, or the pod's own where that is shorter."""
+    here = situation(pod(terminationGracePeriodSeconds=own), **WEB)
+    told = evicted(here, asked(grace))
+    hear(here, asked(grace))
+    assert (told.grace, told.kills_at) == (timedelta(seconds=left), at(left))
+    assert grace_of(here).over_at == at(left)
+
+
+def test_who_asked_is_the_message_where_there_is_none() -> None:
+    """Status tells a person at least."""
+    assert evicted(situation(**WEB), asked(message="")).message == "The pod was evicted by root@node-1"
+
+
+def test_it_goes_and_has_failed() -> None:
+    """Not before its last container is down; then with reason, message and the condition, and so for good."""
+    here = situation(pod(), containers={"web": up()})
+    hear(here, asked())
+    event = next_event(here)
+    assert event is Event.EVICTED
+    happened(here, event)
+    assert here.observed.lifecycle is Lifecycle.TERMINATING
+    going = pod_status(here)
+    assert (going.phase, going.reason) == ("Running", None)
+    assert DISRUPTION_TARGET not in [one.type for one in going.conditions or ()]
+    assert pod_summary(here, going).reason == "Evicted"
+    here.observed.containers["web"] = down(0)
+    ended = pod_status(here)
+    assert (ended.phase, ended.reason, ended.message) == ("Failed", "Evicted", "low on memory")
+    target = (ended.conditions or [])[0]
+    assert (target.type, target.status, target.reason, target.message, target.last_transition_time) == (
+        *(DISRUPTION_TARGET, "True", "TerminationByKubelet", "low on memory"),
+        at(0),
+    )
+
+
+def test_a_deadline_is_no_disruption() -> None:
+    """It is the pod's own limit."""
+    ended = pod_status(situation(NEVER, **DONE, **GONE, eviction=TOO_LONG))
+    assert (ended.phase, ended.reason) == ("Failed", "DeadlineExceeded")
+    assert DISRUPTION_TARGET not in [one.type for one in ended.conditions or ()]
+
+
+def test_an_eviction_comes_before_an_end() -> None:
+    """Its containers end by themselves in the same moment: the pod has failed nevertheless."""
+    here = situation(NEVER, containers={"web": up()})
+    hear(here, asked())
+    here.observed.containers["web"] = down(0)
+    assert next_event(here) is Event.EVICTED
+    assert pod_status(here).phase == "Failed"
+
+
+@pytest.mark.parametrize(
+    ("around", "known"),
+    [
+        pytest.param(Around(), {"failures": {"sandbox": Failure("X", "x", at(-1))}}, id="a-step-had-failed"),
+        pytest.param(Around(busy=(starting(),)), {"sandbox": None}, id="nothing-is-known-yet"),
+    ],
+)
+def test_what_may_be_half_made_is_looked_for(around: Around, known: dict[str, Any]) -> None:
+    """As for a deletion: it is found before it is undone."""
+    here = situation(pod(), around, **known)
+    hear(here, asked())
+    assert (here.observed.runtime_stale, here.observed.starts_in_doubt, here.observed.failures) == (True, True, {})

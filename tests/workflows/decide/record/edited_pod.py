@@ -1,0 +1,70 @@
+"""What may happen to a pod by its source listing it: the rules of the state machine in `test_machine`, and what holds after."""
+
+import copy
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from proto.kubernetes.container_hash import container_hash
+from proto.temporal.signals import PodListed
+from tests.workflows.decide.driven_pod import DrivenPod
+from tests.workflows.decide.situations import IMAGE
+from workflows.decide.containers.readiness import is_started
+from workflows.decide.record.listing import without_ephemeral
+
+
+class EditedPod(DrivenPod):
+    """A pod whose source lists it again now and then, or otherwise."""
+
+    def pick(self, data: st.DataObject, names: list[Any]) -> Any:
+        """Choose one of these."""
+        return data.draw(st.sampled_from(sorted(names, key=repr)))
+
+    @rule()
+    def listed_again(self) -> None:
+        """The source lists the pod once more."""
+        if self.over:
+            self.begins_anew()
+            return
+        self.hears(PodListed("file"))
+
+    @precondition(lambda self: not self.over)
+    @rule(label=st.sampled_from("abc"), deadline=st.sampled_from([None, None, 1, 20, 400]))
+    def edited(self, label: str, deadline: int | None) -> None:
+        """The source lists the pod with another label, perhaps another deadline: it goes on, or another one comes."""
+        listed = without_ephemeral(self.source)
+        metadata, spec = {**listed["metadata"], "labels": {"app": label}}, dict(listed["spec"])
+        if deadline is not None:
+            spec["activeDeadlineSeconds"] = deadline
+        self.is_edited({"metadata": metadata, "spec": spec})
+
+    @precondition(lambda self: not self.over)
+    @rule(data=st.data(), image=st.sampled_from([IMAGE, "busybox:2"]))
+    def image_changes(self, data: st.DataObject, image: str) -> None:
+        """The source lists the pod with another image of a container."""
+        changed = copy.deepcopy(without_ephemeral(self.source))
+        spec = changed["spec"]
+        one = self.pick(data, [*spec.get("initContainers", ()), *spec["containers"]])
+        one["image"] = image
+        self.is_edited(changed)
+
+    @precondition(lambda self: not self.over)
+    @rule(data=st.data(), limit=st.sampled_from(["64Mi", "96Mi", "256Mi"]))
+    def resized(self, data: st.DataObject, limit: str) -> None:
+        """The source lists the pod with another memory limit of one container."""
+        spec = copy.deepcopy(without_ephemeral(self.source)["spec"])
+        one = self.pick(data, [*spec.get("initContainers", ()), *spec["containers"]])
+        one["resources"]["limits"]["memory"] = limit
+        self.is_edited({"metadata": self.source["metadata"], "spec": spec})
+
+    def nothing_is_outdated(self) -> None:
+        """Whatever is to keep running runs by its image in the spec; a sidecar that has not started is not stopped yet."""
+        here = self.situation()
+        wanted = {one.name: one for one in here.everyone if one.name not in here.init_names}
+        wanted |= {
+            one.name: one for one in here.init_containers if one.name in here.sidecar_names and is_started(here, one)
+        }
+        for one in self.runtime.live():
+            if one.name in wanted:
+                assert one.hash == container_hash(one.name, wanted[one.name].image or ""), "an outdated one lives on"

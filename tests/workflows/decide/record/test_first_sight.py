@@ -1,0 +1,184 @@
+"""What is known of a pod that the API lists for the first time, and what does the API change of it later?"""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from proto.temporal.pod import Lifecycle, Observed, PodStart
+from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
+from proto.temporal.wishes import Ended, FirstSight, GivenCondition, Rejected
+from tests.workflows.decide.situations import NOW, Around, at, pod, situation, up
+from workflows.decide.lifecycle import lifecycle
+from workflows.decide.record.first_sight import seen_first
+from workflows.decide.record.hints import hear
+from workflows.decide.situation import Situation
+from workflows.decide.status.status import pod_status
+from workflows.decide.steps.pod_actions import pod_actions
+
+SUCCEEDED, FAILED = Ended("Succeeded"), Ended("Failed", "Evicted", "by somebody")
+REJECTED = Rejected("OutOfcpu", "Node didn't have enough resource")
+
+
+def first(sight: FirstSight | None, **spec: Any) -> Situation:
+    """Say how a pod stands when its workflow begins."""
+    source = pod(**spec)
+    here = situation(source)
+    observed = seen_first(PodStart("n1", source, source="api", first_sight=sight), here.spec, NOW)
+    here = replace(here, observed=observed)
+    while event := lifecycle.next_event(here):
+        lifecycle.happened(here, event)
+    return here
+
+
+def begun(here: Situation) -> list[str]:
+    """Name the actions that are begun."""
+    return [type(action).__name__ for action in pod_actions(here).begin]
+
+
+@pytest.mark.parametrize(
+    ("sight", "state", "phase", "why", "begins"),
+    [
+        pytest.param(None, Lifecycle.SYNC, "Pending", None, "ReadImages", id="a-manifest's-pod"),
+        pytest.param(FirstSight(), Lifecycle.SYNC, "Pending", None, "ReadImages", id="a-new-pod"),
+        pytest.param(
+            FirstSight(started_at=at(-60)), Lifecycle.SYNC, "Pending", None, "ReadPodRuntime", id="one-that-was-here"
+        ),
+        pytest.param(
+            FirstSight(ended=SUCCEEDED),
+            Lifecycle.TERMINATING,
+            "Succeeded",
+            None,
+            "ReadPodRuntime",
+            id="one-that-succeeded",
+        ),
+        pytest.param(
+            FirstSight(ended=FAILED), Lifecycle.TERMINATING, "Failed", "Evicted", "ReadPodRuntime", id="one-that-failed"
+        ),
+        pytest.param(
+            FirstSight(rejected=REJECTED),
+            Lifecycle.TERMINATING,
+            "Pending",
+            None,
+            "ReadPodRuntime",
+            id="a-refused-one-until-the-runtime-is-known-to-have-nothing-of-it",
+        ),
+        pytest.param(
+            FirstSight(deleted=True), Lifecycle.TERMINATING, "Pending", None, "ReadPodRuntime", id="one-that-is-to-go"
+        ),
+        pytest.param(
+            FirstSight(deleted=True, ended=SUCCEEDED),
+            Lifecycle.TERMINATING,
+            "Succeeded",
+            None,
+            "ReadPodRuntime",
+            id="one-that-succeeded-and-is-to-go",
+        ),
+    ],
+)
+def test_what_begins(sight: FirstSight | None, state: Lifecycle, phase: str, why: str | None, begins: str) -> None:
+    """Of what has ended, is refused or is to go, nothing is begun but a look at what may be left."""
+    here = first(sight)
+    status = pod_status(here)
+    assert (here.observed.lifecycle, status.phase, status.reason) == (state, phase, why)
+    assert begins in begun(here)
+    assert "RunPodSandbox" not in begun(here) or begins == "ReadImages"
+
+
+def test_a_refusal_has_the_kubelets_words() -> None:
+    """Once nothing of the pod is found."""
+    here = first(FirstSight(rejected=REJECTED))
+    here.observed.runtime_stale = here.observed.starts_in_doubt = False
+    here = replace(here, observed=replace(here.observed, sandbox=None))
+    status = pod_status(here)
+    assert (status.phase, status.reason) == ("Failed", "OutOfcpu")
+    assert status.message == f"Pod was rejected: {REJECTED.message}"
+
+
+@pytest.mark.parametrize(
+    ("grace", "own", "left"),
+    [
+        pytest.param(None, 7, 7, id="the-pod's-own"),
+        pytest.param(3, 7, 3, id="the-deletion's"),
+        pytest.param(0, 7, 1, id="never-below-a-second"),
+    ],
+)
+def test_the_grace_of_a_deletion_counts_from_when_it_is_seen(grace: int | None, own: int, left: int) -> None:
+    """A node that was away has not used any of it up."""
+    asked = None if grace is None else timedelta(seconds=grace)
+    here = first(FirstSight(deleted=True, grace=asked), terminationGracePeriodSeconds=own)
+    assert here.observed.deletion is not None
+    assert (here.observed.deletion.grace, here.observed.deletion.requested_at) == (timedelta(seconds=left), NOW)
+
+
+def test_a_pod_that_began_before_keeps_its_start() -> None:
+    """Its activeDeadlineSeconds count from there."""
+    assert first(FirstSight(started_at=at(-60)), activeDeadlineSeconds=50).observed.eviction is not None
+    assert first(FirstSight(), activeDeadlineSeconds=50).observed.eviction is None
+
+
+def given(status: str) -> dict[str, GivenCondition]:
+    """Say a condition of others."""
+    return {"example.com/gate": GivenCondition(status, NOW)}
+
+
+def test_conditions_of_others_are_taken_as_a_whole() -> None:
+    """At first sight and by each signal; one that is told no more is set no more."""
+    here = first(FirstSight(conditions=given("False")), readinessGates=[{"conditionType": "example.com/gate"}])
+    assert here.observed.given_conditions == given("False")
+    hear(here, StatusGiven("api", 1, given("True")))
+    assert here.observed.given_conditions == given("True")
+    hear(here, StatusGiven("api", 3))
+    hear(here, StatusGiven("api", 2, given("True")))
+    assert here.observed.given_conditions == {}
+
+
+@pytest.mark.parametrize(
+    ("known", "event", "phase"),
+    [
+        pytest.param({}, lifecycle.Event.POD_FINISHED, "Failed", id="a-running-pod-is-stopped"),
+        pytest.param(
+            {"lifecycle": Lifecycle.TERMINATED, "ended": SUCCEEDED}, None, "Succeeded", id="the-first-end-stays"
+        ),
+    ],
+)
+def test_an_end_that_the_api_shows(known: dict[str, Any], event: lifecycle.Event | None, phase: str) -> None:
+    """Others ended the pod there; a final phase never turns back."""
+    here = situation(pod(), Around(), containers={"web": up()}, **known)
+    hear(here, StatusGiven("api", 1, ended=FAILED))
+    assert lifecycle.next_event(here) is event
+    assert pod_status(here).phase == phase
+
+
+EDITED = pod(tolerations=[{"operator": "Exists"}])
+IMMUTABLE = pod(hostNetwork=True)
+
+
+@pytest.mark.parametrize(
+    ("listed", "known", "taken"),
+    [
+        pytest.param(EDITED, Observed(), True, id="what-may-change"),
+        pytest.param(IMMUTABLE, Observed(), True, id="what-the-api-let-through"),
+        pytest.param(pod(), Observed(), False, id="nothing-new"),
+        pytest.param(None, Observed(), False, id="no-content"),
+        pytest.param(EDITED, Observed(lifecycle=Lifecycle.TERMINATING), False, id="a-pod-that-goes"),
+    ],
+)
+def test_an_edit_in_the_api_never_replaces_the_pod(
+    listed: dict[str, Any] | None, known: Observed, *, taken: bool
+) -> None:
+    """Nor does it come back after a deletion."""
+    here = situation(pod(), lifecycle=known.lifecycle)
+    found = hear(here, PodListed("api", 1, listed, in_place=True))
+    assert (found is not None) is taken
+    assert here.observed.deletion is None
+
+
+def test_a_deletion_in_the_api_is_never_taken_back() -> None:
+    """A listing that comes late starts no new life."""
+    here = situation()
+    hear(here, DeletionRequested("api", "PodDeleted", sequence=1))
+    hear(here, PodListed("api", 2, EDITED, in_place=True))
+    assert here.observed.deletion is not None
+    assert not here.observed.listed_again

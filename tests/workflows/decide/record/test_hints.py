@@ -1,0 +1,153 @@
+"""What does a signal change, and which hints are news?"""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from proto.temporal.activities.requests import ReadPodRuntime, RunPodSandbox, StopContainer, StopPodSandbox
+from proto.temporal.pod import Exit, Failure
+from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from proto.temporal.wishes import Deletion
+from tests.workflows.decide.situations import HERE, KEY, Around, at, deletion, down, sandbox, situation, up
+from workflows.decide.ending.grace import DEFAULT
+from workflows.decide.record.hints import hear
+
+LOST = RuntimeChanged("event", sandbox_lost=True)
+STOPPING = Around(busy=(StopContainer(KEY, "web", "web-0", DEFAULT, at(0), ""),))
+RESTARTED = up(attempt=1, last_exit=Exit("web-0", 1, "Error"))
+
+
+def exited(*containers: str, lost: bool = False) -> RuntimeChanged:
+    """Write a hint that names ends."""
+    return RuntimeChanged("event", exited=containers, sandbox_lost=lost)
+
+
+@pytest.mark.parametrize(
+    ("signal", "around", "known", "news"),
+    [
+        pytest.param(RuntimeChanged("resync"), HERE, {}, True, id="one-that-names-nothing"),
+        pytest.param(exited("web-0"), HERE, {"containers": {"web": up()}}, True, id="an-end-nobody-knew"),
+        pytest.param(exited("web-0"), HERE, {"containers": {"web": down(1)}}, False, id="an-end-that-is-known"),
+        pytest.param(
+            exited("web-0"), HERE, {"containers": {"web": RESTARTED}}, False, id="the-end-before-the-last-start"
+        ),
+        pytest.param(exited("x"), HERE, {"dead_containers": {"web": ("x",)}}, False, id="the-end-of-a-dead-instance"),
+        pytest.param(exited("web-0"), STOPPING, {"containers": {"web": up()}}, False, id="an-end-we-will-be-told-of"),
+        pytest.param(exited("web-0", "b"), STOPPING, {"containers": {"web": up()}}, True, id="one-known-and-one-not"),
+        pytest.param(LOST, HERE, {}, True, id="the-sandbox-is-lost"),
+        pytest.param(
+            exited("web-0", lost=True), HERE, {"containers": {"web": down(1)}}, True, id="a-known-end-and-that"
+        ),
+        pytest.param(LOST, HERE, {"sandbox": sandbox(ready=False)}, False, id="it-is-known-to-be-lost"),
+        pytest.param(LOST, HERE, {"sandbox": None}, False, id="there-is-none"),
+        pytest.param(LOST, Around(busy=(StopPodSandbox(KEY, "s0"),)), {}, False, id="we-are-stopping-it"),
+        pytest.param(
+            LOST, Around(busy=(RunPodSandbox(KEY, 0, {}),)), {"sandbox": None}, True, id="the-one-that-is-being-made"
+        ),
+    ],
+)
+def test_news(signal: RuntimeChanged, around: Around, known: dict[str, Any], news: bool) -> None:
+    """Only news asks for a re-read."""
+    here = situation(around=around, **known)
+    hear(here, signal)
+    assert (here.observed.runtime_stale, here.observed.signals) == (news, 1)
+
+
+def test_no_hint_takes_another_s_news_back() -> None:
+    """One that tells nothing new leaves the doubt."""
+    here = situation(runtime_stale=True, containers={"web": down(1)})
+    hear(here, exited("web-0"))
+    assert here.observed.runtime_stale
+
+
+@pytest.mark.parametrize(
+    ("busy", "again"),
+    [pytest.param((), False, id="no-read-under-way"), pytest.param((ReadPodRuntime(KEY),), True, id="during-a-read")],
+)
+def test_news_during_a_read(busy: tuple[Any, ...], again: bool) -> None:
+    """The read may have missed it."""
+    here = situation(around=Around(busy=busy))
+    hear(here, RuntimeChanged("event"))
+    assert (here.observed.runtime_stale, here.observed.runtime_stale_again) == (True, again)
+
+
+@pytest.mark.parametrize(
+    ("asked", "known", "then"),
+    [
+        pytest.param(None, None, deletion(grace=30, asked=9), id="the-pod-s-own-grace"),
+        pytest.param(5, None, deletion(grace=5, asked=9), id="what-is-asked-for"),
+        pytest.param(0, None, deletion(grace=1, asked=9), id="never-below-a-second"),
+        pytest.param(5, deletion(grace=30), deletion(grace=5, again=9), id="a-second-wish-shortens-from-when-it-comes"),
+        pytest.param(0, deletion(grace=30), deletion(grace=1, again=9), id="by-force-leaves-a-second"),
+        pytest.param(90, deletion(grace=30), deletion(grace=30), id="and-never-lengthens"),
+        pytest.param(25, deletion(grace=30), deletion(grace=30), id="shorter-but-over-later-changes-nothing"),
+        pytest.param(None, deletion(grace=30), deletion(grace=30), id="the-same-once-more-changes-nothing"),
+    ],
+)
+def test_deletion(asked: float | None, known: Any, then: Deletion) -> None:
+    """The pod shall go, with this grace, nine seconds after a first wish if there was one."""
+    here = situation(around=Around(now=at(9)), deletion=known)
+    wish = None if asked is None else timedelta(seconds=asked)
+    hear(here, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone", wish))
+    assert here.observed.deletion == then
+
+
+@pytest.mark.parametrize(
+    ("known", "stale"),
+    [
+        pytest.param({}, False, id="everything-went-well"),
+        pytest.param({"failures": {"container/web": Failure("X", "y", at(-1))}}, True, id="something-failed"),
+        pytest.param({"sandbox": None}, True, id="no-sandbox-is-known"),
+        pytest.param(
+            {"deletion": deletion(), "failures": {"sandbox": Failure("X", "y", at(-1))}}, False, id="a-second-one"
+        ),
+    ],
+)
+def test_a_deletion_looks_for_what_may_be_half_made(known: dict[str, Any], stale: bool) -> None:
+    """Once; and what failed before delays no undoing."""
+    here = situation(**known)
+    hear(here, DeletionRequested("file", "ManifestRemoved"))
+    assert here.observed.runtime_stale is stale
+    assert bool(here.observed.failures) is ("deletion" in known)
+
+
+@pytest.mark.parametrize(
+    ("signals", "again"),
+    [
+        pytest.param([PodListed("file")], False, id="listed-while-it-is-wanted"),
+        pytest.param([DeletionRequested("file", "x"), PodListed("file")], True, id="listed-while-it-goes"),
+        pytest.param(
+            [DeletionRequested("file", "x"), PodListed("file"), DeletionRequested("file", "x")],
+            False,
+            id="and-taken-back-once-more",
+        ),
+    ],
+)
+def test_listed_again(signals: list[Any], again: bool) -> None:
+    """A pod that its source took back begins anew when it is gone."""
+    here = situation()
+    for signal in signals:
+        hear(here, signal)
+    assert here.observed.listed_again is again
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "goes"),
+    [
+        pytest.param(
+            PodListed("file", sequence=2), DeletionRequested("file", "x", sequence=1), False, id="late-deletion"
+        ),
+        pytest.param(PodListed("file", sequence=1), DeletionRequested("file", "x", sequence=2), True, id="in-order"),
+        pytest.param(PodListed("file", sequence=2), DeletionRequested("api", "x", sequence=1), True, id="other-source"),
+        pytest.param(PodListed("file", sequence=2), DeletionRequested("cli", "x"), True, id="a-source-without-count"),
+    ],
+)
+def test_a_wish_older_than_one_already_heard_is_not_followed(
+    first: PodListed, second: DeletionRequested, goes: bool
+) -> None:
+    """A deletion whose call timed out and landed after a newer listing takes no wanted pod down."""
+    asked = situation()
+    hear(asked, first)
+    hear(asked, second)
+    assert (asked.observed.deletion is not None) is goes

@@ -1,0 +1,82 @@
+"""Pods whose source asks for other resources, for the tests of `allocation` and `resize`."""
+
+from dataclasses import replace
+from typing import Any
+
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.pod import NodeSettings, PodJson
+from proto.temporal.resources import Allocatable, RuntimeResources
+from tests.workflows.decide.situations import Around, container, pod, situation, told, up
+from workflows.decide.record.fold import fold
+from workflows.decide.resources.allocation import allocate
+from workflows.decide.situation import Situation
+from workflows.decide.steps.pod_actions import pod_actions
+
+MI = 1024**2
+
+
+def amounts(cpu: str, memory: str) -> PodJson:
+    """Write resources whose requests are their limits."""
+    both = {"cpu": cpu, "memory": memory}
+    return {"requests": both, "limits": dict(both)}
+
+
+def resources(**given: str) -> PodJson:
+    """Write resources: cpu_request, cpu_limit, memory_request, memory_limit."""
+    written: PodJson = {}
+    for name, amount in given.items():
+        resource, kind = name.split("_")
+        written.setdefault(f"{kind}s", {})[resource] = amount
+    return written
+
+
+def of(*containers: PodJson, **spec: Any) -> PodJson:
+    """Write a pod of these containers."""
+    return pod(containers=list(containers), **spec)
+
+
+def web(given: PodJson, name: str = "web", **fields: Any) -> PodJson:
+    """Write a container that has these resources."""
+    return container(name, resources=given, **fields)
+
+
+def policy(cpu: str, memory: str) -> list[PodJson]:
+    """Write a resizePolicy: R restarts the container."""
+    words = {"R": "RestartContainer", "N": "NotRequired"}
+    return [
+        {"resourceName": "cpu", "restartPolicy": words[cpu]},
+        {"resourceName": "memory", "restartPolicy": words[memory]},
+    ]
+
+
+def resized(old: PodJson, new: PodJson, around: Around | None = None, **known: Any) -> Situation:
+    """Say how a pod stands whose source has just listed it with other resources."""
+    known.setdefault("containers", {one["name"]: up(one["name"]) for one in old["spec"]["containers"]})
+    before = situation(old, around or Around(), **known)
+    return after(before, allocate(before, new))
+
+
+def after(before: Situation, source: PodJson) -> Situation:
+    """Say how it stands with another source."""
+    return replace(before, source=source, spec=situation(source).spec)
+
+
+def carried_out(here: Situation) -> list[str]:
+    """Let every step of a resize go well, and tell them in order."""
+    done: list[str] = []
+    while begin := pod_actions(here).begin:
+        for action in begin:
+            done += told([action])
+            match action:
+                case UpdatePodSandboxResources(growing=growing):
+                    done[-1] += " up" if growing else ""
+                    fold(here, action, None)
+                case UpdateContainerResources():
+                    fold(here, action, RuntimeResources(cpu_shares=2))
+                case _:
+                    return done
+    return done
+
+
+SMALL, LARGE = amounts("100m", "100Mi"), amounts("200m", "200Mi")
+NODE = NodeSettings(allocatable=Allocatable(cpu_milli=4000, memory_bytes=4096 * MI))

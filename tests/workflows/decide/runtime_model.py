@@ -1,0 +1,304 @@
+"""A runtime in memory, for the state machine over the pure core: what CRI would hold, and nothing it would not.
+
+Every call may come twice, as from an activity that is tried again: what is there already is found. It asserts by itself what
+may never happen: two live sandboxes of a pod, two live instances of a container, a container before its turn, a sidecar
+stopped before what it serves.
+"""
+
+import itertools
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from proto.kubernetes.container_hash import container_hash
+from proto.temporal.activities.requests import (
+    DeletePodObject,
+    ImagesPresent,
+    MakePodDirectories,
+    PodRuntime,
+    PodSandbox,
+    ProbeContainer,
+    PulledImage,
+    PullImage,
+    ReadImages,
+    ReadPodRuntime,
+    RemoveContainer,
+    RemovePodDirectories,
+    RemovePodSandbox,
+    RunHook,
+    RunPodSandbox,
+    RuntimeContainer,
+    ShortenStop,
+    StartContainer,
+    StopContainer,
+    StopPodSandbox,
+)
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.activities.volumes import MountVolumes, UnmountVolumes
+from proto.temporal.hooks import Hook, HookEnded
+from proto.temporal.pod import ContainerState, PodJson, Sandbox
+from proto.temporal.resources import CgroupFigures, RuntimeResources
+from tests.workflows.decide.volumes.shown_objects import ShownObjects
+from workflows.decide.actions import Action
+from workflows.decide.containers.restart import NEEDS_RESTART
+from workflows.decide.hooks.hooks import FAILED_POST_START
+from workflows.decide.record.fold import Answer
+from workflows.decide.resources.allocation import figures, grown
+from workflows.decide.resources.resources import compute
+
+
+class Refused(Exception):
+    """The runtime can't do it now."""
+
+
+class Lasting(Exception):
+    """It goes on until its container has ended."""
+
+
+@dataclass
+class RuntimeModel:
+    """One pod's part of a runtime."""
+
+    init: tuple[str, ...]
+    """The init containers' names, in order."""
+    now: datetime
+    sidecars: tuple[str, ...] = ()
+    """Those of them that run on."""
+    ephemeral: set[str] = field(default_factory=set)
+    """Those that look into the pod: each is made once, in whatever sandbox."""
+    sandboxes: dict[str, Sandbox] = field(default_factory=dict)
+    containers: dict[str, RuntimeContainer] = field(default_factory=dict)
+    directories: bool = False
+    mounted: bool = False
+    objects: ShownObjects = field(default_factory=ShownObjects)
+    images: set[str] = field(default_factory=set)
+    """Those that are on the node."""
+    succeeded: set[tuple[str, str]] = field(default_factory=set)
+    """(sandbox, init container) that truly ended well."""
+    resources: dict[str, PodJson] = field(default_factory=dict)
+    """By container id: what it was given."""
+    cgroup: CgroupFigures | None = None
+    """What the pod's cgroup was set to."""
+    came_up: set[tuple[str, str]] = field(default_factory=set)
+    """(sandbox, container) that truly came up."""
+    exit_codes: dict[str, int] = field(default_factory=dict)
+    """How each container truly ended, for ever."""
+    hooks_fail: set[str] = field(default_factory=set)
+    """Containers whose hooks fail: by id, by name those that run before a start or after an end."""
+    prepared: set[tuple[str, str, int]] = field(default_factory=set)
+    """(sandbox, container, attempt) of which a preStart hook went well."""
+    early_ends: list[int] = field(default_factory=list)
+    """Exit codes of the next containers whose start waits for their end."""
+    forgotten: bool = False
+    """Whether the core may not know of all this: its history is lost, and it has not read the runtime yet."""
+    ids: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    def live(self) -> list[RuntimeContainer]:
+        """The containers that have not ended."""
+        return [one for one in self.containers.values() if one.state is not ContainerState.EXITED]
+
+    def lives(self, container_id: str) -> bool:
+        """Say whether a container is there and has not ended."""
+        return container_id in {one.container_id for one in self.live()}
+
+    def runs(self, container_id: str) -> bool:
+        """Say whether a container is there and runs."""
+        found = self.containers.get(container_id)
+        return found is not None and found.state is ContainerState.RUNNING
+
+    def ready(self) -> list[Sandbox]:
+        """The sandboxes that are ready."""
+        return [one for one in self.sandboxes.values() if one.ready]
+
+    def end(self, container_id: str, code: int) -> None:
+        """Let a container end."""
+        one = self.containers[container_id]
+        self.exit_codes[container_id] = code
+        if code == 0:
+            self.succeeded.add((one.sandbox_id, one.name))
+        self.containers[container_id] = replace(
+            one, state=ContainerState.EXITED, exit_code=code, finished_at=self.now, reason="" if code else "Completed"
+        )
+
+    def lose_sandbox(self, sandbox_id: str) -> None:
+        """Let a sandbox die; what runs in it goes on."""
+        self.sandboxes[sandbox_id] = replace(self.sandboxes[sandbox_id], ready=False)
+
+    def do(self, action: Action) -> Answer:  # noqa: C901, PLR0912 - a table, one row a kind
+        """Carry an action out; raises Refused or Lasting."""
+        match action:
+            case MakePodDirectories():
+                self.directories = True
+            case RemovePodDirectories():
+                assert not self.sandboxes, "directories go last"
+                assert not self.mounted, "nothing is removed below a mount"
+                assert not self.containers, "directories go last"
+                self.directories = False
+            case DeletePodObject():
+                assert not self.directories, "the object goes when nothing is left"
+            case PullImage(image=image):
+                self.images.add(image)
+                return PulledImage(f"sha256:{image}")
+            case ReadImages(images=images):
+                return ImagesPresent({image: f"sha256:{image}" for image in images if image in self.images})
+            case RunPodSandbox(attempt=attempt, containers=containers):
+                self.directories = self.directories or bool(containers)
+                self.cgroup = figures(action.sandbox_spec)
+                return self.run_sandbox(attempt)
+            case StopPodSandbox(sandbox_id=sandbox_id):
+                self.stop_sandbox(sandbox_id)
+            case RemovePodSandbox(sandbox_id=sandbox_id):
+                self.remove_sandbox(sandbox_id)
+            case StartContainer():
+                return self.start(action)
+            case RunHook(hook=Hook.PRE_START | Hook.POST_STOP):
+                return self.run_own_hook(action)
+            case RunHook(container_id=container_id):
+                return self.run_hook(container_id)
+            case StopContainer() | ShortenStop():
+                return self.stop(action)
+            case ProbeContainer(container_id=container_id):
+                if self.lives(container_id):
+                    raise Lasting
+            case RemoveContainer(container_id=container_id):
+                self.containers.pop(container_id, None)
+            case MountVolumes():
+                assert action.volumes, "only a pod that has volumes mounts any"
+                self.mounted = True
+                return self.objects.mount(action)
+            case UnmountVolumes():
+                assert not self.live(), "nothing is unmounted while something runs"
+                self.mounted = False
+            case UpdatePodSandboxResources(growing=growing):
+                given = figures(action.sandbox_spec)
+                self.cgroup = grown(self.cgroup, given) if growing and self.cgroup else given
+            case UpdateContainerResources():
+                return self.resize(action)
+            case ReadPodRuntime():
+                self.forgotten = False
+                newest_first = sorted(self.containers.values(), key=lambda one: -one.attempt)
+                return PodRuntime(tuple(self.sandboxes.values()), tuple(newest_first))
+        return None
+
+    def run_sandbox(self, asked: int) -> PodSandbox:
+        """Find the ready sandbox of this attempt or a later one, or make one under the first free attempt."""
+        found = [one for one in self.ready() if one.attempt >= asked]
+        if found:
+            return PodSandbox(found[0].sandbox_id, found[0].attempt, found[0].ips, self.now, adopted=True)
+        assert not self.ready(), "one live sandbox a pod"
+        assert self.forgotten or not self.live(), "nothing lives on in a lost sandbox when a new one is made"
+        attempt = max([asked, *(one.attempt + 1 for one in self.sandboxes.values())])
+        made = Sandbox(f"s{attempt}-{next(self.ids)}", attempt, ready=True, ips=("10.88.0.5",))
+        self.sandboxes[made.sandbox_id] = made
+        return PodSandbox(made.sandbox_id, made.attempt, made.ips, self.now)
+
+    def stop_sandbox(self, sandbox_id: str) -> None:
+        """Stop a sandbox, and whatever still runs in it."""
+        if sandbox_id in self.sandboxes:
+            self.lose_sandbox(sandbox_id)
+        for one in self.live():
+            if one.sandbox_id == sandbox_id:
+                self.end(one.container_id, 137)
+
+    def remove_sandbox(self, sandbox_id: str) -> None:
+        """Forget a sandbox with all that was in it."""
+        self.stop_sandbox(sandbox_id)
+        self.sandboxes.pop(sandbox_id, None)
+        self.containers = {name: one for name, one in self.containers.items() if one.sandbox_id != sandbox_id}
+
+    def start(self, action: StartContainer) -> RuntimeContainer:
+        """Find the container of this attempt in this sandbox, or make it under the first free attempt."""
+        name = str(action.container["name"])
+        own = [one for one in self.containers.values() if one.name == name]
+        for one in own:
+            if (one.attempt, one.sandbox_id) == (action.attempt, action.sandbox_id):
+                self.give(one, action.container.get("resources") or {})
+                return one
+        if action.sandbox_id not in self.sandboxes or not self.sandboxes[action.sandbox_id].ready:
+            raise Refused("the sandbox is not ready")
+        assert not [one for one in own if one in self.live()], f"one live instance of {name}"
+        assert not own or name not in self.ephemeral, f"{name} is never made again"
+        before = self.init[: self.init.index(name)] if name in self.init else self.init
+        if name in self.ephemeral:
+            before = ()
+        if action.container.get("volumeMounts"):
+            assert self.mounted, "a container starts when its volumes are mounted"
+            assert action.volumes, "a container is told of its volumes"
+            assert all(bool(one.image) == bool(one.image_ref) for one in action.volumes), "images are there before"
+        if action.target_id and not self.runs(action.target_id):
+            raise Refused("the target container is not running")
+        for earlier in before:
+            passed = self.came_up if earlier in self.sidecars else self.succeeded
+            assert (action.sandbox_id, earlier) in passed, f"{name} waits for {earlier}"
+        attempt = max([action.attempt, *(one.attempt + 1 for one in own)])
+        made = RuntimeContainer(
+            name=name,
+            container_id=f"{name}-{attempt}-{next(self.ids)}",
+            sandbox_id=action.sandbox_id,
+            attempt=attempt,
+            state=ContainerState.RUNNING,
+            created_at=self.now,
+            started_at=self.now,
+            hash=container_hash(name, action.container["image"]),
+        )
+        self.containers[made.container_id] = made
+        self.give(made, action.container.get("resources") or {})
+        self.came_up.add((action.sandbox_id, name))
+        if action.end_within and self.early_ends:
+            self.end(made.container_id, self.early_ends.pop())
+        return self.containers[made.container_id]
+
+    def run_own_hook(self, hook: RunHook) -> HookEnded:
+        """Run a hook that needs no container, perhaps for the second time; one before a start fails once at the most."""
+        if hook.name in self.hooks_fail or not self.sandboxes.get(hook.sandbox_id):
+            self.hooks_fail.discard(hook.name)
+            return HookEnded(succeeded=False, message="exit code 3")
+        if hook.hook is Hook.PRE_START:
+            self.prepared.add((hook.sandbox_id, hook.name, hook.attempt))
+        return HookEnded(succeeded=True)
+
+    def resize(self, action: UpdateContainerResources) -> RuntimeResources:
+        """Give a container other resources; one that is gone or has ended has no use for them."""
+        found = self.containers.get(action.container_id)
+        if found is None:
+            return RuntimeResources(gone=True)
+        self.give(found, action.container["resources"])
+        return RuntimeResources(cpu_shares=2)
+
+    def give(self, one: RuntimeContainer, resources: PodJson) -> None:
+        """Give a container its part of what the pod has, which is never less."""
+        whole = self.cgroup.memory_limit if self.cgroup else None
+        if one.state is not ContainerState.EXITED and not self.forgotten:
+            assert whole is None or compute(resources).memory_limit <= whole, "the pod has what its container gets"
+        self.resources[one.container_id] = resources
+
+    def run_hook(self, container_id: str) -> HookEnded:
+        """Run a hook, perhaps for the second time; one whose container does not run fails."""
+        found = self.containers.get(container_id)
+        if found is None or found.state is not ContainerState.RUNNING:
+            return HookEnded(succeeded=False, message="container is not running")
+        return HookEnded(succeeded=container_id not in self.hooks_fail)
+
+    def stop(self, action: StopContainer | ShortenStop) -> RuntimeContainer:
+        """Stop a container; one that is gone has ended, nobody can say how."""
+        found = self.containers.get(action.container_id)
+        if found is None:
+            return RuntimeContainer(action.name, action.container_id, "", 0, ContainerState.EXITED)
+        if found.state is not ContainerState.EXITED:
+            assert self.is_turn_to_stop(action, found), f"{action.name} stops after what it serves"
+            self.end(action.container_id, 143)
+        return self.containers[action.container_id]
+
+    def is_turn_to_stop(self, action: StopContainer | ShortenStop, found: RuntimeContainer) -> bool:
+        """Say whether nothing lives on that a sidecar is to outlive.
+
+        It is stopped alone when nobody knows its state, when it has failed a probe or its postStart hook, or for an edit.
+        """
+        subject = f"Init container {found.name}"
+        own_reasons = (f"{subject} failed", f"{subject} definition changed", FAILED_POST_START)
+        edited = action.reason.endswith(NEEDS_RESTART)
+        alone = found.state is ContainerState.UNKNOWN or action.reason.startswith(own_reasons) or edited
+        if found.name not in self.sidecars or alone or self.forgotten:
+            return True
+        later = self.sidecars[self.sidecars.index(found.name) + 1 :]
+        served = [one for one in self.live() if one.name in later or one.name not in {*self.init, *self.ephemeral}]
+        return not served or action.asked_at + action.grace <= self.now

@@ -1,0 +1,39 @@
+"""What is told of a container that was stopped for another image, until the next one is there?"""
+
+from typing import Any
+
+import pytest
+
+from proto.temporal.pod import ContainerFacts, Lifecycle
+from tests.workflows.decide.situations import Around, at, down, pod, situation
+from workflows.decide.status.status import pod_status
+
+OF_API = Around(from_api=True)
+STATIC = Around()
+OUTDATED: dict[str, Any] = {"outdated": True, "started_at": at(-40)}
+REFUSED: dict[str, Any] = {"failure_reason": "CreateContainerError", "failure_message": "no such device"}
+
+
+@pytest.mark.parametrize(
+    ("around", "facts", "more", "expected"),
+    [
+        pytest.param(OF_API, down(0, **OUTDATED), {}, ("running", True), id="it-is-shown-as-it-ran"),
+        pytest.param(STATIC, down(0, **OUTDATED), {}, ("terminated", False), id="a-static-pod-tells-each-step"),
+        pytest.param(OF_API, down(0), {}, ("terminated", False), id="it-ended-by-itself"),
+        pytest.param(OF_API, down(0, **OUTDATED, **REFUSED), {}, ("waiting", False), id="the-next-one-does-not-start"),
+        pytest.param(
+            OF_API, down(0, **OUTDATED), {"lifecycle": Lifecycle.TERMINATING}, ("terminated", False), id="its-pod-goes"
+        ),
+    ],
+)
+def test_between_two_images(
+    around: Around, facts: ContainerFacts, more: dict[str, Any], expected: tuple[str, bool]
+) -> None:
+    """The kubelet writes the status before it acts, and tells nothing between the end of one and the start of the next."""
+    status = pod_status(situation(pod(), around, containers={"web": facts}, **more))
+    assert status.container_statuses is not None
+    (web,) = status.container_statuses
+    assert web.state is not None
+    (state,) = [name for name in ("running", "waiting", "terminated") if getattr(web.state, name)]
+    assert (state, web.ready) == expected
+    assert [one.status for one in status.conditions or () if one.type == "Ready"] == [str(expected[1])]

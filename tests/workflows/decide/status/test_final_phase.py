@@ -1,0 +1,144 @@
+"""Which phase has a pod that goes, is evicted or is gone, and does it stay?"""
+
+from typing import Any
+
+import pytest
+
+from proto.temporal.pod import ContainerFacts, Exit, Lifecycle
+from proto.temporal.wishes import Eviction
+from tests.workflows.decide.situations import HERE, Around, at, deletion, down, pod, sandbox, situation, up
+from tests.workflows.decide.status.test_phase import ENDED, RESTART, STOPPING_A, UNSEEN, A, Facts, phase, policies
+from workflows.decide.status.status import pod_status
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        pytest.param({"a": down(0, "a"), "b": down(0, "b")}, "Succeeded", id="all-succeeded"),
+        pytest.param({"a": down(0, "a"), "b": down(143, "b")}, "Failed", id="one-was-killed"),
+        pytest.param({"a": A, "b": down(0, "b")}, "Running", id="one-still-runs"),
+    ],
+)
+def test_a_deleted_pod_starts_nothing_again(containers: Facts, expected: str) -> None:
+    """So its ends are final, whatever its policy."""
+    assert phase(pod("a", "b"), containers, deletion=deletion()) == expected
+
+
+EVICTED: dict[str, Any] = {
+    "eviction": Eviction(at(-5), "DeadlineExceeded", "too long"),
+    "lifecycle": Lifecycle.TERMINATING,
+}
+
+
+@pytest.mark.parametrize(
+    ("around", "containers", "known", "expected"),
+    [
+        pytest.param(HERE, {"a": up("a")}, {}, "Running", id="it-still-runs"),
+        pytest.param(HERE, {"a": down(0, "a")}, {}, "Failed", id="whatever-it-ended-with"),
+        pytest.param(STOPPING_A, {"a": down(0, "a")}, {}, "Running", id="its-end-is-not-the-last-word"),
+        pytest.param(HERE, {}, {"starts_in_doubt": True, "sandbox": None}, "Pending", id="it-may-have-started-unseen"),
+        pytest.param(HERE, {}, {"sandbox": None}, "Failed", id="it-never-ran"),
+        pytest.param(HERE, {"a": down(0, "a")}, {"deletion": deletion()}, "Failed", id="deleted-after-that"),
+    ],
+)
+def test_an_evicted_pod_has_failed(around: Around, containers: Facts, known: dict[str, Any], expected: str) -> None:
+    """When nothing of it runs any more, and not before; then it says why."""
+    status = pod_status(situation(pod("a", restartPolicy="Never"), around, containers=containers, **EVICTED, **known))
+    said = ("DeadlineExceeded", "too long") if expected == "Failed" else (None, None)
+    assert (status.phase, status.reason, status.message) == (expected, *said)
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        pytest.param(up("i"), "Pending", id="it-runs"),
+        pytest.param(down(143, "i"), "Failed", id="it-was-stopped"),
+    ],
+)
+def test_an_init_container_of_an_evicted_pod(facts: ContainerFacts, expected: str) -> None:
+    """Nothing else ever ran."""
+    here = situation(pod("a", init=["i"], restartPolicy="Never"), containers={"i": facts}, **EVICTED)
+    assert pod_status(here).phase == expected
+
+
+@pytest.mark.parametrize(
+    ("around", "known"),
+    [
+        pytest.param(HERE, {"starts_in_doubt": True}, id="something-may-have-started-unseen"),
+        pytest.param(Around(busy=(RESTART,)), {}, id="a-restart-is-still-out"),
+        pytest.param(HERE, {"containers": {"a": UNSEEN}}, id="the-runtime-has-lost-sight-of-one-that-ended-before"),
+    ],
+)
+def test_no_phase_is_final_while_an_instance_may_appear(around: Around, known: dict[str, Any]) -> None:
+    """A final phase never changes any more."""
+    facts = {"containers": {"a": down(0, "a")}, "deletion": deletion(), **known}
+    here = situation(pod("a"), around, **facts)
+    assert pod_status(here).phase == "Running"
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        pytest.param({}, "Failed", id="nothing-ever-ran"),
+        pytest.param({"a": down(0, "a")}, "Failed", id="one-never-ran"),
+        pytest.param({"a": down(0, "a"), "b": down(0, "b")}, "Succeeded", id="all-succeeded"),
+    ],
+)
+def test_a_terminated_pod_has_a_final_phase(containers: Facts, expected: str) -> None:
+    """Succeeded or Failed, never anything else."""
+    assert phase(pod("a", "b"), containers, deletion=deletion(), lifecycle=Lifecycle.TERMINATED) == expected
+
+
+GOES: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING, "deletion": deletion()}
+IS_FINISHED: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATED, "finished_at": at(-5)}
+REMOVED = ContainerFacts(attempt=1, last_exit=Exit("b-0", 0, "Completed"))
+LOST = sandbox(ready=False, stopped=True)
+
+
+@pytest.mark.parametrize(
+    ("own", "containers", "before", "then", "expected"),
+    [
+        pytest.param(
+            ("Never", "Never"),
+            {"a": down(0, "a", 1), "b": REMOVED},
+            GOES,
+            {"lifecycle": Lifecycle.TERMINATED},
+            "Failed",
+            id="one-removed-so-that-all-start-again-never-did",
+        ),
+        pytest.param(
+            ("Always", "Never"),
+            ENDED,
+            {**IS_FINISHED, "sandbox": LOST},
+            {"deletion": deletion()},
+            "Failed",
+            id="one-could-not-come-back-without-a-sandbox-then-deleted",
+        ),
+        pytest.param(
+            ("Never", "Never"), ENDED, IS_FINISHED, {"deletion": deletion()}, "Succeeded", id="finished-then-deleted"
+        ),
+    ],
+)
+def test_a_final_phase_stays(
+    own: tuple[str, str], containers: Facts, before: dict[str, Any], then: dict[str, Any], expected: str
+) -> None:
+    """Whatever becomes of the pod afterwards."""
+    source = pod(containers=policies(*own), restartPolicy="Never")
+    assert [phase(source, containers, **known) for known in (before, {**before, **then})] == [expected, expected]
+
+
+def test_an_initialization_that_failed_stays_failed() -> None:
+    """Also when the sidecar that is stopped for it ends as a rule says that all shall start again."""
+    again = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [143]}}
+    source = pod("a", init=["+s", "i"], restartPolicy="Never")
+    source["spec"]["initContainers"][0]["restartPolicyRules"] = [again]
+    known = {"lifecycle": Lifecycle.TERMINATING, "finished_at": at(-5)}
+    assert [phase(source, {"s": one, "i": down(1, "i")}, **known) for one in (up("s"), down(143, "s"))] == [
+        "Failed",
+        "Failed",
+    ]
+
+
+def test_a_pod_that_was_never_initialized_has_failed_when_it_is_gone() -> None:
+    """Whatever its containers wait for."""
+    assert phase(pod("a", init=["i"]), {}, deletion=deletion(), lifecycle=Lifecycle.TERMINATED) == "Failed"

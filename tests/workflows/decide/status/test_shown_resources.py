@@ -1,0 +1,105 @@
+"""Does a container's status tell what it is granted and what it has?"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from proto.temporal.pod import ContainerFacts, PodJson
+from proto.temporal.resources import CgroupFigures, PendingResize, Resize, RuntimeResources
+from tests.workflows.decide.situations import NOW, container, down, pod, situation, up
+from workflows.decide.record.fold import fold_failure
+from workflows.decide.situation import Situation
+from workflows.decide.status.conditions import settle
+from workflows.decide.status.shown_resources import binary_quantity
+from workflows.decide.status.status import pod_status
+from workflows.decide.steps.pod_actions import pod_actions
+
+MI = 1024**2
+HAS: PodJson = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}
+HAD: PodJson = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": "1", "memory": "64Mi"}}
+TOLD = RuntimeResources(cpu_shares=102, cpu_quota=20_000, cpu_period=100_000, memory_limit_in_bytes=128 * MI)
+NONE = CgroupFigures(2)
+UNDER_WAY = Resize(NONE, NONE, {"web": HAD})
+
+
+def web(facts: ContainerFacts | None, resources: PodJson = HAS, **known: Any) -> Situation:
+    """Say what is known of the one container."""
+    containers = {} if facts is None else {"web": facts}
+    return situation(pod(containers=[container("web", resources=resources)]), containers=containers, **known)
+
+
+@pytest.mark.parametrize(
+    ("here", "allocated", "shown"),
+    [
+        pytest.param(web(None), None, None, id="one-that-never-was"),
+        pytest.param(web(up()), HAS["requests"], HAS, id="one-that-runs"),
+        pytest.param(web(down(1)), HAS["requests"], HAS, id="one-that-has-ended"),
+        pytest.param(web(up(), {}), None, {}, id="best-effort"),
+        pytest.param(web(up(), resize=UNDER_WAY), HAS["requests"], HAD, id="one-that-is-still-to-be-resized"),
+        pytest.param(web(down(1), resize=UNDER_WAY), HAS["requests"], HAS, id="one-that-ended-before-it-was"),
+        pytest.param(web(up(resources=TOLD)), HAS["requests"], HAS, id="as-the-runtime-tells"),
+        pytest.param(
+            web(up(resources=replace(TOLD, cpu_quota=25_000, memory_limit_in_bytes=96 * MI))),
+            HAS["requests"],
+            {**HAS, "limits": {"cpu": "250m", "memory": "96Mi"}},
+            id="where-that-differs",
+        ),
+        pytest.param(
+            web(up(resources=RuntimeResources())), HAS["requests"], HAS, id="what-it-does-not-tell-is-as-asked"
+        ),
+        pytest.param(web(up(resources=TOLD), {}), None, {}, id="nothing-of-what-nobody-asked-for"),
+        pytest.param(
+            web(
+                up(resources=replace(TOLD, cpu_quota=1000, cpu_shares=2)),
+                {"requests": {"cpu": "1m"}, "limits": {"cpu": "1m"}},
+            ),
+            {"cpu": "1m"},
+            {"requests": {"cpu": "1m"}, "limits": {"cpu": "1m", "memory": "128Mi"}},
+            id="below-what-the-kernel-can-tell-apart",
+        ),
+    ],
+)
+def test_resources(here: Situation, allocated: PodJson | None, shown: PodJson | None) -> None:
+    """The kubelet's TestConvertToAPIContainerStatusesForResources."""
+    status = pod_status(here).model_dump(by_alias=True, exclude_none=True)["containerStatuses"][0]
+    assert status.get("allocatedResources") == allocated
+    assert status.get("resources") == shown
+
+
+def test_bytes() -> None:
+    """As the API writes them."""
+    assert [binary_quantity(one) for one in (128 * MI, 1536, 1000)] == ["128Mi", "1536", "1000"]
+
+
+def conditions(here: Situation) -> dict[str, tuple[str, str | None, str | None, int | None]]:
+    """Read the conditions of a resize."""
+    return {
+        one.type: (one.status, one.reason, one.message, one.observed_generation)
+        for one in pod_status(here).conditions or []
+        if "Resize" in one.type
+    }
+
+
+def test_conditions() -> None:
+    """Pending and in progress stand apart, each with the generation that it is about; an error is told until it is mended."""
+    here = web(up(), resize=replace(UNDER_WAY, generation=3), resize_pending=PendingResize("Infeasible", "too much", 4))
+    pending = ("True", "Infeasible", "too much", 4)
+    assert conditions(here) == {"PodResizePending": pending, "PodResizeInProgress": ("True", None, None, 3)}
+    settle(here.observed, pod_status(here).conditions or [])
+    assert here.observed.condition_times["PodResizePending"] == ("True", NOW)
+    (grow,) = pod_actions(here).begin
+    fold_failure(here, grow, "ResizePodInPlaceError", "no such cgroup")
+    assert conditions(here)["PodResizeInProgress"] == ("True", "Error", "no such cgroup", 3)
+
+
+def test_a_pod_that_is_over_has_none() -> None:
+    """Nothing is resized any more (determinePodResizeStatus)."""
+    over = web(down(0), resize=UNDER_WAY, resize_pending=PendingResize("Infeasible", "too much"))
+    over.spec.restart_policy = "Never"
+    assert conditions(over) == {}
+
+
+def test_a_pod_that_was_never_resized_has_none() -> None:
+    """And its status no more than it had."""
+    assert conditions(web(up())) == {}

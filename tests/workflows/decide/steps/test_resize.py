@@ -1,0 +1,282 @@
+"""Does a resize reach what runs, step by step?"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from proto.temporal.activities.requests import StartContainer, StopContainer
+from proto.temporal.activities.resize import UpdateContainerResources
+from proto.temporal.pod import ContainerState, PodJson
+from proto.temporal.resources import RuntimeResources
+from tests.workflows.decide.resources.resizes import (
+    LARGE,
+    NODE,
+    SMALL,
+    after,
+    amounts,
+    carried_out,
+    of,
+    policy,
+    resized,
+    resources,
+    web,
+)
+from tests.workflows.decide.situations import KEY, Around, at, container, deletion, down, seen, told, up
+from workflows.decide.actions import key
+from workflows.decide.containers.standing import Standing, standing
+from workflows.decide.explain.explain import explanation
+from workflows.decide.record.fold import fold, fold_failure
+from workflows.decide.resources.allocation import allocate
+from workflows.decide.situation import Situation
+from workflows.decide.steps.pod_actions import pod_actions
+
+CPU_ONLY, MEMORY_ONLY = amounts("200m", "100Mi"), amounts("100m", "200Mi")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fields", "expected"),
+    [
+        pytest.param(
+            SMALL,
+            LARGE,
+            {},
+            ["UpdatePodSandboxResources up", "UpdateContainerResources web"],
+            id="the-pod-is-raised-before-a-container-gets-more",
+        ),
+        pytest.param(
+            LARGE,
+            SMALL,
+            {},
+            ["UpdateContainerResources web", "UpdatePodSandboxResources"],
+            id="and-lowered-after-a-container-got-less",
+        ),
+        pytest.param(
+            SMALL, CPU_ONLY, {}, ["UpdatePodSandboxResources up", "UpdateContainerResources web"], id="update-cpu"
+        ),
+        pytest.param(
+            SMALL, MEMORY_ONLY, {}, ["UpdatePodSandboxResources up", "UpdateContainerResources web"], id="update-memory"
+        ),
+        pytest.param(
+            amounts("200m", "100Mi"),
+            amounts("100m", "200Mi"),
+            {},
+            ["UpdatePodSandboxResources up", "UpdateContainerResources web", "UpdatePodSandboxResources"],
+            id="one-up-one-down-moves-the-pod-twice",
+        ),
+        pytest.param(SMALL, amounts("0.1", "102400Ki"), {}, [], id="nothing-when-it-is-the-same-amount"),
+        pytest.param({}, {}, {}, [], id="nothing-of-a-best-effort-pod"),
+        pytest.param(
+            SMALL,
+            LARGE,
+            {"resizePolicy": policy("R", "N")},
+            ["UpdatePodSandboxResources up", "StopContainer web"],
+            id="restart-policy-for-cpu",
+        ),
+        pytest.param(
+            SMALL,
+            LARGE,
+            {"resizePolicy": policy("N", "R")},
+            ["UpdatePodSandboxResources up", "StopContainer web"],
+            id="restart-policy-for-memory",
+        ),
+        pytest.param(
+            SMALL,
+            MEMORY_ONLY,
+            {"resizePolicy": policy("R", "N")},
+            ["UpdatePodSandboxResources up", "UpdateContainerResources web"],
+            id="update-memory-with-restart-policy-for-cpu",
+        ),
+        pytest.param(
+            SMALL,
+            CPU_ONLY,
+            {"resizePolicy": policy("N", "R")},
+            ["UpdatePodSandboxResources up", "UpdateContainerResources web"],
+            id="update-cpu-with-restart-policy-for-memory",
+        ),
+        pytest.param(
+            resources(memory_request="100Mi"),
+            resources(memory_request="200Mi"),
+            {"resizePolicy": policy("N", "R")},
+            ["StopContainer web"],
+            id="memory-requests-only-with-restart-policy",
+        ),
+        pytest.param(
+            resources(memory_request="100Mi"),
+            resources(memory_request="200Mi"),
+            {"resizePolicy": policy("N", "N")},
+            ["UpdateContainerResources web"],
+            id="memory-requests-only",
+        ),
+    ],
+)
+def test_one_container(old: PodJson, new: PodJson, fields: dict[str, Any], expected: list[str]) -> None:
+    """The kubelet's TestComputePodActionsForPodResize and TestDoPodResizeAction, without pod-level resources."""
+    here = resized(of(web(old, **fields)), of(web(new, **fields)))
+    assert carried_out(here) == expected
+    assert here.observed.resize is None or expected[-1].startswith("StopContainer")
+
+
+def test_who_gets_less_goes_first() -> None:
+    """So that what one gives up is there for the other (markContainerForUpdate)."""
+    old = of(web(SMALL, "more"), web(LARGE, "less"), web(SMALL, "same"))
+    new = of(web(LARGE, "more"), web(SMALL, "less"), web(SMALL, "same"))
+    assert carried_out(resized(old, new)) == ["UpdateContainerResources less", "UpdateContainerResources more"]
+
+
+def test_one_after_the_other() -> None:
+    """Nothing of a resize begins while a step of it is under way."""
+    old, new = of(web(SMALL, "a"), web(SMALL, "b")), of(web(LARGE, "a"), web(LARGE, "b"))
+    here = resized(old, new)
+    steps = 0
+    while begin := pod_actions(here).begin:
+        (step,) = begin
+        assert not pod_actions(replace(here, busy={key(step): step})).begin
+        fold(here, step, RuntimeResources(2) if isinstance(step, UpdateContainerResources) else None)
+        steps += 1
+    assert steps == 3
+
+
+def test_a_restart_for_a_resize_ignores_the_restart_policy() -> None:
+    """The kubelet starts it again at once whatever it ended with."""
+    fields: dict[str, Any] = {"resizePolicy": policy("R", "R"), "restartPolicy": "Never"}
+    here = resized(of(web(SMALL, **fields)), of(web(LARGE, **fields)))
+    fold(here, pod_actions(here).begin[0], None)
+    (stop,) = pod_actions(here).begin
+    assert isinstance(stop, StopContainer)
+    assert stop.reason == "Container web resize requires restart"
+    fold(here, stop, seen(code=0))
+    assert here.observed.resize is None
+    assert standing(here, here.containers[0]) is Standing.WANTED
+    (start,) = pod_actions(here).begin
+    assert isinstance(start, StartContainer)
+    assert (start.attempt, start.container["resources"]) == (1, LARGE)
+
+
+def test_what_does_not_run_takes_it_when_it_starts() -> None:
+    """Only the pod's cgroup is resized, and it is raised before anything starts."""
+    here = resized(of(web(SMALL)), of(web(LARGE)), containers={"web": down(1)})
+    assert told(pod_actions(here).begin) == ["UpdatePodSandboxResources"]
+    fold(here, pod_actions(here).begin[0], None)
+    assert here.observed.resize is None
+    assert told(pod_actions(here).begin) == ["StartContainer web 1"]
+
+
+def test_without_a_sandbox_there_is_nothing_to_do() -> None:
+    """The next sandbox and its containers are made with what the spec says."""
+    here = resized(of(web(SMALL)), of(web(LARGE)), containers={}, sandbox=None)
+    assert here.observed.resize is None
+    assert told(pod_actions(here).begin) == ["RunPodSandbox 0"]
+
+
+def test_a_second_resize_before_the_first_is_done() -> None:
+    """What the container really has counts, not what it was to have."""
+    here = resized(of(web(SMALL)), of(web(LARGE)))
+    fold(here, pod_actions(here).begin[0], None)
+    back = after(here, allocate(here, of(web(SMALL))))
+    assert carried_out(back) == ["UpdatePodSandboxResources"]
+    assert back.observed.resize is None
+
+
+def test_a_container_that_ends_meanwhile_is_forgotten() -> None:
+    """It starts again with what the spec says."""
+    here = resized(of(web(LARGE)), of(web(SMALL)))
+    (update,) = pod_actions(here).begin
+    here.observed.containers["web"] = down(1)
+    fold(here, update, RuntimeResources(gone=True))
+    assert here.observed.runtime_stale, "the runtime no longer held it"
+    assert here.observed.resize is not None
+    assert not here.observed.resize.containers
+
+
+def test_a_failed_step_is_tried_again_and_holds_the_others() -> None:
+    """As any step; the condition tells why."""
+    here = resized(of(web(LARGE)), of(web(SMALL)))
+    (update,) = pod_actions(here).begin
+    fold_failure(here, update, "ResizePodInPlaceError", "below current usage")
+    assert told(pod_actions(here).begin) == []
+    assert told([wake for wake in [pod_actions(here).wake] if wake]) == ["wake 10"]
+    later = replace(here, now=at(10))
+    assert told(pod_actions(later).begin) == ["UpdateContainerResources web"]
+
+
+def test_a_pod_that_goes_is_not_resized() -> None:
+    """Only stopped."""
+    here = resized(of(web(SMALL)), of(web(LARGE)), deletion=deletion(), lifecycle="terminating")
+    assert told(pod_actions(here).begin) == ["StopContainer web"]
+
+
+@pytest.mark.parametrize("state", [ContainerState.UNKNOWN, ContainerState.CREATED])
+def test_only_what_runs_is_updated(state: ContainerState) -> None:
+    """What is in no known state is stopped or started, as ever."""
+    here = resized(of(web(LARGE)), of(web(SMALL)), containers={"web": up(state=state)})
+    assert not [one for one in told(pod_actions(here).begin) if one.startswith("Update")]
+
+
+def test_what_is_due_can_be_explained() -> None:
+    """The wait for the pod's cgroup, and a resize that is not granted."""
+    waits = resized(of(web(SMALL)), of(web(LARGE)), containers={"web": down(1)})
+    (step,) = pod_actions(waits).begin
+    busy = replace(waits, busy={key(step): step})
+    assert "web waits for the pod's cgroup, which is to be raised first" in sentences(busy)
+    much = resized(of(web(SMALL)), of(web(amounts("5", "100Mi"))), Around(settings=NODE))
+    why = "Node didn't have enough capacity: cpu, requested: 5000, capacity: 4000"
+    assert f"the resize that its source asks for is Infeasible: {why}" in sentences(much)
+    steps = "if all goes as planned: UpdatePodSandboxResources, then UpdateContainerResources"
+    assert steps in sentences(resized(of(web(SMALL)), of(web(LARGE))))
+
+
+def sentences(here: Situation) -> list[str]:
+    """Read an explanation."""
+    return [one.text for one in explanation(here, lambda action: type(action).__name__).sentences]
+
+
+def test_an_ephemeral_container_that_starts_meanwhile() -> None:
+    """It has no resources, so a resize has nothing to do with it."""
+    ephemeral = [container("debug")]
+    here = resized(of(web(SMALL), ephemeralContainers=ephemeral), of(web(LARGE), ephemeralContainers=ephemeral))
+    asked = StartContainer(KEY, "s0", 0, "sha256:1", container("debug"), {})
+    fold(here, asked, seen("debug"))
+    assert here.observed.resize is not None
+    assert list(here.observed.resize.containers) == ["web"]
+
+
+def test_a_resize_that_is_taken_back_while_a_container_is_updated() -> None:
+    """What the update has given is known when it answers; then the container gets the old amount again."""
+    here = resized(of(web(LARGE)), of(web(SMALL)))
+    (update,) = pod_actions(here).begin
+    busy = replace(here, busy={key(update): update})
+    back = after(busy, allocate(busy, of(web(LARGE))))
+    assert not pod_actions(back).begin
+    idle = replace(back, busy={})
+    fold(idle, update, RuntimeResources(2))
+    assert carried_out(idle) == ["UpdateContainerResources web"]
+    assert idle.observed.resize is None
+
+
+def test_a_resize_that_is_taken_back_while_the_pod_is_lowered() -> None:
+    """No container gets more before the pod has it again."""
+    here = resized(of(web(LARGE)), of(web(SMALL)))
+    fold(here, pod_actions(here).begin[0], RuntimeResources(2))
+    (lower,) = pod_actions(here).begin
+    busy = replace(here, busy={key(lower): lower})
+    back = after(busy, allocate(busy, of(web(LARGE))))
+    assert not pod_actions(back).begin
+    idle = replace(back, busy={})
+    fold(idle, lower, None)
+    assert carried_out(idle) == ["UpdatePodSandboxResources up", "UpdateContainerResources web"]
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_step_that_failed_may_be_done(done: bool) -> None:
+    """Neither the pod nor a container is relied on then, also when the resize is taken back."""
+    here = resized(of(web(LARGE)), of(web(SMALL)))
+    (update,) = pod_actions(here).begin
+    if done:
+        fold(here, update, RuntimeResources(2))
+        (update,) = pod_actions(here).begin
+    fold_failure(here, update, "DeadlineExceeded", "no answer")
+    back = after(here, allocate(here, of(web(LARGE))))
+    expected = ["UpdatePodSandboxResources up", "UpdateContainerResources web"]
+    assert carried_out(back) == (expected if done else ["UpdateContainerResources web"])
+    assert back.observed.resize is None

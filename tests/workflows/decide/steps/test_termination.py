@@ -1,0 +1,93 @@
+"""What is stopped and removed when a pod goes, with how much grace, and what stays of one that has merely finished?"""
+
+from typing import Any
+
+import pytest
+
+from proto.temporal.activities.requests import StopContainer
+from proto.temporal.pod import ContainerState, Failure, Lifecycle
+from tests.workflows.decide.situations import HERE, KEY, Around, at, deletion, down, pod, sandbox, situation, told, up
+from workflows.decide.ending.grace import DEFAULT
+from workflows.decide.steps.termination import remove_directories, remove_sandboxes, stop_containers, stop_sandbox
+
+FINISHED: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING}
+DELETED: dict[str, Any] = {**FINISHED, "deletion": deletion(grace=5, asked=-3)}
+STOPPED = sandbox(ready=False, stopped=True)
+
+
+@pytest.mark.parametrize(
+    ("around", "containers", "decision"),
+    [
+        pytest.param(HERE, {}, [], id="nothing-ever-ran"),
+        pytest.param(HERE, {"a": up("a"), "b": up("b")}, ["StopContainer a", "StopContainer b"], id="all-side-by-side"),
+        pytest.param(HERE, {"a": down(0, "a"), "b": up("b")}, ["StopContainer b"], id="not-what-has-ended"),
+        pytest.param(
+            HERE, {"a": up("a", state=ContainerState.CREATED)}, ["StopContainer a"], id="also-what-never-started"
+        ),
+        pytest.param(HERE, {"a": up("a", state=ContainerState.UNKNOWN)}, ["StopContainer a"], id="also-the-unknown"),
+        pytest.param(
+            Around(busy=(StopContainer(KEY, "a", "a-0", DEFAULT, at(-29), ""),)), {"a": up("a")}, [], id="nobody-twice"
+        ),
+    ],
+)
+def test_stop_containers(around: Around, containers: dict[str, Any], decision: list[str]) -> None:
+    """Who is stopped."""
+    assert told(list(stop_containers(situation(pod("a", "b"), around, containers=containers, **DELETED)))) == decision
+
+
+def test_grace_counts_from_the_deletion() -> None:
+    """A second try never lengthens it."""
+    (stop,) = stop_containers(situation(containers={"web": up()}, **DELETED))
+    assert isinstance(stop, StopContainer)
+    assert (stop.grace.total_seconds(), stop.asked_at) == (5, at(-3))
+    assert stop.reason == "ManifestRemoved: web.yaml is gone"
+
+
+@pytest.mark.parametrize(
+    ("known", "decision"),
+    [
+        pytest.param({}, ["StopPodSandbox"], id="a-ready-one"),
+        pytest.param({"sandbox": sandbox(ready=False)}, ["StopPodSandbox"], id="one-that-died-still-holds-its-network"),
+        pytest.param({"sandbox": STOPPED}, [], id="a-stopped-one"),
+        pytest.param({"sandbox": None}, [], id="none"),
+        pytest.param({"failures": {"sandbox": Failure("KillPodSandboxError", "no", at(-3))}}, ["wake 7"], id="later"),
+    ],
+)
+def test_stop_sandbox(known: dict[str, Any], decision: list[str]) -> None:
+    """The network is given back."""
+    assert told(list(stop_sandbox(situation(**FINISHED, **known)))) == decision
+
+
+@pytest.mark.parametrize(
+    ("state", "known", "decision"),
+    [
+        pytest.param(DELETED, {"sandbox": STOPPED}, ["RemovePodSandbox s0"], id="deleted"),
+        pytest.param(
+            DELETED,
+            {"sandbox": sandbox(2, ready=False, stopped=True), "old_sandboxes": ("s0", "s1")},
+            ["RemovePodSandbox s0", "RemovePodSandbox s1", "RemovePodSandbox s2"],
+            id="deleted-with-old-ones",
+        ),
+        pytest.param(DELETED, {"sandbox": None}, [], id="deleted-without-one"),
+        pytest.param(FINISHED, {"sandbox": STOPPED}, [], id="a-finished-pod-keeps-its-dead-containers"),
+    ],
+)
+def test_remove_sandboxes(state: dict[str, Any], known: dict[str, Any], decision: list[str]) -> None:
+    """What of the runtime is removed."""
+    assert told(list(remove_sandboxes(situation(**state, **known)))) == decision
+
+
+@pytest.mark.parametrize(
+    ("known", "decision"),
+    [
+        pytest.param(DELETED, ["RemovePodDirectories"], id="deleted"),
+        pytest.param(
+            {**DELETED, "directories": False}, ["RemovePodDirectories"], id="a-cgroup-may-be-there-without-them"
+        ),
+        pytest.param({**DELETED, "cleaned": True}, [], id="once"),
+        pytest.param(FINISHED, [], id="a-finished-pod-keeps-its-logs"),
+    ],
+)
+def test_remove_directories(known: dict[str, Any], decision: list[str]) -> None:
+    """The last trace."""
+    assert told(list(remove_directories(situation(**known)))) == decision

@@ -1,0 +1,92 @@
+"""Is an activity told what it needs, and nothing more?"""
+
+import pytest
+
+from proto.temporal.hooks import Hook
+from tests.workflows.decide.situations import container, pod
+from workflows.decide.slices import container_slice, hook_container_slice, hook_slice, sandbox_slice
+
+SECRET = "must-not-leave-its-container"
+SOURCE = pod(
+    hostNetwork=True,
+    securityContext={"runAsUser": 1000},
+    volumes=[],
+    schedulerName="default",
+    containers=[
+        container("web", env=[{"name": "A", "value": SECRET}], command=[SECRET], ports=[{"hostPort": 80}]),
+        container("side", resources={"requests": {"cpu": "1"}}),
+    ],
+    initContainers=[container("first", args=[SECRET]), container("beside", restartPolicy="Always")],
+)
+
+
+def test_a_sandbox_sees_no_command_and_no_environment() -> None:
+    """Of each container its name, ports, resources and whether it runs on; of the pod what a sandbox is made of."""
+    cut = sandbox_slice(SOURCE)
+    assert SECRET not in repr(cut)
+    assert cut["spec"]["containers"] == [
+        {"name": "web", "ports": [{"hostPort": 80}]},
+        {"name": "side", "resources": {"requests": {"cpu": "1"}}},
+    ]
+    assert cut["spec"]["initContainers"] == [{"name": "first"}, {"name": "beside", "restartPolicy": "Always"}]
+    assert cut["spec"]["hostNetwork"] is True
+    assert set(cut["spec"]) <= {
+        "hostNetwork",
+        "securityContext",
+        "restartPolicy",
+        "terminationGracePeriodSeconds",
+        "containers",
+        "initContainers",
+    }
+    assert cut["metadata"] == SOURCE["metadata"]
+
+
+def test_a_sandbox_is_told_of_privileged_containers() -> None:
+    """Of those only, and of nothing else that their security context says."""
+    looking_in = [container("looks", securityContext={"privileged": True}), container("sees", securityContext={})]
+    own = container("web", securityContext={"privileged": True, "runAsUser": 1})
+    cut = sandbox_slice(pod(containers=[own], ephemeralContainers=looking_in, hostUsers=False))["spec"]
+    assert cut["containers"] == [{"name": "web", "securityContext": {"privileged": True}}]
+    assert cut["ephemeralContainers"] == [{"name": "looks", "securityContext": {"privileged": True}}]
+    assert cut["hostUsers"] is False
+
+
+def test_what_restricts_a_container_restricts_its_hooks() -> None:
+    """Whose commands run in containers of their own."""
+    own = container("web", securityContext={"runAsUser": 1, "capabilities": {"drop": ["ALL"]}}, command=["a"])
+    assert hook_container_slice(pod(containers=[own]), "web") == {
+        "name": "web",
+        "securityContext": own["securityContext"],
+    }
+
+
+@pytest.mark.parametrize("name", ["web", "side", "first"])
+def test_a_container_sees_its_own_part(name: str) -> None:
+    """Unchanged, and nobody else's."""
+    assert container_slice(SOURCE, name)["name"] == name
+
+
+def test_a_name_that_the_pod_does_not_have_is_an_error() -> None:
+    """It names the container."""
+    with pytest.raises(KeyError, match="nobody"):
+        container_slice(SOURCE, "nobody")
+
+
+def test_the_source_is_left_as_it_is() -> None:
+    """What is cut is a copy."""
+    container_slice(SOURCE, "web")["name"] = "other"
+    sandbox_slice(SOURCE)["spec"]["hostNetwork"] = False
+    assert (SOURCE["spec"]["containers"][0]["name"], SOURCE["spec"]["hostNetwork"]) == ("web", True)
+
+
+def test_hooks_travel_only_where_they_are_run() -> None:
+    """A container is told of its preStop hook, which is written onto it; each hook is told of itself and the ports."""
+    ports = [{"name": "http", "containerPort": 80}]
+    both = {"postStart": {"exec": {"command": [SECRET]}}, "preStop": {"sleep": {"seconds": 1}}}
+    source = pod(containers=[container("web", ports=ports, lifecycle=both), container("side", lifecycle={})])
+    cut = container_slice(source, "web")
+    assert cut["lifecycle"] == {"preStop": {"sleep": {"seconds": 1}}}
+    assert "lifecycle" not in container_slice(source, "side")
+    assert SECRET not in repr(sandbox_slice(source))
+    assert hook_slice(source, "web", Hook.PRE_STOP) == ({"sleep": {"seconds": 1}}, tuple(ports))
+    assert source["spec"]["containers"][0]["lifecycle"] == both

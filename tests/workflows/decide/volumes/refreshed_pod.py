@@ -1,0 +1,43 @@
+"""What may change of the objects that a pod shows: rules of the state machine in `test_machine`."""
+
+from hypothesis.stateful import precondition, rule
+
+from proto.temporal.pod import Lifecycle
+from tests.workflows.decide.operator.operated_pod import OperatedPod
+from tests.workflows.decide.volumes.shown_objects import NAME
+from workflows.decide.containers.standing import is_through
+from workflows.decide.contents import told
+
+POLLS = 5
+"""More often than that nothing differs any more when the poller compares."""
+
+
+class RefreshedPod(OperatedPod):
+    """A pod whose ConfigMap is edited at any time."""
+
+    @precondition(lambda self: not self.over)
+    @rule()
+    def object_changes(self) -> None:
+        """Somebody writes another ConfigMap; the hint may come late, twice or never."""
+        self.runtime.objects.version += 1
+        self.hints.append(self.runtime.objects.hint())
+
+    def settle(self) -> None:
+        """Come to rest, the poller's look once a minute included: what no hint told it tells."""
+        for _ in range(POLLS):
+            super().settle()
+            facts = self.observed.volumes
+            if self.over or facts is None or NAME not in facts.objects:
+                return
+            hint = self.runtime.objects.hint()
+            if facts.objects[NAME] == hint.versions[NAME] or self.observed.lifecycle is not Lifecycle.SYNC:
+                return
+            self.hears(hint)
+        raise AssertionError("the volumes never show what is there")
+
+    def volumes_show_what_is_there(self) -> None:
+        """The newest version, and the pod as it is now; of a pod whose containers are through nobody looks any more."""
+        objects = self.runtime.objects
+        if self.runtime.mounted and not is_through(self.situation()):
+            assert objects.shown == str(objects.version)
+            assert objects.told == told(self.source)

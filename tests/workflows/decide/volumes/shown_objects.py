@@ -1,0 +1,41 @@
+"""A model of what a pod's volumes show: one ConfigMap whose versions count up, and the pod's own labels."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes
+from proto.temporal.mounted import MountedVolume
+from proto.temporal.pod import PodJson
+from proto.temporal.signals import ObjectsChanged
+from workflows.decide.contents import shown_objects, tells_of_its_pod
+
+NAME: Final = "configmaps/app"
+LABELS: Final = {"path": "labels", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.labels"}}
+VOLUMES: Final[list[PodJson]] = [
+    {"name": "data", "emptyDir": {"sizeLimit": "1Mi"}},
+    {"name": "app", "configMap": {"name": "app"}},
+    {"name": "about", "downwardAPI": {"items": [LABELS]}},
+]
+
+
+@dataclass(slots=True)
+class ShownObjects:
+    """The ConfigMap, and what the volumes hold."""
+
+    version: int = 1
+    shown: str = ""
+    told: str = ""
+
+    def mount(self, action: MountVolumes) -> MountedVolumes:
+        """Write the files of these volumes as they are to be now."""
+        objects = {}
+        for volume in action.volumes:
+            if any(name == NAME for name, _ in shown_objects(volume)):
+                self.shown = objects[NAME] = str(self.version)
+            if tells_of_its_pod(volume):
+                self.told = action.told
+        return MountedVolumes(tuple(MountedVolume(one["name"]) for one in action.volumes), objects=objects)
+
+    def hint(self) -> ObjectsChanged:
+        """Say what the poller sees."""
+        return ObjectsChanged("objects", {NAME: str(self.version)})

@@ -1,0 +1,1 @@
+"""Who may use the node's API: TLS, authentication, authorization."""

@@ -1,0 +1,58 @@
+"""Client certificates: whose the one is that a connection was opened with.
+
+OpenSSL has judged it in the handshake, by clientAuthentication's CA file (`tls`). A connection may live longer than its client's
+certificate, so each request looks whether that still holds.
+"""
+
+import hashlib
+from datetime import datetime
+from typing import Any, Final
+
+from aiohttp import web
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from worker.api.access.users import User
+
+_CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
+_UID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
+"""Of a subject: the user's UID (apimachinery pkg/apis/asn1)."""
+
+
+class CertificateRefused(Exception):
+    """A certificate that has expired since the handshake, or says nobody's name."""
+
+
+def client_certificate(request: web.Request) -> bytes:
+    """Give the certificate (DER) with which a connection was opened; empty without one."""
+    transport = request.transport
+    connection: Any = transport.get_extra_info("ssl_object") if transport is not None else None
+    return (connection.getpeercert(binary_form=True) if connection is not None else None) or b""
+
+
+def user_of(certificate: bytes, now: datetime) -> User:
+    """Give its user: CN the name, O the groups, and which certificate it was (request/x509 CommonNameUserConversion).
+
+    Raises CertificateRefused.
+    """
+    try:
+        read = x509.load_der_x509_certificate(certificate)
+        ends = read.not_valid_after_utc
+        names, groups, uids = (
+            [_text(one.value) for one in read.subject.get_attributes_for_oid(kind)]
+            for kind in (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, _UID)
+        )
+    except ValueError as error:
+        raise CertificateRefused(f"it can't be read: {error}") from error
+    if now > ends:
+        raise CertificateRefused(f"it has expired at {ends:%Y-%m-%dT%H:%M:%SZ}")
+    if not names or not names[-1]:
+        raise CertificateRefused("it has no common name")
+    if len(uids) > 1 or "" in uids:
+        raise CertificateRefused("its UID is empty, or there are several")
+    said = {_CREDENTIAL_ID: (f"X509SHA256={hashlib.sha256(certificate).hexdigest()}",)}
+    return User(names[-1], "".join(uids), tuple(groups), said)
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""The pod and container that a request names, and the CRI calls made for it."""

@@ -1,0 +1,103 @@
+"""The pod and the container that a client means, by what this node knows of them.
+
+Asked by every endpoint that names a pod. A name from a path is only ever compared with the names of pods and containers that
+are here (the worker's cache): none becomes a path or an id. That an answer is as new as the pod's status in the API is the
+cache's part: the status is patched from it.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
+
+from activities.logs.runs import statuses_of
+from proto.pod_snapshot import FILE_NAME, PodSnapshot, pod_path
+from proto.temporal.pod import ContainerState
+from worker.api.responses.responses import Refused
+
+_KINDS: Final = ("containers", "initContainers", "ephemeralContainers")
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRequest:
+    """Which pod and container a request's path names."""
+
+    namespace: str
+    pod: str
+    uid: str
+    container: str
+
+    @classmethod
+    def of(cls, request: web.Request) -> "ContainerRequest":
+        """Read it; what a route does not have is empty."""
+        said = request.match_info
+        return cls(said["podNamespace"], said["podID"], said.get("uid", ""), said.get("containerName", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPod:
+    """A pod of this node: what the worker last decided, and the pod as its source has it."""
+
+    snapshot: PodSnapshot
+    pod: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def full_name(self) -> str:
+        """As the kubelet names it to clients."""
+        return f"{self.snapshot.name}_{self.snapshot.namespace}"
+
+    def containers(self) -> dict[str, Mapping[str, Any]]:
+        """Give its containers by name; of a pod whose source is not known here, those that its status tells of."""
+        spec = self.pod.get("spec") or {}
+        if not spec:
+            return statuses_of(self.snapshot.status)
+        return {one["name"]: one for kind in _KINDS for one in spec.get(kind) or ()}
+
+    def running(self, container: str) -> str:
+        """Give the id of a container that runs; empty where none of that name does."""
+        found = self.snapshot.containers.get(container)
+        return found.container_id if found is not None and found.state == ContainerState.RUNNING else ""
+
+
+def quoted(name: str) -> str:
+    """Write what a client sent so that it can do nothing in a message."""
+    return json.dumps(name)
+
+
+async def find_pod(root_dir: Path, asked: ContainerRequest, unknown: str = "pod does not exist") -> FoundPod:
+    """Find the pod; of several with that name (one ends, its successor waits) the newest. Raises Refused, `unknown`."""
+    found = await asyncio.to_thread(_newest, root_dir, asked)
+    if found is None:
+        raise Refused(HTTPStatus.NOT_FOUND, unknown)
+    return found
+
+
+def _newest(root_dir: Path, asked: ContainerRequest) -> FoundPod | None:
+    snapshots = [one for one in _named(root_dir, asked) if (one.namespace, one.name) == (asked.namespace, asked.pod)]
+    if asked.uid:
+        snapshots = [one for one in snapshots if one.uid == asked.uid]
+    if not snapshots:
+        return None
+    newest = max(snapshots, key=lambda one: one.started_at)
+    try:
+        pod = json.loads(pod_path(root_dir, newest.uid).read_bytes())
+    except (OSError, ValueError):
+        pod = {}
+    return FoundPod(newest, pod if isinstance(pod, dict) else {})
+
+
+def _named(root_dir: Path, asked: ContainerRequest) -> Iterator[PodSnapshot]:
+    """Read the snapshots of that name; the others, which would be 110 to parse, are known by their text."""
+    name = f'"namespace":{json.dumps(asked.namespace)},"name":{json.dumps(asked.pod)},'.encode()
+    for path in root_dir.glob(f"pods/*/{FILE_NAME}"):
+        try:
+            data = path.read_bytes()
+            if name in data:
+                yield PodSnapshot.from_json(data)
+        except (OSError, ValueError, TypeError):
+            continue  # torn or gone: the next relist finds the pod anyway

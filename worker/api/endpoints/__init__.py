@@ -1,0 +1,1 @@
+"""The handlers of the node's API, one endpoint a file."""

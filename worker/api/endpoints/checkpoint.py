@@ -1,0 +1,72 @@
+"""/checkpoint: a running container's state, written by the runtime to a file below `<root-dir>/checkpoints`.
+
+As the kubelet (pkg/kubelet CheckpointContainer); a runtime that can't do it says so, and its words are passed on.
+"""
+
+import asyncio
+import re
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from activities.clients.cri_error import CriError
+from proto.kubernetes.api_time import api_time
+from worker.api.containers.named_pod import ContainerRequest, FoundPod, find_pod
+from worker.api.responses.responses import Refused, json_response
+from worker.node.process.dependencies import NodeDependencies
+
+FOLDER: Final = "checkpoints"
+_SECONDS: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_LONGEST: Final = 3600
+"""Seconds that a client may ask for; the kubelet has no bound."""
+_AT_ONCE: Final = 2
+_under_way = asyncio.Semaphore(_AT_ONCE)
+
+
+async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
+    """Have a container checkpointed and answer where that lies."""
+    asked = ContainerRequest.of(request)
+    found = await find_pod(node.config.root_dir, asked)
+    if asked.container not in found.containers():
+        raise Refused(HTTPStatus.NOT_FOUND, f"container {asked.container} does not exist")
+    timeout = seconds(request.query.getall("timeout", []))
+    if _under_way.locked():
+        raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many checkpoints at a time; try again")
+    async with _under_way:
+        location = await _checkpointed(node, found, asked, timeout)
+    return json_response({"items": [str(location)]})
+
+
+def seconds(given: list[str]) -> int:
+    """Read the last of the timeouts that were given; 0 without one. Raises Refused."""
+    if not given:
+        return 0
+    if not _SECONDS.fullmatch(given[-1]) or int(given[-1]) > _LONGEST:
+        raise Refused(HTTPStatus.NOT_FOUND, "cannot parse value of timeout parameter")
+    return int(given[-1])
+
+
+async def _checkpointed(node: NodeDependencies, found: FoundPod, asked: ContainerRequest, timeout_seconds: int) -> Path:
+    """Ask the runtime; raises Refused in the kubelet's words."""
+    folder = node.config.root_dir / FOLDER
+    now = datetime.now(UTC)
+    location = folder / f"checkpoint-{found.full_name}-{asked.container}-{api_time(now)}.tar"
+    container_id = found.running(asked.container)
+    if not container_id:
+        raise _failed(asked, f"container {asked.container} not found")
+    if timeout_seconds < 0:
+        raise _failed(asked, "CheckpointContainer requires the timeout value to be > 0")
+    try:
+        await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+        await node.runtime.checkpoint_container(container_id, location, timeout_seconds)
+    except (CriError, OSError) as error:
+        raise _failed(asked, error) from error
+    return location
+
+
+def _failed(asked: ContainerRequest, why: object) -> Refused:
+    what = f"{asked.namespace}/{asked.pod}/{asked.container}"
+    return Refused(HTTPStatus.INTERNAL_SERVER_ERROR, f"checkpointing of {what} failed ({why})")

@@ -1,0 +1,79 @@
+"""/healthz and its single checks: whether this node's agent works, in the words of Kubernetes' health checks.
+
+`report` takes checks and gives status and text (apiserver/pkg/server/healthz).
+What is wrong is said only to those who may ask for a single check; the log has it, too.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import structlog
+from aiohttp import web
+
+from worker.api.responses.responses import PAGE_NOT_FOUND, text_response
+from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.healthz import ALWAYS_OK, SYNC_LOOP, sync_loop
+
+Check = Callable[[], Awaitable[str]]
+"""Gives what is wrong; empty: nothing."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a health check answers."""
+
+    status: HTTPStatus
+    text: str
+
+
+async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
+    """Answer for all checks together."""
+    excluded = frozenset(request.query.getall("exclude", ()))
+    said = await report(checks(node), excluded=excluded, verbose="verbose" in request.query)
+    return text_response(said.text, said.status)
+
+
+async def one(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
+    """Answer for one check, with what is wrong."""
+    check = checks(node).get(request.match_info["check"])
+    if check is None:
+        return text_response(PAGE_NOT_FOUND, HTTPStatus.NOT_FOUND)
+    wrong = await check()
+    if wrong:
+        return text_response(f"internal server error: {wrong}\n", HTTPStatus.INTERNAL_SERVER_ERROR)
+    return text_response("ok")
+
+
+def checks(node: NodeDependencies) -> Mapping[str, Check]:
+    """Give the kubelet's checks: that we answer, that logs are written, that our loops turn and all of this node's processes run."""
+
+    async def fine() -> str:
+        return ""
+
+    async def loops() -> str:
+        return sync_loop(node.health, node.processes)
+
+    return {**dict.fromkeys(ALWAYS_OK, fine), SYNC_LOOP: loops}
+
+
+async def report(checks: Mapping[str, Check], *, excluded: Collection[str] = (), verbose: bool = False) -> Report:
+    """Ask all checks but the excluded, and write it as Kubernetes does: everything where one fails, else `ok`."""
+    lines, failed = [], {}
+    for name, check in checks.items():
+        if name in excluded:
+            lines.append(f"[+]{name} excluded: ok")
+        elif wrong := await check():
+            failed[name] = wrong
+            lines.append(f"[-]{name} failed: reason withheld")
+        else:
+            lines.append(f"[+]{name} ok")
+    if unknown := sorted(set(excluded) - set(checks)):
+        named = ",".join(f'"{name}"' for name in unknown)
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {named}")
+    if failed:
+        log.warning("healthz check failed", **failed)
+        return Report(HTTPStatus.INTERNAL_SERVER_ERROR, "\n".join((*lines, "healthz check failed", "")))
+    return Report(HTTPStatus.OK, "\n".join((*lines, "healthz check passed", "")) if verbose else "ok")

@@ -1,0 +1,85 @@
+"""/metrics and its parts: what dashboards and alerts that are made for a kubelet read (worker/stats/README.md, worker/telemetry).
+
+/metrics is put together from all three processes of a node. One that is away leaves its series out, and
+`tempolet_process_metrics_up` says so; nobody waits for it longer than a moment.
+"""
+
+import asyncio
+from collections.abc import Collection
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.healthz import sync_loop
+from worker.telemetry.exposition import CONTENT_TYPE, Family, render
+from worker.telemetry.local_socket import METRICS, PROBES, TextUnavailable, fetch_text, socket_path
+from worker.telemetry.merged_metrics import NODE, POLLER, WORKER, merged_families
+
+WITHIN: Final = timedelta(seconds=4)
+"""For worker and poller; Prometheus itself waits ten seconds."""
+
+log = structlog.get_logger(__name__)
+
+
+async def handler(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
+    """Answer /metrics."""
+    return _answer(await node.stats.shared.run("metrics", partial(_whole, node), "/metrics"))
+
+
+async def _whole(node: NodeDependencies) -> bytes:
+    volumes = asyncio.ensure_future(node.stats.volume_families())
+    texts = dict(
+        zip(
+            (WORKER, POLLER), await asyncio.gather(*(_ask(node, one, METRICS) for one in (WORKER, POLLER))), strict=True
+        )
+    )
+    known = {process: text for process, text in texts.items() if text is not None}
+    families = merged_families({**known, NODE: node.metrics.render(node.certificates)})
+    families += [_up(known.keys()), *await volumes]
+    return render(families)
+
+
+async def cadvisor(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
+    """Answer /metrics/cadvisor."""
+    return _answer(await node.stats.cadvisor())
+
+
+async def resource(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
+    """Answer /metrics/resource."""
+    return _answer(await node.stats.resource())
+
+
+async def probes(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
+    """Answer /metrics/probes, which the worker counts."""
+    text = await _ask(node, WORKER, PROBES)
+    if text is None:
+        return web.Response(status=503, text="the worker does not answer; its log and `systemctl status` say more")
+    return _answer(text.encode())
+
+
+async def slis(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
+    """Answer /metrics/slis: what /healthz would say now, and how often it was looked at."""
+    return _answer(node.metrics.render_slis(sync_loop(node.health, node.processes)))
+
+
+async def _ask(node: NodeDependencies, process: str, name: str) -> str | None:
+    try:
+        return await fetch_text(socket_path(node.config.state_dir, process), name, WITHIN)
+    except TextUnavailable as error:
+        log.debug("a process tells no numbers", process=process, err=str(error))
+        return None
+
+
+def _up(known: Collection[str]) -> Family:
+    family = Family("tempolet_process_metrics_up", "1: the process has told its numbers.", "gauge")
+    for process in (WORKER, POLLER):
+        family.add(int(process in known), f'process="{process}"')
+    return family
+
+
+def _answer(text: bytes) -> web.Response:
+    return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})

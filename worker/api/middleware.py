@@ -1,0 +1,208 @@
+"""What stands between a request and its endpoint: who asks, whether they may, whether that is open, whether there is room.
+
+Made by `server`, once for each port. An endpoint's answer is written here, within the time that a client has for taking it, so that
+nothing of a request is left when its place goes to the next.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+from worker.api.access.authentication import Authenticator
+from worker.api.access.authorization import Authorizer, required_access
+from worker.api.access.route import WHOLE_PATH, Route
+from worker.api.responses.responses import PAGE_NOT_FOUND, Refused, text_response
+from worker.node.process.dependencies import NodeDependencies
+
+ANSWERED_WITHIN: Final = timedelta(minutes=5)
+"""From a request to the last byte that its client takes, streams apart."""
+LARGEST_BODY: Final = 64 * 1024
+AT_ONCE: Final = 64
+"""Requests that are answered at a time. /healthz and streams do not count."""
+STREAMS: Final = 400
+OTHER: Final = "other"
+_PIECE: Final = 128 * 1024
+_BUSY: Final = "too many requests at a time; try again"
+_DEFECT: Final = "internal error; the node's log says more"
+_METHODS: Final = frozenset({"OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT"})
+_LONG_RUNNING: Final = frozenset({"exec", "attach", "portForward", "debug"})
+AiohttpHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+log = structlog.get_logger(__name__)
+
+
+class Guard:
+    """Who may do what; absent on the read-only port."""
+
+    def __init__(self, authenticator: Authenticator, authorizer: Authorizer, *, fine_grained: bool) -> None:
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._fine_grained = fine_grained
+
+    async def check(self, request: web.Request, route: Route | None) -> None:
+        """Return when the request may be answered; raises Refused."""
+        user = await self._authenticator.user(request)
+        await self._authorizer.check(user, required_access(request.method, route, fine_grained=self._fine_grained))
+
+
+class Middleware:
+    """What stands between a request and its endpoint."""
+
+    def __init__(self, node: NodeDependencies, guard: Guard | None) -> None:
+        self._node = node
+        self._guard = guard
+        self._rows: dict[web.AbstractRoute, Route] = {}
+        self._places = {False: asyncio.Semaphore(AT_ONCE), True: asyncio.Semaphore(STREAMS)}
+        self.busy: Callable[[web.Request], contextlib.AbstractContextManager[None]] = lambda _: contextlib.nullcontext()
+
+    def application(self, routes: Sequence[Route]) -> web.Application:
+        """Make aiohttp's application out of the rows."""
+
+        @web.middleware
+        async def through(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:  # noqa: ARG001 - aiohttp calls it by that name
+            return await self._pass(request)
+
+        app = web.Application(middlewares=[through], client_max_size=LARGEST_BODY)
+        for row in routes:
+            if not self._exists(row):
+                continue
+            for path in _with_trailing_slash(row.path, routes):
+                for method in row.methods:
+                    self._rows[app.router.add_route(method, path, self._unreached)] = row
+        return app
+
+    async def _pass(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request whole: nothing of it is left to do when this returns."""
+        row = self._rows.get(request.match_info.route)
+        limit = None if row is not None and row.long_running else ANSWERED_WITHIN.total_seconds()
+        with self.busy(request), self._counted(request, row):
+            try:
+                async with asyncio.timeout(limit):
+                    return await _write_response(request, await self._answer(request, row))
+            except TimeoutError:
+                raise _abort_connection(request) from None
+
+    async def _answer(self, request: web.Request, row: Route | None) -> web.StreamResponse:
+        try:
+            if self._guard is not None:
+                await self._guard.check(request, row)
+            if row is None:
+                return _not_found(request)
+            _refuse_slashes_in_names(request)
+            self._refuse_closed(row)
+            async with self._place(row):
+                return await row.handler(request, self._node)
+        except Refused as refused:
+            return _replacement(request, refused.answer())
+        except web.HTTPException as answer:  # aiohttp's own: a body that is too large
+            return _replacement(request, text_response(f"{answer.status}: {answer.reason}", HTTPStatus(answer.status)))
+        except (ConnectionError, asyncio.CancelledError, TimeoutError):
+            raise
+        except Exception:
+            log.exception("The node's API failed", path=row.path if row else "")  # a request's own may hold a command
+            return _replacement(request, text_response(_DEFECT, HTTPStatus.INTERNAL_SERVER_ERROR))
+
+    @contextlib.asynccontextmanager
+    async def _place(self, row: Route) -> AsyncIterator[None]:
+        places = self._places[row.long_running]
+        if row.always_answered:
+            yield
+            return
+        if row.long_running and places.locked():
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, _BUSY)
+        async with places:
+            yield
+
+    def _counted(self, request: web.Request, row: Route | None) -> contextlib.AbstractContextManager[None]:
+        """Count the request under the kubelet's labels (pkg/kubelet/server ServeHTTP)."""
+        method = request.method if request.method in _METHODS else OTHER
+        path = metrics_path(row)
+        read_only = self._guard is None
+        return self._node.metrics.request(method, path, read_only=read_only, long_running=path in _LONG_RUNNING)
+
+    def _exists(self, row: Route) -> bool:
+        gates = self._node.config.feature_gates
+        if row.gate and not gates.enabled(row.gate):
+            return False
+        closed = self._closed(row)
+        return closed != PAGE_NOT_FOUND and (self._guard is not None or row.read_only or bool(closed))
+
+    def _closed(self, row: Route) -> str:
+        """Say why a row is closed; on the read-only port everything is that needs debugging."""
+        serving = self._node.cluster.serving
+        return row.switch(serving if self._guard is not None else dataclasses.replace(serving, debugging=False))
+
+    def _refuse_closed(self, row: Route) -> None:
+        if closed := self._closed(row):
+            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, closed)
+
+    async def _unreached(self, request: web.Request) -> web.StreamResponse:
+        raise AssertionError(f"{request.path} came past the door")
+
+
+def metrics_path(row: Route | None) -> str:
+    """Name a row in the metrics as the kubelet does: by its first part, those of /metrics by two."""
+    parts = row.path.split("/") if row is not None else ["", OTHER]
+    return "/".join(parts[1:3]) if parts[1] == "metrics" else parts[1]
+
+
+async def _write_response(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """Write an answer and wait until its client has taken it, but for what fits into buffers.
+
+    In pieces: asyncio's TLS counts a write that it has passed on as taken, however large (sslproto.py _process_outgoing).
+    """
+    if response.prepared:
+        return response
+    body = response.body if isinstance(response, web.Response) else None
+    if isinstance(body, bytes) and len(body) > _PIECE:
+        whole = web.StreamResponse(status=response.status, headers=response.headers)
+        whole.content_length = len(body)
+        await whole.prepare(request)
+        for begin in range(0, len(body), _PIECE):
+            await whole.write(body[begin : begin + _PIECE])
+        response = whole
+    await response.prepare(request)
+    await response.write_eof()
+    await request.writer.drain()
+    return response
+
+
+def _replacement(request: web.Request, answer: web.Response) -> web.Response:
+    """Give an answer that stands for the endpoint's; raises ConnectionResetError where that has begun, for two would be read as one."""
+    if request.writer.output_size:
+        raise _abort_connection(request)
+    return answer
+
+
+def _abort_connection(request: web.Request) -> ConnectionResetError:
+    """End a connection whose answer can't be whole, so that its client sees that."""
+    if request.transport is not None:
+        request.transport.abort()
+    return ConnectionResetError("an answer was cut off")
+
+
+def _with_trailing_slash(path: str, routes: Sequence[Route]) -> Sequence[str]:
+    """Give a path, and the same with a slash at its end where no other row stands for that."""
+    deeper = f"{path}/{{{WHOLE_PATH}:.*}}"
+    return (path,) if path.endswith(":.*}") or any(row.path == deeper for row in routes) else (path, f"{path}/")
+
+
+def _not_found(request: web.Request) -> web.Response:
+    error = request.match_info.http_exception
+    if error is not None and error.status == HTTPStatus.METHOD_NOT_ALLOWED:
+        return text_response("405: Method Not Allowed", HTTPStatus.METHOD_NOT_ALLOWED)
+    return text_response(PAGE_NOT_FOUND, HTTPStatus.NOT_FOUND)
+
+
+def _refuse_slashes_in_names(request: web.Request) -> None:
+    """Refuse a name with a quoted slash in it: it would be a path to whoever looks for a file of that name."""
+    for name, value in request.match_info.items():
+        if "\0" in value or ("/" in value and name != WHOLE_PATH):
+            raise Refused(HTTPStatus.NOT_FOUND, PAGE_NOT_FOUND)

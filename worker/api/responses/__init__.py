@@ -1,0 +1,1 @@
+"""HTTP responses of the node's API, in the kubelet's form."""

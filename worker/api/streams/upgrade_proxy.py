@@ -1,0 +1,130 @@
+"""A client that asks for an upgrade, and the runtime's streaming server: brought together.
+
+Asked by `exec`, `attach` and `port_forward` with the URL that CRI has given. What the client wants to speak (SPDY/3.1 from the API
+server, WebSocket from others) goes on to the runtime, and from then on its bytes. A client whose WebSocket the runtime does not
+know is translated for: `translation` (remotecommand v5), `tunnel` (SPDY in WebSocket).
+"""
+
+import asyncio
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import hdrs, web
+from aiohttp.abc import AbstractStreamWriter
+from multidict import MultiMapping
+
+from worker.api.responses.responses import Refused
+from worker.api.streams.backend import FORWARDED_HEADERS, SWITCHING_PROTOCOLS, Answer, Backend, BackendFailed
+from worker.api.streams.options import subprotocols
+from worker.api.streams.relay import Relay
+
+_OFFERED: Final = "Sec-WebSocket-Protocol"
+_BEARER: Final = "base64url.bearer.authorization.k8s.io."
+"""How a browser sends a token (apiserver authentication/request/websocket); nobody is let in by it here."""
+_TOLD: Final = ("X-Accepted-Stream-Protocol-Versions", "Sec-WebSocket-Version")
+"""What a refused client can use to ask better."""
+_LONGEST_MESSAGE: Final = 1 << 20
+
+
+class HijackedResponse(web.StreamResponse):
+    """What aiohttp is answered for a connection that has been another protocol's and is closed: nothing more to send."""
+
+    def __init__(self) -> None:
+        super().__init__(status=SWITCHING_PROTOCOLS)
+        self.force_close()
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:  # noqa: ARG002 - aiohttp's shape
+        """Send nothing."""
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Send nothing."""
+
+
+async def proxy_upgrade(request: web.Request, url: str, idle: timedelta) -> web.StreamResponse:
+    """Upgrade a client's connection and lead it to the runtime until one of them ends; raises Refused."""
+    require_upgrade(request)
+    with await connect_backend(url, request.method, forwarded_headers(request.headers)) as backend:
+        if backend.answer.status != SWITCHING_PROTOCOLS:
+            return await backend_refusal(backend)
+        await _relayed(request, backend, idle)
+    return HijackedResponse()
+
+
+def forwarded_headers(headers: MultiMapping[str]) -> list[tuple[str, str]]:
+    """Give those of a client's headers that go on to the runtime; a token that came as a subprotocol is not among them."""
+    found = []
+    for name in FORWARDED_HEADERS:
+        for value in headers.getall(name, ()):
+            protocols = [one for one in subprotocols(value) if not one.startswith(_BEARER)]
+            found.append((name, value if name != _OFFERED else ", ".join(protocols)))
+    return [(name, value) for name, value in found if value]
+
+
+def require_upgrade(request: web.Request) -> None:
+    """Raise Refused unless a client asks to go on in another protocol, with nothing before that."""
+    asked = any("upgrade" in value.lower() for value in request.headers.getall(hdrs.CONNECTION, ()))
+    if not asked or hdrs.UPGRADE not in request.headers:
+        raise Refused(HTTPStatus.BAD_REQUEST, "Upgrade request required")
+    if request.can_read_body:
+        raise Refused(HTTPStatus.BAD_REQUEST, "an upgrade request has no body")
+
+
+def is_websocket(request: web.Request) -> bool:
+    """Say whether a client wants to go on in a WebSocket."""
+    return request.headers.get(hdrs.UPGRADE, "").lower() == "websocket"
+
+
+def offered_protocols(request: web.Request) -> list[str]:
+    """Give what a client offers to speak in a WebSocket; nothing where it wants none."""
+    return subprotocols(request.headers.get(_OFFERED, "")) if is_websocket(request) else []
+
+
+async def accept_websocket(request: web.Request, protocol: str) -> web.WebSocketResponse:
+    """Go on with a client in a WebSocket of our own; raises Refused."""
+    socket = web.WebSocketResponse(protocols=[protocol], compress=False, max_msg_size=_LONGEST_MESSAGE)
+    if not socket.can_prepare(request):
+        raise Refused(HTTPStatus.BAD_REQUEST, "unable to upgrade: no WebSocket request")
+    await socket.prepare(request)
+    return socket
+
+
+async def connect_backend(url: str, method: str, headers: list[tuple[str, str]]) -> Backend:
+    """Ask the runtime's streaming server for the upgrade; raises Refused where it can't be asked."""
+    try:
+        return await Backend.open(url, method, headers)
+    except BackendFailed as error:
+        raise Refused(HTTPStatus.BAD_GATEWAY, f"the runtime's streaming server: {error}") from None
+
+
+async def backend_refusal(backend: Backend) -> web.Response:
+    """Tell a client what the streaming server has said instead of upgrading."""
+    answer: Answer = backend.answer
+    if answer.status < HTTPStatus.BAD_REQUEST:
+        raise Refused(HTTPStatus.BAD_GATEWAY, f"invalid upgrade response: status code {answer.status}")
+    told = [(name, value) for name, value in answer.headers if name.lower() in {one.lower() for one in _TOLD}]
+    response = web.Response(status=answer.status, body=await backend.refusal(), content_type="text/plain")
+    for name, value in told:
+        response.headers.add(name, value)
+    return response
+
+
+async def _relayed(request: web.Request, backend: Backend, idle: timedelta) -> None:
+    """Lead bytes both ways until both connections are closed; cancelled, it closes them at once."""
+    transport, handler = request.transport, request.protocol
+    if transport is None:
+        return  # the client has gone while the runtime was asked
+    ended: list[Exception | None] = []
+    relay = Relay(idle.total_seconds())
+    client, server = relay.side(ended.append), relay.side()
+    transport.set_protocol(client)
+    client.connection_made(transport)
+    try:
+        transport.write(backend.answer.head)
+        backend.take_over(server)
+        await relay.done
+    finally:
+        relay.abort()
+        # aiohttp counts its connections; it hears of the end when this request is over, for it may cancel what is not
+        asyncio.get_running_loop().call_soon(handler.connection_lost, ended[0] if ended else None)

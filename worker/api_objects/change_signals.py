@@ -1,0 +1,147 @@
+"""Tells pods that an object they show has another version: what is watched, compared with the snapshots of their workflows.
+
+Run by `cluster_objects`. Level-triggered, like `poller.objects` for a folder: after each change, each snapshot that
+wants to hear of something else, and once a minute, all is compared, so neither a lost event nor a restart matters.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import structlog
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.objects.objects import ObjectKind
+from activities.objects.trust_bundles import TrustBundleRefused
+from proto.kubernetes.contents.projections import trust_bundle_key
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.mounted import IMMUTABLE
+from proto.temporal.names import OBJECTS_CHANGED
+from proto.temporal.signals import ObjectsChanged
+from worker.api_objects.trust_anchors import anchors
+from worker.api_objects.trust_bundles import ApiTrustBundles
+from worker.api_objects.watched_objects import WATCHED, Key, WatchedObjects
+from worker.objects.object_hints import Hint, LastNotified, Versions, object_hints
+from worker.temporal.signal_numbers import SignalNumbers
+
+SOURCE: Final = "objects"
+SETTLE: Final = 0.05
+"""Seconds after a change: what belongs together comes together, and a hundred pods are compared once."""
+EVERY: Final = 60.0
+RETRY: Final = 2.0
+"""Seconds until what could not be told is told again."""
+_CALL_LIMIT: Final = 10.0
+
+_log: Final = structlog.get_logger(__name__)
+SendSignal = Callable[[str, ObjectsChanged], Awaitable[None]]
+"""Tells the workflow of that id; raises RPCError and RuntimeError."""
+
+
+class ObjectChangeSignals:
+    """The loop that tells."""
+
+    def __init__(
+        self,
+        watched: WatchedObjects,
+        bundles: ApiTrustBundles,
+        pods: Callable[[], Iterable[PodSnapshot]],
+        tell: SendSignal,
+        *,
+        numbers: SignalNumbers,
+    ) -> None:
+        self._numbers = numbers
+        self._watched, self._bundles, self._pods, self._tell_workflow = watched, bundles, pods, tell
+        self._told: LastNotified = {}
+
+    async def run(self, changed: asyncio.Event) -> None:
+        """Compare at once, after each change and once a minute, until cancelled."""
+        while True:
+            changed.clear()
+            told = await self.compare()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), EVERY if told else RETRY)
+            await asyncio.sleep(SETTLE)
+
+    async def compare(self) -> bool:
+        """Compare all with all, and tell whom it concerns; False when somebody could not be told."""
+        pods = [(pod, _wanted(pod)) for pod in self._pods()]
+        await self._watched.follow(frozenset(key for _, wanted in pods for key in wanted))
+        read = self._watched.read()
+        shown_anchors = self._trust_anchors([pod for pod, _ in pods])
+        versions = {_named(key): version for key, (version, _) in read.items()} | shown_anchors
+        behind = [replace(pod, objects=shown) for pod, _ in pods if (shown := _outdated(pod, versions))]
+        answered = {_named(key): last for key, (_, last) in read.items()}
+        hints, self._told = object_hints(behind, versions, self._told, answered)
+        return all(await asyncio.gather(*map(self._tell, hints)))
+
+    def _trust_anchors(self, pods: Iterable[PodSnapshot]) -> dict[tuple[str, str], str]:
+        """Give the versions of what pods show of trust bundles; nothing before one was asked for."""
+        if (bundles := self._bundles.known()) is None:
+            return {}
+        found = {}
+        for pod in pods:
+            for source in trust_sources(pod.pod):
+                try:
+                    version = anchors(source, bundles).version
+                except TrustBundleRefused:
+                    version = ""
+                found[pod.namespace, trust_bundle_key(source)] = version
+        return found
+
+    async def _tell(self, hint: Hint) -> bool:
+        told = ObjectsChanged(SOURCE, hint.versions, self._numbers.next())
+        try:
+            await self._tell_workflow(hint.workflow_id, told)
+        except (RPCError, RuntimeError, TimeoutError) as error:
+            _log.warning("a pod could not be told of a changed object", workflow=hint.workflow_id, err=str(error))
+            return False
+        self._told |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
+        return True
+
+
+def signal_sender(client: Client) -> SendSignal:
+    """Tell workflows by their client; one that has ended needs no hint."""
+
+    async def tell(workflow_id: str, signal: ObjectsChanged) -> None:
+        try:
+            handle = client.get_workflow_handle(workflow_id)
+            async with asyncio.timeout(_CALL_LIMIT):
+                await handle.signal(OBJECTS_CHANGED, signal)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+
+    return tell
+
+
+def trust_sources(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """List the clusterTrustBundle projections of a pod."""
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
+        for projection in (volume.get("projected") or {}).get("sources") or ():
+            if source := projection.get("clusterTrustBundle"):
+                yield source
+
+
+def _wanted(pod: PodSnapshot) -> list[Key]:
+    """Name what a pod is to be told of; what is immutable will not change, and a pod that goes is told of nothing."""
+    wanted: list[Key] = []
+    if pod.deleting:
+        return wanted
+    for key, version in pod.objects.items():
+        plural, _, name = key.partition("/")
+        if plural in WATCHED and name and not version.startswith(IMMUTABLE):
+            wanted.append((ObjectKind(plural), pod.namespace, name))
+    return wanted
+
+
+def _outdated(pod: PodSnapshot, versions: Versions) -> dict[str, str]:
+    """Name what a pod shows of what is known, and that has another version now: hardly ever anything."""
+    return {name: shown for name, shown in pod.objects.items() if versions.get((pod.namespace, name), shown) != shown}
+
+
+def _named(key: Key) -> tuple[str, str]:
+    kind, namespace, name = key
+    return namespace, f"{kind}/{name}"

@@ -1,0 +1,69 @@
+"""The node as its files show it: pods, refused manifests, the runtime's state, and which services run.
+
+Read without Temporal, so the commands work while Temporal, the worker or containerd are down.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from proto.node_runtime import NodeRuntime, read_node_runtime
+from proto.pod_snapshot import PodSnapshot, read_snapshots
+from proto.refusals import Refusal, read_refusals
+from worker.daemon.config import NodeConfig
+from worker.daemon.node_lock import lock_holder, lock_path
+
+ROLES: Final = ("worker", "poller")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """Everything the command shows, read in one look."""
+
+    pods: list[PodSnapshot] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    runtime: NodeRuntime | None = None
+    absent: tuple[str, ...] = ()
+    """The services that nobody runs: worker, poller."""
+
+
+def look(config: NodeConfig) -> NodeView:
+    """Read the node's caches."""
+    return NodeView(
+        pods=sorted(read_snapshots(config.root_dir), key=lambda pod: (pod.namespace, pod.name, pod.started_at)),
+        refusals=read_refusals(config.root_dir),
+        runtime=read_node_runtime(config.root_dir),
+        absent=tuple(role for role in ROLES if lock_holder(lock_path(config.root_dir, role)) is None),
+    )
+
+
+def notes(view: NodeView) -> Iterator[str]:
+    """Say what keeps the table from being the whole or the current truth."""
+    for refusal in view.refusals:
+        kept = f" ({refusal.pod} of its last good version goes on)" if refusal.pod_kept else ""
+        yield f"refused {refusal.path}: {refusal.reason}: {refusal.message}{kept}"
+    if view.runtime is not None and not (view.runtime.ready and view.runtime.network_ready):
+        what = "the container runtime" if not view.runtime.ready else "the runtime's network"
+        since = f" since {view.runtime.since}" if view.runtime.since else ""
+        why = ": ".join(filter(None, (view.runtime.reason, view.runtime.message)))
+        yield f"{what} at {view.runtime.endpoint} is not ready{since}: {why}"
+    for role in view.absent:
+        yield f"no {role} runs on this node: what stands here is the last that was known"
+
+
+def short_age(age: timedelta) -> str:
+    """Say an age as kubectl does: its two largest units, one where the first is large."""
+    seconds = max(0, int(age.total_seconds()))
+    if seconds < 120:
+        return f"{seconds}s"
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if minutes < 10:
+        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
+    if hours < 3:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    return f"{days}d{hours % 24}h" if days < 8 and hours % 24 else f"{days}d"

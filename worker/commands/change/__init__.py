@@ -1,0 +1,1 @@
+"""Commands that change a pod by an Update of its workflow."""

@@ -1,0 +1,73 @@
+"""`tempolet debug NAMESPACE/POD --image IMAGE -- COMMAND...`: look into a running pod with an ephemeral container.
+
+An Update of the pod's workflow (`asking`): what the API would refuse is refused with its field path. The container is started
+once, beside whatever the pod is about, and stopped with it; what it writes lies in a log file like any container's.
+"""
+
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+from activities.files.pod_paths import PodPaths
+from proto.temporal import names
+from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdded
+from proto.temporal.pod import PodJson, PodKey
+from worker.commands.access.exits import CommandFailed, Exit
+from worker.commands.access.pod_selection import Wanted
+from worker.commands.change.updates import ask_pod, operator
+from worker.daemon.config import NodeConfig
+from worker.documents.printable import printable
+
+_SIGNS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Those of Kubernetes' own random names (apimachinery util/rand): they spell no words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What to look with."""
+
+    image: str
+    name: str = ""
+    target: str = ""
+    env: tuple[str, ...] = ()
+    """Each K=V."""
+    command: tuple[str, ...] = ()
+
+
+def run(config: NodeConfig, wanted: Wanted, look: Look) -> None:
+    """Add the container and say where it writes; raises CommandFailed when it is refused."""
+    asked = AddEphemeralContainer(operator(), ephemeral_container(look))
+    added = ask_pod(config, wanted, asked, update=names.ADD_EPHEMERAL_CONTAINER, answer=EphemeralContainerAdded)
+    into = f", which sees the processes of {added.target}" if added.target else ""
+    print(printable(f"added ephemeral container {added.container} of {added.image} to {wanted}{into}"))
+    if added.waits_for:
+        print(printable(f"it starts as soon as it can look there: {added.waits_for}"))
+    print(f"its log: {log_of(config, PodKey(wanted.namespace, wanted.name, added.pod_uid), added.container)}")
+
+
+def log_of(config: NodeConfig, pod: PodKey, container: str) -> str:
+    """Say where it writes; a command that was told another podLogsDir than the worker knows only what lies below."""
+    paths = PodPaths(config.root_dir, config.pod_logs_dir, pod)
+    log = paths.container_logs(container) / "0.log"
+    return str(log) if paths.logs.is_dir() else f"{log.relative_to(config.pod_logs_dir)} below the node's podLogsDir"
+
+
+def ephemeral_container(look: Look) -> PodJson:
+    """Write the container as spec.ephemeralContainers has it; raises CommandFailed for a variable without a value."""
+    container: PodJson = {"name": look.name or f"debugger-{''.join(secrets.choice(_SIGNS) for _ in range(5))}"}
+    container["image"] = look.image
+    if look.command:
+        container["command"] = list(look.command)
+    if look.env:
+        container["env"] = [variable(one) for one in look.env]
+    if look.target:
+        container["targetContainerName"] = look.target
+    return container
+
+
+def variable(text: str) -> PodJson:
+    """Read K=V; raises CommandFailed."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise CommandFailed(f"--env {text}: write NAME=VALUE", Exit.USAGE)
+    return {"name": name, "value": value}

@@ -1,0 +1,23 @@
+"""`tempolet skip-backoff NAMESPACE/POD [CONTAINER]`: restart a crash-looping container now, pull a missing image now.
+
+An Update of the pod's workflow (`asking`). What the wait was earned by stays: the next back-off is as long as it would have
+been.
+"""
+
+from proto.temporal import names
+from proto.temporal.operator import BackoffsSkipped, SkipBackoff
+from worker.commands.access.pod_selection import Wanted
+from worker.commands.change.updates import ask_pod, operator
+from worker.daemon.config import NodeConfig
+from worker.documents.printable import printable
+from worker.history.story_state import seconds
+
+
+def run(config: NodeConfig, wanted: Wanted, container: str) -> None:
+    """Skip the back-offs of one container or of all that wait; raises CommandFailed when none does."""
+    asked = SkipBackoff(operator(), container)
+    answer = ask_pod(config, wanted, asked, update=names.SKIP_BACKOFF, answer=BackoffsSkipped)
+    for one in answer.skipped:
+        print(printable(f"{one} begins now, {seconds(one.left)} before its time"))
+    if not answer.skipped:
+        print(f"{wanted}: the back-off was over already")

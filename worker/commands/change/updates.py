@@ -1,0 +1,84 @@
+"""How a command asks a pod's workflow for something: by an Update, answered with what it did or with why it was refused.
+
+Used by every command that changes a pod's life; who asked, and what came of it, stands in the pod's history.
+"""
+
+import asyncio
+import os
+import pwd
+import socket
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from worker.commands.access import temporal_access
+from worker.commands.access.exits import CommandFailed, Exit
+from worker.commands.access.pod_selection import Wanted, lives_of
+from worker.daemon.config import NodeConfig
+
+ASK_AGAIN: Final = timedelta(milliseconds=100)
+Answered = TypeVar("Answered")
+
+
+class Refused(CommandFailed):
+    """The workflow does not do that; its message says why and what now."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message, Exit.NOT_FOUND if reason.startswith("NoSuch") else Exit.FAILED)
+        self.reason = reason
+
+
+def operator() -> str:
+    """Say who asks, as the history will tell it: user@host."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def ask_pod(config: NodeConfig, wanted: Wanted, asked: object, *, update: str, answer: type[Answered]) -> Answered:
+    """Ask the newest pod of this name; raises Refused, and CommandFailed when there is none or nobody answers."""
+    return asyncio.run(_ask_pod(config, wanted, asked, update=update, answer=answer))
+
+
+async def ask(handle: WorkflowHandle[Any, Any], asked: object, *, update: str, answer: type[Answered]) -> Answered:
+    """Send the Update until it is heard.
+
+    Temporal gives an Update back unheard (FAILED_PRECONDITION) when signals arrive while a run is being continued as new.
+    """
+    while True:
+        try:
+            answered: Answered = await handle.execute_update(update, asked, result_type=answer)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.FAILED_PRECONDITION:
+                raise
+            await asyncio.sleep(ASK_AGAIN.total_seconds())
+        else:
+            return answered
+
+
+async def _ask_pod(
+    config: NodeConfig, wanted: Wanted, asked: object, *, update: str, answer: type[Answered]
+) -> Answered:
+    client = await temporal_access.client_of(config)
+    pod = (await lives_of(client, config, wanted))[-1].pod
+    handle = client.get_workflow_handle(str(pod))
+    try:
+        async with asyncio.timeout(temporal_access.ANSWER_WITHIN.total_seconds()):
+            return await ask(handle, asked, update=update, answer=answer)
+    except WorkflowUpdateFailedError as error:
+        why = error.cause
+        message, reason = (why.message, why.type or "") if isinstance(why, ApplicationError) else (str(why), "")
+        raise Refused(message, reason) from error
+    except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
+        # Temporal keeps what it has taken in, and hands it to the next worker
+        unheard = TimeoutError(f"{temporal_access.no_answer()}; what was asked may still be heard when one comes")
+        raise CommandFailed(temporal_access.no_worker(pod.node, unheard)) from error
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise CommandFailed(f"{wanted} is gone", Exit.NOT_FOUND) from error
+        raise CommandFailed(temporal_access.no_worker(pod.node, error)) from error

@@ -1,0 +1,188 @@
+"""`tempolet explain NAMESPACE/POD`: what a pod's workflow waits for now, and what would happen next.
+
+The workflow itself answers (the query Explain, `workflows/decide/explain/explain.py`). Added here is what only others know: Temporal
+the tries of an activity, the poller a refused manifest and a runtime that is away, the clock how long something lasts still.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowQueryFailedError
+from temporalio.service import RPCError
+
+from proto.node_runtime import read_node_runtime
+from proto.refusals import Refusal
+from proto.temporal import names
+from proto.temporal.names import PodWorkflowId
+from proto.temporal.operator import Explanation, Sentence, SentenceKind
+from proto.temporal.pod import PodOutcome
+from worker.commands.access import temporal_access
+from worker.commands.access.exits import CommandFailed, Exit
+from worker.commands.access.node_view import NodeView, notes
+from worker.commands.access.pod_selection import Wanted, lives_of
+from worker.commands.access.unknown_pod import refusals_of
+from worker.daemon.config import NodeConfig
+from worker.daemon.node_lock import lock_holder, lock_path
+from worker.documents.printable import printable
+from worker.history.failures import said_failure
+from worker.history.sentences import pod_gone
+from worker.history.story_state import seconds
+
+LABELS: Final = {
+    SentenceKind.STANDS: "stands",
+    SentenceKind.UNDER_WAY: "under way",
+    SentenceKind.WAITS: "waits for",
+    SentenceKind.HELD: "held back",
+    SentenceKind.NEXT: "next",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """What Temporal alone knows of an activity that has not answered."""
+
+    number: int
+    since: datetime | None
+    """When the present try began; None while it waits for the next."""
+    next_at: datetime | None
+    last_failure: str = ""
+
+    def words(self, now: datetime) -> str:
+        """Say it behind what is under way."""
+        said = f" since {self.since.astimezone():%H:%M:%S}, for {seconds(now - self.since)}" if self.since else ""
+        if self.number > 1:
+            said += f" (try {self.number}, after {self.last_failure})"
+        return said + (f", tried again at {self.next_at.astimezone():%H:%M:%S}" if self.next_at else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All that is known of a pod."""
+
+    pod: PodWorkflowId
+    gone: str = ""
+    """How it ended, when it is gone."""
+    explanation: Explanation | None = None
+    tries: dict[str, Try] = field(default_factory=dict)
+    """By activity id, which is the key of its action."""
+
+
+def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
+    """Print the explanation; raises CommandFailed for a pod that is not known, and when nobody answers."""
+    refused = refusals_of(config, wanted.namespace, wanted.name)
+    answer, failure = None, None
+    try:
+        answer = asyncio.run(_ask(config, wanted))
+    except CommandFailed as error:
+        if not refused:
+            raise
+        failure = error
+    remarks = list(remarks_of(config, answer, refused))
+    if output == "json":
+        print(json.dumps(as_json(wanted, answer, remarks), indent=2))
+    else:
+        for line in [*(lines(answer, datetime.now(UTC)) if answer else [str(wanted)]), *remarks]:
+            print(printable(line))
+    if failure is not None and failure.code is not Exit.NOT_FOUND:  # a refused pod need not be in Temporal
+        raise failure
+
+
+async def _ask(config: NodeConfig, wanted: Wanted) -> Answer:
+    client = await temporal_access.client_of(config)
+    pod = (await lives_of(client, config, wanted))[-1].pod
+    handle = client.get_workflow_handle(str(pod), result_type=PodOutcome)
+    try:
+        described = await handle.describe()
+        if described.status is WorkflowExecutionStatus.COMPLETED:
+            return Answer(pod, pod_gone(await handle.result()))
+        if described.status is not WorkflowExecutionStatus.RUNNING:
+            status = described.status.name.lower() if described.status else "ended"
+            return Answer(pod, f"its workflow was {status} from outside: what it had may still be on the node")
+        within = temporal_access.ANSWER_WITHIN
+        explanation = await handle.query(names.EXPLAIN, result_type=Explanation, rpc_timeout=within)
+    except WorkflowQueryFailedError as error:
+        raise CommandFailed(f"the worker of node {pod.node} can't explain {wanted}: {error}") from error
+    except RPCError as error:
+        raise CommandFailed(temporal_access.no_worker(pod.node, error)) from error
+    return Answer(pod, explanation=explanation, tries=_tries(client, config, described))
+
+
+def _tries(client: Client, config: NodeConfig, described: WorkflowExecutionDescription) -> dict[str, Try]:
+    found = {}
+    for one in described.raw_description.pending_activities:
+        temporal_access.open_payloads(one, config, client.namespace)
+        found[one.activity_id] = _try(one)
+    return found
+
+
+def _try(one: PendingActivityInfo) -> Try:
+    runs = one.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+    return Try(
+        one.attempt,
+        one.last_started_time.ToDatetime(tzinfo=UTC) if runs else None,
+        one.next_attempt_schedule_time.ToDatetime(tzinfo=UTC) if one.HasField("next_attempt_schedule_time") else None,
+        said_failure(one.last_failure) if one.HasField("last_failure") else "",
+    )
+
+
+def remarks_of(config: NodeConfig, answer: Answer | None, refused: list[Refusal]) -> Iterator[str]:
+    """Say what else keeps the pod from changing: a refused manifest, and on this node a runtime or poller that is away."""
+    view = NodeView(refusals=refused)
+    if answer and not answer.gone and answer.pod.node == config.node_name:
+        away = lock_holder(lock_path(config.root_dir, "poller")) is None
+        view = NodeView(refusals=refused, runtime=read_node_runtime(config.root_dir))
+        yield from notes(view)
+        if away:
+            yield "no poller runs on this node: a changed manifest or an end that the runtime tells is not heard of"
+        return
+    yield from notes(view)
+
+
+def lines(answer: Answer, now: datetime) -> Iterator[str]:
+    """Write the answer, a sentence a line."""
+    pod = answer.pod
+    yield f"{pod.namespace}/{pod.name} on {pod.node}, UID {pod.uid}"
+    if answer.gone:
+        yield f"{answer.gone} (`tempolet history {pod.namespace}/{pod.name}` tells its story)"
+    for sentence in answer.explanation.sentences if answer.explanation else ():
+        yield f"{LABELS[sentence.kind]}: {in_full(sentence, answer.tries, now)}"
+
+
+def in_full(sentence: Sentence, tries: dict[str, Try], now: datetime) -> str:
+    """Write one sentence with its time, its tries, its reason and what can be done."""
+    text = sentence.text
+    if sentence.kind is SentenceKind.UNDER_WAY and (known := tries.get(sentence.about)):
+        text += known.words(now)
+    if sentence.at is not None:
+        left = sentence.at - now
+        text += f" at {sentence.at.astimezone():%H:%M:%S}, "
+        text += f"in {seconds(left)}" if left.total_seconds() > 0 else "now"
+    if sentence.because:
+        text += f", because {sentence.because}"
+    return text + (f"; {sentence.remedy}" if sentence.remedy else "")
+
+
+def as_json(wanted: Wanted, answer: Answer | None, remarks: list[str]) -> dict[str, Any]:
+    """Give the answer as JSON."""
+    known: dict[str, Any] = {"pod": str(wanted), "remarks": remarks}
+    if answer is None:
+        return known
+    known |= {"node": answer.pod.node, "uid": answer.pod.uid, "gone": answer.gone}
+    if answer.explanation is not None:
+        told = answer.explanation
+        known |= {"lifecycle": told.lifecycle, "phase": told.phase}
+        known["sentences"] = [
+            {name: value for name, value in asdict(one).items() if value not in ("", None)}
+            | ({"at": one.at.isoformat()} if one.at else {})
+            for one in told.sentences
+        ]
+        known["tries"] = {
+            about: {"number": one.number, "lastFailure": one.last_failure} for about, one in answer.tries.items()
+        }
+    return known

@@ -1,0 +1,127 @@
+"""`tempolet history NAMESPACE/POD`: a pod's story from Temporal, with times and durations, also when the pod is gone.
+
+Finds the pod's workflows by their search attributes (several when the pod was made anew under another UID), fetches the
+histories of all their runs, opens the payloads with the node's keys and lets `story` tell them.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from temporalio.api.history.v1 import History, HistoryEvent
+from temporalio.client import Client
+
+from worker.commands.access.node_view import NodeView, notes, short_age
+from worker.commands.access.pod_selection import Life, Wanted, lives_of
+from worker.commands.access.temporal_access import client_of, open_payloads
+from worker.commands.access.unknown_pod import refusals_of
+from worker.daemon.config import NodeConfig
+from worker.documents.printable import printable
+from worker.history.failures import said_failure
+from worker.history.story import tell
+from worker.history.story_state import Line, seconds
+
+
+def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
+    """Print the story of the newest pod of that name, of the one of a UID, or of all."""
+    lives = asyncio.run(_find(config, wanted))
+    if output == "json":
+        print(json.dumps([as_json(life) for life in lives], indent=2))
+        return
+    for number, life in enumerate(lives):
+        print(("\n" if number else "") + heading(life))
+        for text in rows(life.story.lines, wide=output == "wide"):
+            print(text)
+        for text in life.under_way:
+            print(f"now: {printable(text)}")
+    for note in notes(NodeView(refusals=refusals_of(config, wanted.namespace, wanted.name))):
+        print(printable(note))
+
+
+async def _find(config: NodeConfig, wanted: Wanted) -> list[Life]:
+    client = await client_of(config)
+    chosen = await lives_of(client, config, wanted)
+    for life in chosen:
+        life.story = tell(await _histories(client, config, life))
+        if life.story.ended_at is None:
+            life.under_way = await _under_way(client, config, life)
+    return chosen
+
+
+async def _histories(client: Client, config: NodeConfig, life: Life) -> list[Sequence[HistoryEvent]]:
+    """Fetch all runs, and those that the last one was continued in meanwhile."""
+    found: list[Sequence[HistoryEvent]] = []
+    left = list(life.runs)
+    while left:
+        run_id = left.pop(0)
+        history = await client.get_workflow_handle(life.workflow_id, run_id=run_id).fetch_history()
+        opened = History(events=history.events)
+        open_payloads(opened, config, client.namespace)
+        found.append(opened.events)
+        next_run = opened.events[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+        if next_run and not left:
+            left.append(next_run)
+    return found
+
+
+async def _under_way(client: Client, config: NodeConfig, life: Life) -> list[str]:
+    """Say what the pod waits for now: the tries of an activity stand in no history."""
+    described = (await client.get_workflow_handle(life.workflow_id).describe()).raw_description
+    pending = {one.activity_id: one for one in described.pending_activities}
+    said = []
+    for one in life.story.under_way:
+        text = f"{one.what} under way for {seconds(datetime.now(UTC) - one.since)}"
+        known = pending.get(one.activity_id)
+        if known is not None and known.attempt > 1:
+            open_payloads(known, config, client.namespace)
+            text += f" (try {known.attempt}, after {said_failure(known.last_failure)})"
+        said.append(text)
+    return said
+
+
+def heading(life: Life) -> str:
+    """Say which pod this is and how old."""
+    pod, lines, ended_at = life.pod, life.story.lines, life.story.ended_at
+    began = lines[0].at if lines else life.newest
+    age = short_age((ended_at or datetime.now(UTC)) - began)
+    state = f"for {age}" if ended_at is None else f"gone after {age}"
+    return f"{pod.namespace}/{pod.name} on {pod.node}, UID {pod.uid}, {state}"
+
+
+def rows(lines: Sequence[Line], *, wide: bool) -> list[str]:
+    """Write the lines with local time and seconds since the first; the date where it changes."""
+    said = []
+    day = None
+    for line in lines:
+        local = line.at.astimezone()
+        if local.date() != day:
+            day = local.date()
+            said.append(f"{day.isoformat()} ({local:%Z})")
+        elapsed = f"+{line.since_start.total_seconds():.3f}"
+        event = f"{line.run}/{line.event_id:<5}" if wide else ""
+        said.append(
+            f"{local:%H:%M:%S}.{local.microsecond // 1000:03d} {elapsed:>10} {event} {printable(line.text)}".rstrip()
+        )
+    return said
+
+
+def as_json(life: Life) -> dict[str, object]:
+    """Give one life as JSON."""
+    return {
+        "workflowId": life.workflow_id,
+        "node": life.pod.node,
+        "uid": life.pod.uid,
+        "open": life.story.ended_at is None,
+        "underWay": life.under_way,
+        "lines": [
+            {
+                "time": line.at.isoformat(),
+                "sinceStartSeconds": round(line.since_start.total_seconds(), 6),
+                "text": line.text,
+                "eventId": line.event_id,
+                "run": line.run,
+            }
+            for line in life.story.lines
+        ],
+    }

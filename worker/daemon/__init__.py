@@ -1,0 +1,1 @@
+"""What each daemon process needs: configuration, service notification, health, logs, locks."""

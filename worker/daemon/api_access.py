@@ -1,0 +1,62 @@
+"""The way to the API server for the processes of a node: one `ApiServer` each, or none where the node is standalone."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from activities.clients.api_server.kubeconfig import KubeconfigRefused, load_kubeconfig
+from worker.daemon.config import NodeConfig
+from worker.daemon.service import Service
+
+LOOK: Final = timedelta(seconds=1)
+
+_log: Final = structlog.get_logger(__name__)
+
+if TYPE_CHECKING:
+    from activities.clients.api_server.api_server import ApiServer, Measure
+
+
+@contextlib.asynccontextmanager
+async def open_api(
+    config: NodeConfig, role: str, measure: "Measure | None" = None
+) -> AsyncIterator["ApiServer | None"]:
+    """Hold the way open while the block runs; None without a kubeconfig. Raises KubeconfigRefused; connects to nothing yet.
+
+    `measure` counts its requests.
+    """
+    if config.cluster is None:
+        yield None
+        return
+    from activities.clients.api_server.api_server import ApiServer  # noqa: PLC0415 - an HTTP client of 25 MB, which a standalone node has no use for
+
+    path = config.cluster.kubeconfig
+    if not path.exists():
+        raise KubeconfigRefused(
+            f"--kubeconfig {path}: no such file; put this node's kubeconfig there, or give --bootstrap-kubeconfig to get one"
+        )
+    kubeconfig = replace(load_kubeconfig(path), rotated=config.cluster.client_pair)
+    async with ApiServer(kubeconfig, user_agent=f"tempolet-{role}") as api:
+        api.measure = measure
+        yield api
+
+
+async def kubeconfig_awaited(config: NodeConfig, service: Service) -> bool:
+    """Wait for the kubeconfig where the node process is still bootstrapping; False when we are asked to stop meanwhile."""
+    cluster = config.cluster
+    if cluster is None or cluster.bootstrap_kubeconfig is None or cluster.kubeconfig.exists():
+        return True
+    why = f"waiting for {cluster.kubeconfig}, which `tempolet node` writes as soon as this node has a certificate"
+    _log.warning(why)
+    service.status(why)
+    stopping = asyncio.create_task(service.stop_requested())
+    try:
+        while not cluster.kubeconfig.exists() and not stopping.done():
+            await asyncio.wait({stopping}, timeout=LOOK.total_seconds())
+        return not stopping.done()
+    finally:
+        stopping.cancel()

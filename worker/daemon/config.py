@@ -1,0 +1,282 @@
+"""Everything an operator can set, in one frozen `NodeConfig` that the rest of tempolet takes.
+
+Three sources, the later wins: KubeletConfiguration (`--config`, `--config-dir`), our own file (`--tempolet-config`) for
+what no kubelet has, and flags with the kubelet's names. Called once, at the start of each sub-command; what the operator
+should know is returned in `warnings`, for the logs are not set up before the configuration is read.
+"""
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from proto.kubernetes.user_ids import UNIT
+from proto.temporal.node import ImagePolicy
+from worker.settings.cluster import ClusterSettings, cluster_settings
+from worker.settings.credential_providers import CredentialProviders, load_credential_providers
+from worker.settings.eviction import Eviction, eviction, eviction_warnings
+from worker.settings.flags import Flags
+from worker.settings.images import ImagePulls, image_policy, image_pulls
+from worker.settings.kubelet.configuration import (
+    API_VERSION,
+    KIND,
+    ConfigurationRefused,
+    KubeletConfiguration,
+    load_kubelet_configuration,
+)
+from worker.settings.kubelet.feature_gates import FeatureGates, GateRefused, gate_warnings, parse_gate_flag, set_gates
+from worker.settings.kubelet_validation import validate
+from worker.settings.log_rotation import DEFAULT_CONTAINER_LOGS, ContainerLogs, container_logs
+from worker.settings.memory import DEFAULT_MEMORY, MemorySettings, memory_settings, refuse_what_this_node_has_not
+from worker.settings.reserved import NOTHING_RESERVED, Reserved, reserved, reserved_warnings
+from worker.settings.tempolet_configuration import TempoletConfiguration, load_tempolet_configuration
+
+DEFAULT_ROOT_DIR: Final = Path("/var/lib/kubelet")
+STATE_DIRECTORY: Final = "tempolet"
+DEFAULT_TRACING_ENDPOINT: Final = "localhost:4317"  # the kubelet's
+_CGROUP_V2: Final = Path("/sys/fs/cgroup/cgroup.controllers")  # only there when v2 is mounted as the only one
+_UNBOUNDED_BACKOFF: Final = timedelta(seconds=300)  # with the gate KubeletCrashLoopBackOffMax off
+_AS_THEY_STAND: Final[Mapping[str, str]] = {
+    "container_runtime_endpoint": "containerRuntimeEndpoint",
+    "file_check_frequency": "fileCheckFrequency",
+    "sync_frequency": "syncFrequency",
+    "local_storage_limits": "localStorageCapacityIsolation",
+    "pod_pids_limit": "podPidsLimit",
+    "cpu_cfs_quota": "cpuCFSQuota",
+    "cpu_cfs_quota_period": "cpuCFSQuotaPeriod",
+    "seccomp_default": "seccompDefault",
+    "max_pods": "maxPods",
+    "healthz_bind_address": "healthzBindAddress",
+    "healthz_port": "healthzPort",
+}
+"""The fields of `NodeConfig` that are a key of KubeletConfiguration and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dns:
+    """What a pod's resolv.conf is made of."""
+
+    cluster_dns: tuple[str, ...] = ()
+    cluster_domain: str = ""
+    resolv_conf: str = "/etc/resolv.conf"
+    """The node's; empty: pods with dnsPolicy Default get none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logging:
+    """How the logs look."""
+
+    format: str = "text"
+    """text (klog) or json."""
+    verbosity: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestUrlSettings:
+    """Where static pods come from besides files: staticPodURL."""
+
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """They may carry credentials."""
+    every: timedelta = timedelta(seconds=20)
+    """httpCheckFrequency."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """Where spans go; only there when KubeletConfiguration has a tracing block."""
+
+    endpoint: str = DEFAULT_TRACING_ENDPOINT
+    sampling_rate_per_million: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """One node's configuration, complete and checked."""
+
+    node_name: str
+    root_dir: Path = DEFAULT_ROOT_DIR
+    node_ips: tuple[str, ...] = ()
+    """As given by --node-ip; empty: the node's default address."""
+    lock_file: Path | None = None
+    """--lock-file, beside the node's own lock."""
+    container_runtime_endpoint: str = "unix:///run/containerd/containerd.sock"
+    static_pod_path: Path | None = None
+    file_check_frequency: timedelta = timedelta(seconds=20)
+    manifest_url: ManifestUrlSettings = ManifestUrlSettings()
+    sync_frequency: timedelta = timedelta(minutes=1)
+    pod_logs_dir: Path = Path("/var/log/pods")
+    container_logs: ContainerLogs = DEFAULT_CONTAINER_LOGS
+    cgroup_root: str = ""
+    local_storage_limits: bool = True
+    """A pod that exceeds one is evicted: localStorageCapacityIsolation."""
+    pod_pids_limit: int = -1
+    reserved: Reserved = NOTHING_RESERVED
+    """What of cpu and memory is kept back from pods."""
+    eviction: Eviction = field(default_factory=Eviction)
+    """Under which thresholds the node is under pressure; the hard ones are kept back, too."""
+    cpu_cfs_quota: bool = True
+    cpu_cfs_quota_period: timedelta = timedelta(milliseconds=100)
+    memory: MemorySettings = DEFAULT_MEMORY
+    seccomp_default: bool = False
+    allowed_unsafe_sysctls: tuple[str, ...] = ()
+    user_ids_per_pod: int = UNIT
+    max_pods: int = 110
+    max_container_restart_period: timedelta = timedelta(seconds=300)
+    healthz_bind_address: str = "127.0.0.1"
+    healthz_port: int = 10248
+    """0: no healthz endpoint."""
+    pulls: ImagePulls = field(default_factory=ImagePulls)
+    image_policy: ImagePolicy = field(default_factory=ImagePolicy)
+    credential_providers: CredentialProviders = field(default_factory=CredentialProviders)
+    dns: Dns = Dns()
+    logging: Logging = Logging()
+    tracing: Tracing | None = None
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
+    tempolet: TempoletConfiguration = field(default_factory=TempoletConfiguration)
+    cluster: ClusterSettings | None = None
+    """None: a standalone node."""
+    kubelet: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The KubeletConfiguration in force, defaults included: for /configz, which decides nothing."""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """The flags that were given: for /flagz."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def state_dir(self) -> Path:
+        """Give the folder of what tempolet itself keeps on a node (locks, keys)."""
+        return self.root_dir / STATE_DIRECTORY
+
+    @property
+    def objects_dir(self) -> Path:
+        """Give the folder of the ConfigMaps, Secrets and other objects that manifests refer to."""
+        if folder := self.tempolet.objects.folder:
+            return folder
+        return (self.static_pod_path.parent if self.static_pod_path else self.state_dir) / "objects"
+
+    @property
+    def payload_key_file(self) -> Path:
+        """Give the file of the keys that seal payloads."""
+        return self.tempolet.temporal.payload_key_file or self.state_dir / "payload.keys"
+
+    @property
+    def codec_token_file(self) -> Path:
+        """Give the file of the token that the codec endpoint asks for."""
+        return self.tempolet.codec.token_file or self.state_dir / "codec.token"
+
+    @property
+    def start_limit(self) -> int:
+        """Say how many Run, Create and Start calls the runtime gets at a time (design §5: 4 on 2 cores)."""
+        return self.tempolet.runtime.start_limit or 2 * (os.cpu_count() or 2)
+
+
+def load_node_config(flags: Flags) -> NodeConfig:
+    """Read and check everything; raises ConfigurationRefused with one line that names source and key."""
+    own = load_tempolet_configuration(flags.tempolet_config)
+    kubelet, gates = _checked(flags)
+    root_dir = (flags.root_dir or DEFAULT_ROOT_DIR).absolute()
+    return NodeConfig(
+        **{name: kubelet[key] for name, key in _AS_THEY_STAND.items()},
+        node_name=node_name(flags.hostname_override),
+        root_dir=root_dir,
+        node_ips=node_ips(flags.node_ip),
+        lock_file=flags.lock_file,
+        static_pod_path=Path(kubelet["staticPodPath"]) if kubelet["staticPodPath"] else None,
+        manifest_url=_manifest_url(kubelet),
+        pod_logs_dir=Path(kubelet["podLogsDir"]),
+        container_logs=container_logs(kubelet),
+        cgroup_root=kubelet["cgroupRoot"] or "",
+        reserved=reserved(kubelet),
+        eviction=eviction(kubelet),
+        memory=memory_settings(kubelet),
+        user_ids_per_pod=kubelet["userNamespaces.idsPerPod"] or UNIT,
+        allowed_unsafe_sysctls=tuple(kubelet["allowedUnsafeSysctls"] or ()),
+        max_container_restart_period=kubelet["crashLoopBackOff.maxContainerRestartPeriod"] or _UNBOUNDED_BACKOFF,
+        pulls=image_pulls(kubelet, gates),
+        credential_providers=load_credential_providers(
+            flags.image_credential_provider_config, flags.image_credential_provider_bin_dir
+        ),
+        image_policy=image_policy(kubelet, own),
+        dns=Dns(tuple(kubelet["clusterDNS"] or ()), kubelet["clusterDomain"] or "", kubelet["resolvConf"] or ""),
+        logging=Logging(kubelet["logging.format"], kubelet["logging.verbosity"]),
+        tracing=_tracing(kubelet),
+        feature_gates=gates,
+        tempolet=own,
+        cluster=cluster_settings(flags, kubelet, root_dir),
+        kubelet={"kind": KIND, "apiVersion": API_VERSION, **kubelet.values},
+        flags=flags.said,
+        warnings=tuple(_warnings(kubelet, gates)),
+    )
+
+
+def node_name(override: str | None) -> str:
+    """Name this node as the kubelet does: the override or the hostname, trimmed, lower case."""
+    name = (override or socket.gethostname()).strip().lower()
+    if not name:
+        raise ConfigurationRefused("this machine has no hostname: give --hostname-override NAME")
+    if "/" in name:
+        raise ConfigurationRefused(f"--hostname-override {name!r}: a node's name has no slash")
+    return name
+
+
+def node_ips(text: str | None) -> tuple[str, ...]:
+    """Read --node-ip: one address, or one of each family."""
+    if not text:
+        return ()
+    try:
+        found = [ipaddress.ip_address(one.strip()) for one in text.split(",")]
+    except ValueError as error:
+        raise ConfigurationRefused(f"--node-ip {text!r}: {error}") from error
+    if len(found) > 2 or (len(found) == 2 and found[0].version == found[1].version):
+        raise ConfigurationRefused(f"--node-ip {text!r}: one address, or one of IPv4 and one of IPv6")
+    if len(found) == 2 and any(one.is_unspecified for one in found):
+        raise ConfigurationRefused(f"--node-ip {text!r}: 0.0.0.0 and :: stand alone only")
+    return tuple(str(one) for one in found)
+
+
+def _checked(flags: Flags) -> tuple[KubeletConfiguration, FeatureGates]:
+    """Read what the kubelet has keys for, and refuse what cannot be obeyed here."""
+    keys = dict(flags.keys)
+    try:
+        if flags.feature_gates and (gates_flag := parse_gate_flag(flags.feature_gates)):
+            keys["featureGates"] = gates_flag  # merged over the file's, as the kubelet does
+        kubelet = load_kubelet_configuration(flags.config, flags.config_dir, keys, cluster=flags.kubeconfig is not None)
+        gates = set_gates(kubelet["featureGates"] or {})
+    except GateRefused as error:
+        raise ConfigurationRefused(str(error)) from error
+    validate(kubelet, gates)
+    _refuse_cgroup_v1(kubelet)
+    refuse_what_this_node_has_not(kubelet, cgroup_v2=_CGROUP_V2.exists())
+    return kubelet, gates
+
+
+def _warnings(kubelet: KubeletConfiguration, gates: FeatureGates) -> Iterator[str]:
+    """Name all that the operator should know."""
+    yield from kubelet.warnings
+    yield from reserved_warnings(kubelet)
+    yield from eviction_warnings(kubelet)
+    yield from gate_warnings(gates)
+
+
+def _refuse_cgroup_v1(kubelet: KubeletConfiguration) -> None:
+    """Obey failCgroupV1 where a file says it; unlike the kubelet's, our default runs on both."""
+    if "failCgroupV1" in kubelet.said and kubelet["failCgroupV1"] and not _CGROUP_V2.exists():
+        raise ConfigurationRefused("failCgroupV1: true, and this node has cgroup v1; set it to false to run here")
+
+
+def _manifest_url(kubelet: KubeletConfiguration) -> ManifestUrlSettings:
+    said: Mapping[str, list[str]] = kubelet["staticPodURLHeader"] or {}
+    headers = tuple((name, value) for name, values in said.items() for value in values)
+    return ManifestUrlSettings(kubelet["staticPodURL"] or "", headers, kubelet["httpCheckFrequency"])
+
+
+def _tracing(kubelet: KubeletConfiguration) -> Tracing | None:
+    if not {"tracing.endpoint", "tracing.samplingRatePerMillion"} & kubelet.said:
+        return None
+    return Tracing(
+        kubelet["tracing.endpoint"] or DEFAULT_TRACING_ENDPOINT, kubelet["tracing.samplingRatePerMillion"] or 0
+    )

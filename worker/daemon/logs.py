@@ -1,0 +1,172 @@
+"""How the logs look: the kubelet's klog text or its JSON, one line per message, on stderr.
+
+Set up once by each sub-command (`set_up_logs`), after the configuration is read. Ours are written with
+`structlog.get_logger(__name__)`; what libraries and Temporal's core write with stdlib logging takes the same way out, so one
+format and one verbosity hold for all. People grep for `pod`, `podUID`, `containerName`, `containerID` and `err`: bind those
+names (`log.bind(pod="namespace/name", podUID=uid)`).
+"""
+
+import json
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+import structlog
+from structlog.typing import EventDict, WrappedLogger
+
+from proto.kubernetes.go_duration import say_duration
+from proto.temporal.failure_types import UNEXPECTED
+from worker.daemon.config import Logging
+
+if TYPE_CHECKING:
+    from temporalio.runtime import LoggingConfig
+
+DEBUG_FROM_VERBOSITY: Final = 4  # the kubelet's "debug level verbosity"
+_LETTERS: Final = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F"}  # klog has no debug letter
+CORE_LOGGER: Final = "temporalio.core"
+_QUIETER: Final = ("aiohttp.access", "asyncio", "grpc", "urllib3")
+"""Libraries whose informational lines are no news to an operator."""
+_SDK_KIND: Final = "__temporal_error_identifier"
+_OURS: Final = ("event", "level", "v", "caller", "_record", "_from_structlog", "exc_info", "stack_info", "logger")
+
+
+def set_up_logs(settings: Logging, stream: TextIO | None = None, *, changeable: bool = False) -> None:
+    """Send all logs of this process to `stream` (stderr), as text or JSON; `changeable`: `set_verbosity` will be called."""
+    render = _json_line if settings.format == "json" else _text_line
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=not changeable,  # a logger that is kept keeps its level, and is faster
+    )
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=[render], foreign_pre_chain=[]))
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    set_verbosity(settings.verbosity)
+
+
+def set_verbosity(verbosity: int) -> None:
+    """Say from now on what this verbosity says; of loggers in use, only where the logs were set up as changeable."""
+    level = logging.DEBUG if verbosity >= DEBUG_FROM_VERBOSITY else logging.INFO
+    structlog.configure(**{**structlog.get_config(), "wrapper_class": structlog.make_filtering_bound_logger(level)})
+    logging.getLogger().setLevel(level)
+    for name in _QUIETER:
+        logging.getLogger(name).setLevel(logging.DEBUG if level == logging.DEBUG else logging.WARNING)
+
+
+def core_logs() -> "LoggingConfig":
+    """Have Temporal's core log through here too, for `temporalio.runtime.Runtime`; its warnings are worth a line."""
+    from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter  # noqa: PLC0415 - 20 MB for pods
+
+    forwarding = LogForwardingConfig(
+        logger=logging.getLogger(CORE_LOGGER),
+        append_target_to_name=False,
+        prepend_target_on_message=False,
+        append_log_fields_to_message=False,  # they become keys
+    )
+    return LoggingConfig(filter=TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding=forwarding)
+
+
+def _text_line(_: WrappedLogger, method: str, event: EventDict) -> str:
+    """Write klog's text: `I1121 09:24:00.123456    4711 file.py:12] "Message" key="value"`."""
+    record: logging.LogRecord = event["_record"]
+    when = datetime.fromtimestamp(record.created).astimezone()
+    letter = _LETTERS.get(record.levelname.lower(), "I")
+    head = f"{letter}{when:%m%d %H:%M:%S.%f} {os.getpid():7d} {record.filename}:{record.lineno}] "
+    said = "".join(f" {key}{_text_value(value)}" for key, value in _keys(event).items())
+    return f"{head}{_quoted(str(event.get('event', method)))}{said}"
+
+
+def _json_line(_: WrappedLogger, method: str, event: EventDict) -> str:
+    """Write the kubelet's JSON: ts in milliseconds, caller, msg, v, then the keys."""
+    record: logging.LogRecord = event["_record"]
+    line: dict[str, Any] = {
+        "ts": round(record.created * 1000, 3),
+        "caller": f"{record.filename}:{record.lineno}",
+        "msg": str(event.get("event", method)),
+    }
+    if record.levelno >= logging.WARNING:
+        line["level"] = record.levelname.lower()
+    else:
+        line["v"] = DEBUG_FROM_VERBOSITY if record.levelno <= logging.DEBUG else 0
+    return json.dumps(line | _keys(event), default=_plain, ensure_ascii=False)
+
+
+def _keys(event: EventDict) -> dict[str, Any]:
+    found = {key: value for key, value in event.items() if key not in _OURS}
+    core = getattr(event["_record"], "temporal_log", None)
+    if core is not None:
+        found |= {"target": core.target, **core.fields}
+    error = _exception(event)
+    if error is not None:
+        found.setdefault("err", str(error) or type(error).__name__)
+        if not _is_meant(event, error):
+            found["stack"] = "".join(traceback.format_exception(error)).rstrip("\n")
+    return found
+
+
+def _is_meant(event: EventDict, error: BaseException) -> bool:
+    """Say whether it is the failure of an activity with a reason of its own: of those the operator needs one line."""
+    of_activity = getattr(event["_record"], _SDK_KIND, "") == "ActivityFailure"
+    return of_activity and getattr(error, "type", None) not in (None, UNEXPECTED)
+
+
+def _exception(event: EventDict) -> BaseException | None:
+    info = event.get("exc_info") or event["_record"].exc_info
+    match info:
+        case BaseException():
+            return info
+        case tuple():
+            return info[1] if isinstance(info[1], BaseException) else None
+        case True:
+            return sys.exc_info()[1]
+        case _:
+            return None
+
+
+def _text_value(value: Any) -> str:
+    match value:
+        case str() | BaseException() | os.PathLike() | datetime() | timedelta():
+            text = _plain(value)
+            return f"={_quoted(text)}" if "\n" not in text else _block(text)
+        case bool() | int() | float() | None:
+            return f"={json.dumps(value)}"
+        case _:
+            return f"={json.dumps(value, default=_plain, ensure_ascii=False)}"
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case str():
+            return str(value)
+        case timedelta():
+            return say_duration(value)
+        case datetime():
+            return value.isoformat()
+        case Mapping():
+            return dict(value)
+        case set() | frozenset():
+            return sorted(map(str, value))
+        case BaseException():
+            return str(value) or type(value).__name__
+        case _:
+            return str(value)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _block(text: str) -> str:
+    """Show several lines as klog does: indented by a tab, closed by ` >`."""
+    lines = "".join(f"\t{line}\n" for line in text.rstrip("\n").split("\n"))
+    return f"=<\n{lines} >"

@@ -1,0 +1,77 @@
+"""The way to Temporal for this node's own processes: worker and poller start alike.
+
+The key file is made by whichever comes first; a Temporal that is away is waited for, and systemd's status line says so.
+"""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+from temporalio.client import Client, Plugin
+from temporalio.runtime import Runtime
+
+from worker.daemon.config import NodeConfig
+from worker.daemon.service import Service
+from worker.temporal.keys import create_key_file
+from worker.temporal.temporal_client import TemporalSettings, connect, prepare
+
+_log = structlog.get_logger(__name__)
+
+
+def temporal_settings(config: NodeConfig) -> TemporalSettings:
+    """Say where Temporal is for this node, and what seals its payloads."""
+    keys = config.tempolet.temporal
+    return TemporalSettings(
+        key_file=config.payload_key_file,
+        config_file=keys.config_file,
+        profile=keys.profile,
+        address=keys.address,
+        namespace=keys.namespace,
+        retention=keys.retention,
+    )
+
+
+def identity(role: str, node: str) -> str:
+    """Name this process so that no later one of the node ever has the same name."""
+    started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    return f"{role}/{node}/{socket.gethostname()}/{started}"
+
+
+def place_of(client: Client) -> str:
+    """Name where a client leads: address and namespace."""
+    return f"{client.service_client.config.target_host} {client.namespace}"
+
+
+async def node_client(
+    config: NodeConfig,
+    service: Service,
+    *,
+    role: str,
+    runtime: Runtime | None = None,
+    plugins: Sequence[Plugin] = (),
+) -> Client | None:
+    """Connect and have our namespace there; None when we are asked to stop while Temporal is still away."""
+
+    def waiting(why: str) -> None:
+        _log.warning(why)
+        service.status(why)
+
+    async def connected() -> Client:
+        settings = replace(temporal_settings(config), tells_only=role == "poller")
+        name = identity(role, config.node_name)
+        client = await connect(settings, waiting=waiting, runtime=runtime, plugins=plugins, identity=name)
+        await prepare(client, settings, waiting=waiting)
+        return client
+
+    create_key_file(config.payload_key_file)
+    connecting = asyncio.create_task(connected())
+    stopping = asyncio.create_task(service.stop_requested())
+    await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if connecting.done():
+        return connecting.result()
+    connecting.cancel()
+    return None

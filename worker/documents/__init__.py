@@ -1,0 +1,1 @@
+"""Bounded reading of YAML and JSON documents, and printing of untrusted text."""

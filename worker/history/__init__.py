@@ -1,0 +1,1 @@
+"""Turns the events of a workflow history into the sentences of `tempolet history`."""

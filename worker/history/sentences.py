@@ -1,0 +1,297 @@
+"""What each signal, activity and change of state says in a pod's story: one row a kind.
+
+Read by `story`. An activity without a row in `ACTIVITIES` is told by its summary. A row has the shapes of its request and
+answer (so that a payload is read by type), a name for it when it fails, and what it says when it is done.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from proto.temporal import hooks, names, signals
+from proto.temporal.activities import requests, resize, volumes
+from proto.temporal.pod import PodOutcome, PodStart
+from proto.temporal.resources import RuntimeResources
+from worker.history import container_sentences, edit_sentences, resize_sentences, volume_sentences
+from worker.history.probe_sentences import said_verdict
+from worker.history.story_state import Done, Told, seconds
+from workflows.decide.actions import ACTIONS
+
+WAIT_TOLD: Final = timedelta(seconds=0.1)
+"""From which on it is told that a pull waited for others."""
+
+_IDENTITY: Final = 12  # characters of an id that tell it from others, as crictl shows it
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityRow:
+    """How to read and tell one kind of activity."""
+
+    asked: Any
+    answer: Any
+    what: Callable[[Any], str]
+    say: Callable[[Told, Done], Iterator[str]]
+    note: Callable[[Told, Any], None] | None = None
+    """What the story remembers of it from when it is asked for, where others answer before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignalRow:
+    """How to read and tell one kind of signal."""
+
+    kind: Any
+    say: Callable[[Told, Any], Iterator[str]]
+
+
+def reading(data: bytes, kind: Any) -> Any:
+    """Read a payload's JSON as a type; None for what cannot be read (sealed with another key, another release's)."""
+    try:
+        return _adapter(kind).validate_json(data)
+    except (ValidationError, TypeError):
+        return None
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+# --- the pod itself
+
+
+def pod_listed(start: PodStart) -> str:
+    """Say how the pod came."""
+    where = f"manifest {PurePosixPath(start.path).name}" if start.path else f"the {start.source} source"
+    uid = start.pod.get("metadata", {}).get("uid", "")
+    return f"{where} lists the pod (UID {uid})" if not start.path else f"{where} listed (UID {uid})"
+
+
+def pod_gone(outcome: PodOutcome | None) -> str:
+    """Say how it ended."""
+    if outcome is None:
+        return "the pod is gone"
+    why = ": ".join(filter(None, (outcome.reason, outcome.message)))
+    return f"the pod is gone: {outcome.phase}, restarts {outcome.restarts}" + (f" ({why})" if why else "")
+
+
+def attribute(attributes: Mapping[str, Any], name: str) -> str:
+    """Read a search attribute's text."""
+    value = attributes.get(name)
+    return str((value[0] if isinstance(value, list) and value else value) or "")
+
+
+def attributes_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Say what changed of phase, readiness and reason."""
+
+    def one(name: str) -> tuple[str, bool]:
+        return attribute(after, name), before.get(name) != after.get(name)
+
+    (phase, new_phase), (ready, new_ready), (reason, new_reason) = one("PodPhase"), one("PodReady"), one("PodReason")
+    said = [phase] * (new_phase and bool(phase))
+    said += ["ready" if ready == "True" else "not ready"] * (new_ready and bool(ready))
+    why = reason if new_reason else ""
+    if said:
+        yield f"pod {', '.join(said)}" + (f" ({why})" if why else "")
+    elif why:
+        yield f"pod shows {why}"
+
+
+# --- signals
+
+
+def _deletion(told: Told, signal: signals.DeletionRequested) -> Iterator[str]:
+    told.deletion = True
+    told.deleted_by[f"{signal.reason}: {signal.message}"] = f"the {signal.source} source"
+    grace = f", grace {seconds(signal.grace)}" if signal.grace is not None else ""
+    why = f": {signal.message}" if signal.message else ""
+    yield f"deletion requested by {signal.source}: {signal.reason}{why}{grace}"
+
+
+def _changed(_: Told, __: signals.RuntimeChanged) -> Iterator[str]:
+    yield from ()  # a hint: the look at the runtime that follows tells what it was
+
+
+def _verdict(_: Told, signal: signals.ProbeVerdict) -> Iterator[str]:
+    yield said_verdict(signal)
+
+
+def _status_given(_: Told, signal: signals.StatusGiven) -> Iterator[str]:
+    if signal.ended:
+        why = ": ".join(filter(None, (signal.ended.reason, signal.ended.message)))
+        yield f"the API shows the pod as {signal.ended.phase}" + (f" ({why})" if why else "")
+    else:
+        said = ", ".join(f"{name} {one.status}" for name, one in sorted(signal.conditions.items()))
+        yield f"others' conditions in the API: {said or 'none'}"
+
+
+SIGNALS: Final[Mapping[str, SignalRow]] = {
+    names.POD_LISTED: SignalRow(signals.PodListed, edit_sentences.listed),
+    names.DELETION_REQUESTED: SignalRow(signals.DeletionRequested, _deletion),
+    names.RUNTIME_CHANGED: SignalRow(signals.RuntimeChanged, _changed),
+    names.PROBE_VERDICT: SignalRow(signals.ProbeVerdict, _verdict),
+    names.OBJECTS_CHANGED: SignalRow(signals.ObjectsChanged, volume_sentences.changed),
+    names.STORAGE_EXCEEDED: SignalRow(signals.StorageExceeded, volume_sentences.exceeded),
+    names.STATUS_GIVEN: SignalRow(signals.StatusGiven, _status_given),
+}
+
+
+# --- activities
+
+
+def _sandbox_ready(told: Told, done: Done) -> Iterator[str]:
+    made: requests.PodSandbox = done.answer
+    told.ready_sandboxes.add(made.sandbox_id)
+    how = "found" if made.adopted else f"ready in {seconds(done.took)}"
+    addresses = f", {', '.join(made.ips)}" if made.ips else ""
+    yield f"sandbox attempt {made.attempt} {how}{addresses}"
+    yield from made.notices
+
+
+def _image(_: Told, done: Done) -> Iterator[str]:
+    pulled: requests.PulledImage = done.answer
+    if pulled.present:
+        yield f"image {done.asked.image} present ({seconds(done.took)})"
+    else:
+        size = f", {pulled.size_bytes / 1_000_000:.1f} MB" if pulled.size_bytes else ""
+        waiting = f" ({seconds(pulled.waited)} of it waiting)" if pulled.waited >= WAIT_TOLD else ""
+        yield f"image {done.asked.image} pulled in {seconds(done.took)}{waiting}{size}"
+    yield from pulled.warnings
+
+
+def _runtime_read(told: Told, done: Done) -> Iterator[str]:
+    seen: requests.PodRuntime = done.answer
+    lost = [one for one in seen.sandboxes if not one.ready and one.sandbox_id in told.ready_sandboxes]
+    for one in lost:
+        told.ready_sandboxes.discard(one.sandbox_id)
+        yield f"sandbox attempt {one.attempt} is not ready any more"
+    yield from container_sentences.ends(told, seen.containers)
+
+
+def _sandbox_stopped(told: Told, done: Done) -> Iterator[str]:
+    told.ready_sandboxes.discard(done.asked.sandbox_id)
+    yield f"sandbox stopped ({seconds(done.took)})"
+
+
+def _images_read(_: Told, done: Done) -> Iterator[str]:
+    for image in done.answer.image_refs:
+        yield f"image {image} present"
+
+
+def _plain(what: Callable[[Any], str]) -> Callable[[Told, Done], Iterator[str]]:
+    """Say what was done and how long it took, for activities whose answer says nothing."""
+
+    def say(_: Told, done: Done) -> Iterator[str]:
+        yield f"{what(done.asked)} ({seconds(done.took)})"
+
+    return say
+
+
+def _predecessor_gone(_: Told, done: Done) -> Iterator[str]:
+    yield f"no other pod of this name is left, after {seconds(done.took)}"
+
+
+_SUMMARIES: Final[dict[str, ActivityRow]] = {
+    row.name: ActivityRow(asked, row.result, row.summary, _plain(row.summary)) for asked, row in ACTIONS.items()
+}
+"""For an activity without a row of its own: its summary."""
+ACTIVITIES: Final[Mapping[str, ActivityRow]] = _SUMMARIES | {
+    names.MAKE_POD_DIRECTORIES: ActivityRow(
+        requests.MakePodDirectories, None, lambda _: "making directories", _plain(lambda _: "directories made")
+    ),
+    names.REMOVE_POD_DIRECTORIES: ActivityRow(
+        requests.RemovePodDirectories,
+        None,
+        lambda _: "removing directories",
+        _plain(lambda _: "directories, logs and cgroup removed"),
+    ),
+    names.DELETE_POD_OBJECT: ActivityRow(
+        requests.DeletePodObject,
+        None,
+        lambda _: "deleting its object in the API",
+        _plain(lambda asked: f"gone from the API, {asked.status.get('phase', '')}"),
+    ),
+    names.AWAIT_PREDECESSOR: ActivityRow(
+        requests.AwaitPredecessor, None, lambda _: "waiting for the predecessor", _predecessor_gone
+    ),
+    names.RUN_POD_SANDBOX: ActivityRow(
+        requests.RunPodSandbox, requests.PodSandbox, lambda asked: f"sandbox attempt {asked.attempt}", _sandbox_ready
+    ),
+    names.STOP_POD_SANDBOX: ActivityRow(
+        requests.StopPodSandbox,
+        None,
+        lambda asked: f"stopping sandbox {asked.sandbox_id[:_IDENTITY]}",
+        _sandbox_stopped,
+    ),
+    names.REMOVE_POD_SANDBOX: ActivityRow(
+        requests.RemovePodSandbox,
+        None,
+        lambda asked: f"removing sandbox {asked.sandbox_id[:_IDENTITY]}",
+        _plain(lambda _: "sandbox removed"),
+    ),
+    names.READ_IMAGES: ActivityRow(
+        requests.ReadImages,
+        requests.ImagesPresent,
+        lambda asked: f"looking for {', '.join(asked.images)}",
+        _images_read,
+    ),
+    names.MOUNT_VOLUMES: ActivityRow(
+        volumes.MountVolumes, volumes.MountedVolumes, volume_sentences.mounting, volume_sentences.mounted
+    ),
+    names.UNMOUNT_VOLUMES: ActivityRow(
+        volumes.UnmountVolumes, None, volume_sentences.unmounting, volume_sentences.unmounted
+    ),
+    names.PULL_IMAGE: ActivityRow(
+        requests.PullImage, requests.PulledImage, lambda asked: f"image {asked.image} ({asked.policy})", _image
+    ),
+    names.START_CONTAINER: ActivityRow(
+        requests.StartContainer,
+        requests.RuntimeContainer,
+        lambda asked: f"starting container {asked.container.get('name', '')}, attempt {asked.attempt}",
+        container_sentences.started,
+    ),
+    names.RUN_HOOK: ActivityRow(
+        requests.RunHook,
+        hooks.HookEnded,
+        lambda asked: f"{asked.hook} of {asked.name}",
+        container_sentences.hook_ended,
+    ),
+    names.STOP_CONTAINER: ActivityRow(
+        requests.StopContainer,
+        requests.RuntimeContainer | None,
+        lambda asked: f"stopping container {asked.name}",
+        container_sentences.stopped,
+    ),
+    names.SHORTEN_STOP: ActivityRow(
+        requests.ShortenStop,
+        requests.RuntimeContainer | None,
+        lambda asked: f"shortening the stop of container {asked.name}",
+        container_sentences.shortened,
+        container_sentences.is_shortened,
+    ),
+    names.PROBE_CONTAINER: ActivityRow(
+        requests.ProbeContainer, None, lambda asked: f"probing container {asked.name}", lambda *_: iter(())
+    ),
+    names.REMOVE_CONTAINER: ActivityRow(
+        requests.RemoveContainer,
+        None,
+        lambda asked: f"removing dead container {asked.name}",
+        container_sentences.removed,
+    ),
+    names.READ_POD_RUNTIME: ActivityRow(
+        requests.ReadPodRuntime, requests.PodRuntime, lambda _: "reading the runtime", _runtime_read
+    ),
+    names.UPDATE_POD_SANDBOX_RESOURCES: ActivityRow(
+        resize.UpdatePodSandboxResources, None, lambda _: "resizing the pod's cgroup", resize_sentences.cgroup_resized
+    ),
+    names.UPDATE_CONTAINER_RESOURCES: ActivityRow(
+        resize.UpdateContainerResources,
+        RuntimeResources,
+        lambda asked: f"resizing container {asked.name}",
+        resize_sentences.container_resized,
+    ),
+}

@@ -1,0 +1,25 @@
+"""Tells the activities of a worker which of its pods go, from the snapshots that the workflows publish anyway."""
+
+from activities.objects.going_pods import GoingPods
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.pod import Lifecycle
+from worker.host.pod_cache import PodCache
+from worker.host.pod_metrics import PodNumbers
+
+
+class Departures:
+    """Stands before the cache and sees each snapshot on its way."""
+
+    def __init__(self, going: GoingPods, cache: PodCache, behind: PodCache | PodNumbers) -> None:
+        """Take what the worker before this one knew from the cache: a replay tells nothing again."""
+        self._going, self._behind = going, behind
+        for snapshot in cache.snapshots():
+            self._tell(snapshot)
+
+    def publish(self, snapshot: PodSnapshot) -> None:
+        """Hand a snapshot on."""
+        self._tell(snapshot)
+        self._behind.publish(snapshot)
+
+    def _tell(self, snapshot: PodSnapshot) -> None:
+        self._going.tell(snapshot.uid, going=snapshot.lifecycle == Lifecycle.TERMINATING)

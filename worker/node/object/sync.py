@@ -1,0 +1,112 @@
+"""The part of the node process that is the node's object: what is found out, put together for `own_node`."""
+
+import asyncio
+import contextlib
+import time
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from activities.machine.node_capacity import storage_capacity
+from activities.volumes.csi.records.in_use import volumes_in_use
+from proto.kubernetes.resources.quantity import Quantity
+from worker.daemon.config import NodeConfig
+from worker.daemon.version import own_version
+from worker.machine.addresses import AddressesUnknown, node_addresses
+from worker.machine.machine import Machine, read_machine
+from worker.node.object.events import event_sender
+from worker.node.object.features import declared_features
+from worker.node.object.own_node import NodeCallbacks, OwnNode
+from worker.node.object.status import NodeFacts, NodeSettings
+from worker.node.pressure.watch import PressureWatch
+from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.monotonic_clock import monotonic_now
+from worker.node.process.threads import in_node_thread
+from worker.node.runtime.watch import RuntimeWatch
+from worker.settings.kubelet.schema import load_schema
+from worker.settings.reserved import with_thresholds
+
+ADDRESSES_EVERY: Final = timedelta(minutes=1)
+"""A name that leads to another address is no news for a status of ten seconds, and each look may cost a question to DNS."""
+
+log = structlog.get_logger(__name__)
+
+
+async def sync_node(deps: NodeDependencies) -> None:
+    """Be the node's object for ever."""
+    machine = await in_node_thread(read_machine)
+    look_now = asyncio.Event()
+    runtime = RuntimeWatch(deps.runtime, deps.cluster.most_images, look_now.set)
+    pressure = PressureWatch(deps.config.eviction, deps.config.root_dir, runtime.image_folder, look_now.set)
+    facts = _Facts(deps, machine, runtime, pressure)
+    others = NodeCallbacks(facts.now, event_sender(deps), runtime.set_pod_cidrs, look_now)
+    node = OwnNode(deps, node_settings(deps.config), others)
+    await runtime.first()
+    await pressure.look()
+    async with asyncio.TaskGroup() as group:
+        for part in (runtime, pressure, node):
+            group.create_task(part.run())
+
+
+def node_settings(config: NodeConfig) -> NodeSettings:
+    """Cut out what of the configuration stands in the node's object."""
+    assert config.cluster is not None
+    serving = config.cluster.serving
+    return NodeSettings(
+        name=config.node_name,
+        kubelet_version=f"v{load_schema().version.removeprefix('v')}+tempolet.{own_version()}",
+        max_pods=config.max_pods,
+        port=serving.port if serving.enabled else 0,
+        given_addresses=config.node_ips,
+        external_cloud=config.cluster.external_cloud,
+        declared_features=declared_features(config.feature_gates),
+    )
+
+
+class _Facts:
+    """What is found of this machine, each part as often as it may change."""
+
+    def __init__(
+        self, deps: NodeDependencies, machine: Machine, runtime: RuntimeWatch, pressure: PressureWatch
+    ) -> None:
+        self._runtime, self._pressure = runtime, pressure
+        self._config, self._machine, self._processes = deps.config, machine, deps.processes
+        self._addresses: tuple[str, ...] = ()
+        self._addresses_until = 0.0
+        self._storage: int | None = None
+        self._trouble = ""
+
+    async def now(self) -> NodeFacts:
+        """Put together what is known now."""
+        if time.monotonic() >= self._addresses_until:
+            await self._find_addresses()
+        if self._storage is None and self._config.local_storage_limits:
+            with contextlib.suppress(OSError):
+                self._storage = await in_node_thread(storage_capacity, self._config.root_dir)
+        return NodeFacts(
+            machine=self._machine,
+            runtime=self._runtime.state,
+            addresses=self._addresses,
+            storage_bytes=self._storage,
+            kept=self._kept(),
+            pressures=self._pressure.state.conditions,
+            troubles=self._processes.troubles(),
+            volumes_in_use=tuple(await in_node_thread(volumes_in_use, self._config.root_dir)),
+            found_at=monotonic_now(),
+        )
+
+    def _kept(self) -> dict[str, Quantity]:
+        config, memory = self._config, self._machine.memory_bytes
+        return with_thresholds(config.reserved, config.eviction, memory, self._storage or 0).by_name()
+
+    async def _find_addresses(self) -> None:
+        trouble = ""
+        try:
+            self._addresses = await in_node_thread(node_addresses, self._config.node_ips, self._config.node_name)
+        except AddressesUnknown as error:
+            trouble = str(error)
+        if trouble and trouble != self._trouble:
+            log.error("the node's addresses are not known", err=trouble)
+        self._trouble = trouble
+        self._addresses_until = time.monotonic() + ADDRESSES_EVERY.total_seconds() if not trouble else 0.0

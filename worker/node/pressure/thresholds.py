@@ -1,0 +1,55 @@
+"""Which conditions of pressure a node shows, from what was measured and what was seen before.
+
+Pure; asked by the node's object every ten seconds. The rules are the eviction manager's (pkg/kubelet/eviction/eviction_manager.go
+synchronize): a soft threshold shows at once and holds on by its reclaim only when its grace is over, and a condition is shown for as
+long after it was last seen as evictionPressureTransitionPeriod says, so that it does not flutter.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from worker.settings.eviction import SIGNALS, Eviction, Threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """How much of something there is, and of how much; bytes, inodes or process ids."""
+
+    available: int
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """What was seen until now."""
+
+    held: frozenset[Threshold] = frozenset()
+    """Met for longer than their grace: they go only when their reclaim is there, too."""
+    first_seen: Mapping[Threshold, datetime] = field(default_factory=dict)
+    last_seen: Mapping[str, datetime] = field(default_factory=dict)
+    """By condition."""
+    conditions: frozenset[str] = frozenset()
+    """Those that are to be shown."""
+
+
+def evaluate(eviction: Eviction, observed: Mapping[str, Observation], before: Pressure, now: datetime) -> Pressure:
+    """Say what is to be shown as of `now`; a signal that was not measured meets no threshold."""
+    met = {one for one in eviction.thresholds if _is_met(one, observed)}
+    met |= {one for one in before.held if _is_met(one, observed, reclaimed=True)}
+    first = {one: before.first_seen.get(one, now) for one in met}
+    last = {**before.last_seen, **{SIGNALS[one.signal]: now for one in met}}
+    return Pressure(
+        held=frozenset(one for one in met if now - first[one] >= one.grace),
+        first_seen=first,
+        last_seen=last,
+        conditions=frozenset(kind for kind, at in last.items() if now - at < eviction.transition or at == now),
+    )
+
+
+def _is_met(threshold: Threshold, observed: Mapping[str, Observation], *, reclaimed: bool = False) -> bool:
+    found = observed.get(threshold.signal)
+    if found is None:
+        return False
+    least = threshold.least.of(found.capacity)
+    return found.available < least + (threshold.reclaim.of(found.capacity) if reclaimed else 0)

@@ -1,0 +1,1 @@
+"""What all parts of the node process use: dependencies, metrics, health, threads, clock."""

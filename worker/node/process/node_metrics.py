@@ -1,0 +1,125 @@
+"""The numbers of the node process itself: requests to its API, its certificates, its calls. Knows nothing of Temporal.
+
+Made by `worker/node/run`, handed to the parts by `Around.metrics`; `worker/api/metrics` puts it together with what worker and
+poller tell.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from activities.machine.cgroup_hierarchies import Hierarchies
+from worker.machine.boot_time import boot_time
+from worker.node.process.certificate_facts import CertificateFacts
+from worker.node.process.healthz import ALWAYS_OK, SYNC_LOOP
+from worker.telemetry.call_metrics import ApiCallMetrics, RuntimeCallMetrics, process_registry
+from worker.telemetry.exposition import render, single_sample
+
+_LABELS: Final = ["method", "path", "server_type", "long_running"]
+_RENEW_ERRORS: Final = {
+    "client": "kubelet_certificate_manager_client_expiration_renew_errors",
+    "server": "kubelet_server_expiration_renew_errors",
+}
+
+
+class NodeMetrics:
+    """One node process's numbers; used from its event loop."""
+
+    def __init__(self, node: str = "") -> None:
+        """Take the node's name."""
+        self._registry = process_registry(node)
+        self._slis = CollectorRegistry()
+        self._gauge("kubelet_cgroup_version", "1 or 2.").set(2 if Hierarchies.of_this_node().v2 else 1)
+        self.runtime_operation = RuntimeCallMetrics(self._registry)
+        self.api_request = ApiCallMetrics(self._registry)
+        self._make_requests()
+        self._make_checks()
+        self._make_startup()
+
+    def _make_startup(self) -> None:
+        """Tell the stages that there are here: this process takes nothing up between its start and its registration."""
+        self._began, self._is_registered = time.time(), False
+        stage = "kubelet_node_startup_{}duration_seconds"
+        self._gauge(stage.format("pre_kubelet_"), "From the machine's start to ours.").set(self._began - boot_time())
+        self._before_registration = self._gauge(
+            stage.format("pre_registration_"), "From our start to the registration."
+        )
+        self._startup = self._gauge(stage.format(""), "From the machine's start to the registration.")
+
+    def _make_requests(self) -> None:
+        self._requests = Counter(
+            "kubelet_http_requests_total", "Requests to the node's API.", _LABELS, registry=self._registry
+        )
+        self._request_seconds = Histogram(
+            "kubelet_http_requests_duration_seconds", "How long they took.", _LABELS, registry=self._registry
+        )
+        self._in_flight = self._gauge("kubelet_http_inflight_requests", "Requests that are being answered.", *_LABELS)
+
+    def _make_checks(self) -> None:
+        self._healthy = Gauge("kubernetes_healthcheck", "1: the check succeeds.", ["name", "type"], registry=self._slis)
+        self._checks = Counter(
+            "kubernetes_healthchecks_total", "Checks, by outcome.", ["name", "type", "status"], registry=self._slis
+        )
+
+    @contextmanager
+    def request(self, method: str, path: str, *, read_only: bool, long_running: bool) -> Iterator[None]:
+        """Count a request while it is answered; `path` is a row's, so that nobody who asks makes series."""
+        said = (method, path, "readonly" if read_only else "readwrite", str(long_running).lower())
+        self._requests.labels(*said).inc()
+        self._in_flight.labels(*said).inc()
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._in_flight.labels(*said).dec()
+            self._request_seconds.labels(*said).observe(time.perf_counter() - start)
+
+    def node_registered(self) -> None:
+        """Note that the node stands in the API; only the first time counts."""
+        if self._is_registered:
+            return
+        self._is_registered, now = True, time.time()
+        self._before_registration.set(now - self._began)
+        self._startup.set(now - boot_time())
+
+    def render(self, certificates: Mapping[str, CertificateFacts]) -> str:
+        """Write all but the checks in Prometheus's text format."""
+        return generate_latest(self._registry).decode() + certificate_text(certificates, datetime.now(UTC))
+
+    def render_slis(self, reason: str) -> bytes:
+        """Write the checks (/metrics/slis), after one more: `reason` says what is wrong, empty: nothing."""
+        for name, fine in (dict.fromkeys(ALWAYS_OK, True) | {SYNC_LOOP: not reason}).items():
+            self._healthy.labels(name, "healthz").set(fine)
+            self._checks.labels(name, "healthz", "success" if fine else "error").inc()
+        return generate_latest(self._slis)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self._registry)
+
+
+def certificate_text(certificates: Mapping[str, CertificateFacts], now: datetime) -> str:
+    """Write how long the node's certificates still live, and how often they could not be renewed (kubelet/certificate/kubelet.go).
+
+    One that the node does not see to itself has no series; one that is missing has no time left to tell.
+    """
+    told = []
+    for which, errors in _RENEW_ERRORS.items():
+        if (facts := certificates.get(which)) is None:
+            continue
+        prefix = f"kubelet_certificate_manager_{which}"
+        if facts.not_after is not None:
+            left = (facts.not_after - now).total_seconds()
+            told.append(
+                single_sample(f"{prefix}_ttl_seconds", f"Seconds until the {which} certificate ends.", "gauge", left)
+            )
+        told.append(single_sample(errors, "Renewals that failed.", "counter", facts.renew_errors))
+        if facts.lived is not None:
+            lived = facts.lived.total_seconds()
+            told.append(
+                single_sample(f"{prefix}_rotation_seconds", "How old the one before had become.", "gauge", lived)
+            )
+    return render(told).decode()

@@ -1,0 +1,1 @@
+"""The state of the container runtime, as the node's status shows it."""

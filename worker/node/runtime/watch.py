@@ -1,0 +1,137 @@
+"""Asks the container runtime how it is, for the node's status and nobody else in this process.
+
+As often as the kubelet does (updateRuntimeUp every 5 s, the image list every 30 s), and in quick succession after a start, until it
+is ready: a node should not be NotReady for a moment longer than its runtime. A runtime that hangs holds up nothing here but this.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from activities.clients.cri_error import CriError
+from activities.clients.runtime import RuntimeClient
+from worker.node.process.monotonic_clock import monotonic_now
+from worker.node.runtime.images import listed_images
+from worker.node.runtime.state import RuntimeState, with_status
+
+EVERY: Final = timedelta(seconds=5)
+AT_FIRST: Final = timedelta(milliseconds=200)
+FIRST_WITHIN: Final = timedelta(seconds=2)
+FIRST_TURNS: Final = 600
+"""Two minutes of them: the kubelet's nodeReadyGracePeriod."""
+INVENTORY_EVERY: Final = timedelta(seconds=30)
+
+log = structlog.get_logger(__name__)
+
+
+class RuntimeWatch:
+    """What was last heard of the runtime, kept up to date by `run`."""
+
+    def __init__(self, runtime: RuntimeClient, most_images: int, changed: Callable[[], None]) -> None:
+        """Take what is called when this node becomes, or stops being, ready for its runtime's sake."""
+        self._runtime, self._most, self._changed = runtime, most_images, changed
+        self._there = asyncio.Event()
+        self._said = ""
+        self._pod_cidrs = self._told_cidrs = ""
+        self.state = RuntimeState()
+
+    async def run(self) -> None:
+        """Ask for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._conditions())
+            group.create_task(self._inventory())
+
+    async def first(self) -> None:
+        """Ask for everything once, before the first status: a node that starts anew should not say less than before."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_WITHIN.total_seconds()):
+                await self.ask()
+                if self._there.is_set():
+                    await self.take_inventory()
+
+    async def ask(self) -> None:
+        """Ask once how it is; no answer leaves the state to grow old."""
+        before = self._troubles()
+        try:
+            answer = await self._runtime.abilities()
+        except CriError as error:
+            self._note(str(error))
+        else:
+            self.state = with_status(self.state, answer, monotonic_now())
+            self._note("")
+            if not self.state.runtime_trouble:
+                self._there.set()
+        if self._troubles() != before:
+            self._changed()
+
+    async def take_inventory(self) -> None:
+        """Ask once who it is and which images it has; what it does not answer stays as it was told before."""
+        try:
+            version = await self._runtime.version()
+            images = await self._runtime.list_images()
+            places = await self._runtime.image_fs_info()
+        except CriError as error:
+            self._note(str(error))
+            return
+        self.state = replace(
+            self.state,
+            version=f"{version.runtime_name}://{version.runtime_version}",
+            images=listed_images(images, self._most),
+            image_folder=places[0].fs_id.mountpoint if places else "",
+        )
+
+    def image_folder(self) -> str:
+        """Say where the runtime keeps its images; empty as long as it has not said."""
+        return self.state.image_folder
+
+    def set_pod_cidrs(self, cidrs: Sequence[str]) -> None:
+        """Take which addresses the cluster has given this node for its pods; the runtime is told when they are others."""
+        self._pod_cidrs = ",".join(cidrs)
+
+    async def _tell_pod_cidrs(self) -> None:
+        """Tell them, for runtimes that make their CNI configuration of them; tried until it is done (updatePodCIDR)."""
+        wanted = self._pod_cidrs
+        if not wanted or wanted == self._told_cidrs:
+            return
+        try:
+            await self._runtime.update_runtime_config(wanted)
+        except CriError as error:
+            self._note(str(error))
+            return
+        log.info("the runtime was told of the pods' addresses", podCIDR=wanted)
+        self._told_cidrs = wanted
+
+    async def _conditions(self) -> None:
+        turns = 0
+        while True:
+            await self.ask()
+            await self._tell_pod_cidrs()
+            turns += 1
+            quickly = turns < FIRST_TURNS and self._troubles()
+            turns = turns if quickly else FIRST_TURNS
+            await asyncio.sleep((AT_FIRST if quickly else EVERY).total_seconds())
+
+    async def _inventory(self) -> None:
+        while True:
+            await self._there.wait()
+            known = self.state.images is not None
+            await self.take_inventory()
+            if not known:
+                self._changed()
+            await asyncio.sleep(INVENTORY_EVERY.total_seconds())
+
+    def _troubles(self) -> tuple[str, ...]:
+        return self.state.troubles(monotonic_now())
+
+    def _note(self, trouble: str) -> None:
+        """Say once that it does not answer, and once that it does again."""
+        if trouble and not self._said:
+            log.warning("the container runtime does not answer, it is asked again", err=trouble)
+        elif self._said and not trouble:
+            log.info("the container runtime answers again")
+        self._said = trouble

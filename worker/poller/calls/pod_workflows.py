@@ -1,0 +1,229 @@
+"""The few calls that the poller makes to Temporal, and what their errors mean.
+
+Used by `pods`, `hints` and `janitor`. An error is sorted by what the caller may do: `TemporalAway` passes by waiting,
+`CallRefused` does not, and no such workflow is an answer, not an error. That Temporal is away is said once, and once
+that it is back.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import structlog
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from proto.cri.ownership import NODE_ANNOTATION
+from proto.temporal import names
+from proto.temporal.names import PodWorkflowId
+from proto.temporal.node import NodeConfigured, NodeStart
+from proto.temporal.pod import PodJson, PodStart
+from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged, StatusGiven
+from worker.temporal.signal_numbers import SignalNumbers
+from workflows.decide.versions import CURRENT_NODE
+
+TASK_TIMEOUT: Final = timedelta(seconds=3)
+"""What a workflow task in flight costs after a kill -9 of the worker (design §4.7)."""
+CALL_LIMIT: Final = timedelta(seconds=10)
+MOST_CALLS: Final = 16
+"""At once, so that 110 manifests do not time each other out on a small node's Temporal."""
+VISIBILITY_LAGS: Final = 10.0
+"""Seconds for which a workflow that was told something may be missing among the open ones."""
+_NOT_PASSING: Final = frozenset(
+    {
+        RPCStatusCode.INVALID_ARGUMENT,
+        RPCStatusCode.FAILED_PRECONDITION,
+        RPCStatusCode.PERMISSION_DENIED,
+        RPCStatusCode.OUT_OF_RANGE,
+    }
+)
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class TemporalAway(Exception):
+    """Temporal did not answer, or not now: the call may or may not have arrived, so make it again later."""
+
+
+class CallRefused(Exception):
+    """Temporal refuses this call whenever it is made; the message is Temporal's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPod:
+    """A pod whose workflow is open; its source and the path of its manifest where they are known."""
+
+    workflow_id: str
+    path: str = ""
+    source: str = ""
+    """file, http or api; empty: not known."""
+
+    @property
+    def id(self) -> PodWorkflowId:
+        """Its parts."""
+        return PodWorkflowId.parse(self.workflow_id)
+
+
+class PodWorkflows:
+    """The pod workflows of one node, seen through one client."""
+
+    def __init__(self, client: Client, node: str, numbers: SignalNumbers) -> None:
+        self.numbers = numbers
+        """Those of all signals that are told this way."""
+        self._client = client
+        self._node = node
+        self._permits = asyncio.Semaphore(MOST_CALLS)
+        self._away_since: float | None = None
+
+    async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
+        """Start the pod's workflow, or tell the open one that its source lists it (again), or that it is to go."""
+        workflow_id = self._id_of(start)
+        name = f"{workflow_id.namespace}/{workflow_id.name}"
+        where = f"`{start.path}`" if start.path else "the API server"
+        async with self._call(f"start {name}"):
+            await self._client.start_workflow(
+                names.POD_WORKFLOW,
+                start,
+                id=str(workflow_id),
+                task_queue=names.node_task_queue(self._node),
+                task_timeout=TASK_TIMEOUT,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                start_signal=names.POD_LISTED if isinstance(said, PodListed) else names.DELETION_REQUESTED,
+                start_signal_args=[said],
+                search_attributes=_search_attributes(workflow_id),
+                static_summary=f"{name} on {self._node}",
+                static_details=f"Listed by {where}, pod UID `{workflow_id.uid}`",
+                rpc_timeout=CALL_LIMIT,
+            )
+
+    async def configure_node(self, configured: NodeConfigured) -> None:
+        """Start the node's own workflow, or tell the open one how the node is configured now."""
+        async with self._call("start the node's workflow"):
+            await self._client.start_workflow(
+                names.NODE_WORKFLOW,
+                NodeStart(self._node, CURRENT_NODE),
+                id=names.node_workflow_id(self._node),
+                task_queue=names.node_task_queue(self._node),
+                task_timeout=TASK_TIMEOUT,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                start_signal=names.NODE_CONFIGURED,
+                start_signal_args=[configured],
+                search_attributes=TypedSearchAttributes(
+                    [SearchAttributePair(SearchAttributeKey.for_keyword("PodNode"), self._node)]
+                ),
+                static_summary=f"node {self._node}",
+                static_details="The images on its disk: what is removed and why, what is pulled before a pod asks",
+                rpc_timeout=CALL_LIMIT,
+            )
+
+    async def request_deletion(self, workflow_id: str, request: DeletionRequested) -> bool:
+        """Ask an open workflow to take its pod down; False when there is none."""
+        return await self._signal(workflow_id, names.DELETION_REQUESTED, request)
+
+    async def hint(self, workflow_id: str, hint: RuntimeChanged) -> bool:
+        """Tell an open workflow that the runtime has changed; False when there is none: a hint never starts one."""
+        return await self._signal(workflow_id, names.RUNTIME_CHANGED, hint)
+
+    async def objects_changed(self, workflow_id: str, hint: ObjectsChanged) -> bool:
+        """Tell an open workflow of other versions of objects; False when there is none."""
+        return await self._signal(workflow_id, names.OBJECTS_CHANGED, hint)
+
+    async def status_given(self, workflow_id: str, given: StatusGiven) -> bool:
+        """Tell an open workflow what others have written into its pod's status; False when there is none."""
+        return await self._signal(workflow_id, names.STATUS_GIVEN, given)
+
+    async def list_open(self) -> list[str]:
+        """List the ids of this node's open pod workflows by visibility, which may lag a second behind."""
+        query = f"WorkflowType = '{names.POD_WORKFLOW}' AND PodNode = '{self._node}' AND ExecutionStatus = 'Running'"
+        async with self._call("list the open workflows"):
+            return [found.id async for found in self._client.list_workflows(query, rpc_timeout=CALL_LIMIT)]
+
+    async def is_open(self, workflow_id: str) -> bool:
+        """Say whether a workflow is open, by the record itself."""
+        async with self._call(f"describe {workflow_id}"):
+            try:
+                found = await self._client.get_workflow_handle(workflow_id).describe(rpc_timeout=CALL_LIMIT)
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
+                    return False
+                raise
+            return found.status is WorkflowExecutionStatus.RUNNING
+
+    async def _signal(
+        self, workflow_id: str, name: str, argument: DeletionRequested | RuntimeChanged | ObjectsChanged | StatusGiven
+    ) -> bool:
+        async with self._call(f"signal {workflow_id}"):
+            try:
+                handle = self._client.get_workflow_handle(workflow_id)
+                await handle.signal(name, argument, rpc_timeout=CALL_LIMIT)
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
+                    return False
+                raise
+            return True
+
+    @asynccontextmanager
+    async def _call(self, doing: str) -> AsyncIterator[None]:
+        async with self._permits:
+            try:
+                yield
+            except RPCError as error:
+                if error.status in _NOT_PASSING or "larger than max" in error.message:
+                    self._note_back()
+                    raise CallRefused(f"Temporal refuses to {doing}: {error.message}") from error
+                self._note_away(doing, error)
+                raise TemporalAway(error.message) from error
+            except RuntimeError as error:  # how the SDK's core says that it could not connect
+                self._note_away(doing, error)
+                raise TemporalAway(str(error)) from error
+            self._note_back()
+
+    def _note_away(self, doing: str, error: Exception) -> None:
+        if self._away_since is None:
+            self._away_since = asyncio.get_running_loop().time()
+            _log.warning("Temporal is away: pods stay as they are, it is tried again", doing=doing, err=str(error))
+
+    def _note_back(self) -> None:
+        if self._away_since is not None:
+            seconds = asyncio.get_running_loop().time() - self._away_since
+            self._away_since = None
+            _log.info("Temporal is back", away_seconds=round(seconds, 1))
+
+    def _id_of(self, start: PodStart) -> PodWorkflowId:
+        metadata = start.pod["metadata"]
+        return PodWorkflowId(start.node, metadata["namespace"], metadata["name"], metadata["uid"])
+
+
+def marked(pod: PodJson, node: str) -> PodJson:
+    """Write into a pod that this node is to run whose it is."""
+    metadata = pod["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), NODE_ANNOTATION: node}
+    return {**pod, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _search_attributes(workflow_id: PodWorkflowId) -> TypedSearchAttributes:
+    """Say who the pod is, and where every pod begins: the workflow tells only what differs from that."""
+    keyword, number = SearchAttributeKey.for_keyword, SearchAttributeKey.for_int
+    return TypedSearchAttributes(
+        [
+            SearchAttributePair(keyword("PodNamespace"), workflow_id.namespace),
+            SearchAttributePair(keyword("PodName"), workflow_id.name),
+            SearchAttributePair(keyword("PodUID"), workflow_id.uid),
+            SearchAttributePair(keyword("PodNode"), workflow_id.node),
+            SearchAttributePair(keyword("PodPhase"), "Pending"),
+            SearchAttributePair(keyword("PodReady"), "False"),
+            SearchAttributePair(number("PodRestarts"), 0),
+        ]
+    )

@@ -1,0 +1,193 @@
+"""How often a pod's workflow is told that the runtime knows something new, and that the last word always arrives.
+
+Fed by `runtime_events` and `relist`. `Coalescer` is the pure core: events and `now` in, what to send out; `HintSender`
+moves it along. A pod has at most one RPC in flight and one merged hint behind it. Hints of one pod keep to five a second
+in the long run, which is what Temporal advises a workflow, but the first five go at once: with a fixed gap of 200 ms a pod
+of three short init containers would wait 0.4 s for nothing. Hints are level-triggered, so a merged, doubled, late or
+lost one does no harm (design §4.3).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from proto.temporal.signals import RuntimeChanged
+from worker.poller.calls.pod_workflows import TemporalAway
+from worker.temporal.signal_numbers import SignalNumbers
+
+GAP: Final = timedelta(milliseconds=200).total_seconds()
+BURST: Final = 5
+MOST_IDS: Final = 64
+"""In one hint."""
+RETRY_FIRST: Final = 0.1
+RETRY_LONGEST: Final = 5.0
+
+_log: Final = structlog.get_logger(__name__)
+_DEMANDING: Final = ("event", "relist", "resync", "restart")
+
+
+@dataclass(slots=True)
+class _Pod:
+    """What one pod still has to be told."""
+
+    waiting: RuntimeChanged | None = None
+    not_before: float = 0.0
+    in_flight: RuntimeChanged | None = None
+    paid_until: float = 0.0
+    """When the allowance is full again (a leaky bucket of BURST hints)."""
+    failures: int = 0
+    retry_at: float = 0.0
+
+    def ready_at(self) -> float:
+        return max(self.not_before, self.retry_at, self.paid_until - (BURST - 1) * GAP)
+
+
+def says_all(hint: RuntimeChanged) -> bool:
+    """Say whether a hint names nothing, so that the workflow re-reads whatever it knows."""
+    return not hint.exited and not hint.sandbox_lost
+
+
+def merge(first: RuntimeChanged, second: RuntimeChanged) -> RuntimeChanged:
+    """Make one hint of two: all that either names; where one names nothing, or both too much, one that names nothing."""
+    source = max(first.source, second.source, key=_DEMANDING.index)
+    exited = tuple(dict.fromkeys(first.exited + second.exited))
+    lost = first.sandbox_lost or second.sandbox_lost
+    if says_all(first) or says_all(second) or len(exited) > MOST_IDS:
+        return RuntimeChanged(source)
+    return RuntimeChanged(source, exited=exited, sandbox_lost=lost)
+
+
+class Coalescer:
+    """Decides what to send when; times are seconds of one monotonic clock."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, _Pod] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def add(self, workflow_id: str, hint: RuntimeChanged, now: float, *, after: float = 0.0) -> None:
+        """File a hint; `after` holds it back so long, unless one that waits already goes earlier."""
+        pod = self._pods.setdefault(workflow_id, _Pod())
+        due = now + after
+        pod.not_before = min(pod.not_before, due) if pod.waiting else due
+        pod.waiting = merge(pod.waiting, hint) if pod.waiting else hint
+
+    def take_due(self, now: float) -> list[tuple[str, RuntimeChanged]]:
+        """Take what goes out now; each is in flight until `done`, `skipped` or `failed` is told."""
+        due = []
+        for workflow_id, pod in list(self._pods.items()):
+            if pod.waiting and not pod.in_flight and pod.ready_at() <= now:
+                pod.in_flight, pod.waiting = pod.waiting, None
+                pod.paid_until = max(pod.paid_until, now) + GAP
+                due.append((workflow_id, pod.in_flight))
+            elif not pod.waiting and not pod.in_flight and pod.paid_until <= now:
+                del self._pods[workflow_id]
+        return due
+
+    def next_at(self) -> float | None:
+        """Say when `take_due` has something next; None while everything is sent or in flight."""
+        return min((pod.ready_at() for pod in self._pods.values() if pod.waiting and not pod.in_flight), default=None)
+
+    def done(self, workflow_id: str) -> None:
+        """It arrived."""
+        if pod := self._pods.get(workflow_id):
+            pod.in_flight, pod.failures, pod.retry_at = None, 0, 0.0
+
+    def skipped(self, workflow_id: str) -> None:
+        """It was not sent after all, for it was no longer news: it costs nothing."""
+        if pod := self._pods.get(workflow_id):
+            pod.in_flight = None
+            pod.paid_until -= GAP
+
+    def failed(self, workflow_id: str, now: float) -> None:
+        """It may not have arrived: it goes out again, merged with what came since, after a growing pause."""
+        pod = self._pods.get(workflow_id)
+        if not pod or not pod.in_flight:
+            return
+        pod.waiting = merge(pod.in_flight, pod.waiting) if pod.waiting else pod.in_flight
+        pod.in_flight, pod.not_before = None, now
+        pod.retry_at = now + min(RETRY_FIRST * 2**pod.failures, RETRY_LONGEST)
+        pod.failures = min(pod.failures + 1, 10)
+
+    def forget(self, workflow_id: str) -> None:
+        """The workflow is gone: nothing more is sent to it."""
+        self._pods.pop(workflow_id, None)
+
+
+class HintSender:
+    """Sends what the coalescer lets out."""
+
+    def __init__(
+        self,
+        send: Callable[[str, RuntimeChanged], Awaitable[bool]],
+        *,
+        still_news: Callable[[str, RuntimeChanged], RuntimeChanged | None],
+        gone: Callable[[str], None],
+        numbers: SignalNumbers,
+    ) -> None:
+        """Take how to send, what of a hint the pod does not know yet, and whom to tell of a workflow that is gone.
+
+        `send` answers False for no such workflow, and raises when the hint may not have arrived.
+        """
+        self._send = send
+        self._still_news = still_news
+        self._gone = gone
+        self._numbers = numbers
+        self._coalescer = Coalescer()
+        self._more = asyncio.Event()
+        self._calls: set[asyncio.Task[None]] = set()
+        self._clock = asyncio.get_running_loop().time
+
+    def tell(self, workflow_id: str, hint: RuntimeChanged, *, after: float = 0.0) -> None:
+        """File a hint; it goes out as soon as its pod's turn comes."""
+        self._coalescer.add(workflow_id, hint, self._clock(), after=after)
+        self._more.set()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        try:
+            while True:
+                for workflow_id, hint in self._coalescer.take_due(self._clock()):
+                    self._dispatch(workflow_id, hint)
+                await self._wait()
+        finally:
+            for call in self._calls:
+                call.cancel()
+
+    async def _wait(self) -> None:
+        next_at = self._coalescer.next_at()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(next_at):
+                await self._more.wait()
+        self._more.clear()
+
+    def _dispatch(self, workflow_id: str, hint: RuntimeChanged) -> None:
+        news = self._still_news(workflow_id, hint)
+        if news is None:
+            self._coalescer.skipped(workflow_id)
+            return
+        call = asyncio.create_task(self._call(workflow_id, replace(news, sequence=self._numbers.next())))
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+
+    async def _call(self, workflow_id: str, hint: RuntimeChanged) -> None:
+        try:
+            arrived = await self._send(workflow_id, hint)
+        except TemporalAway:  # said by whoever found out
+            self._coalescer.failed(workflow_id, self._clock())
+        except Exception as error:  # noqa: BLE001 - whatever it was, the hint goes out again and the others go on
+            _log.error("a hint could not be sent, it is tried again", workflow=workflow_id, err=str(error))
+            self._coalescer.failed(workflow_id, self._clock())
+        else:
+            if arrived:
+                self._coalescer.done(workflow_id)
+            else:
+                self._coalescer.forget(workflow_id)
+                self._gone(workflow_id)
+        self._more.set()

@@ -1,0 +1,24 @@
+"""What a pod's workflow is told of the node's configuration and machine, in its input, so that a replay sees the same."""
+
+import os
+
+from activities.machine.node_capacity import apparmor_enabled
+from proto.temporal.pod import NodeSettings
+from worker.daemon.config import NodeConfig
+from worker.machine.addresses import pod_host_addresses
+from worker.settings.kubelet.feature_gates import IMAGE_DIGEST_GATE, STOP_SIGNALS_GATE
+from worker.settings.reserved import allocatable
+
+
+def told_settings(config: NodeConfig) -> NodeSettings:
+    """Choose it; reads of the machine its kernel's release, its capacity and whether it confines by AppArmor."""
+    return NodeSettings(
+        max_container_restart_period=config.max_container_restart_period,
+        host_ips=pod_host_addresses(config.node_ips, config.node_name, cluster=config.cluster is not None),
+        container_stop_signals=config.feature_gates.enabled(STOP_SIGNALS_GATE),
+        allocatable=allocatable(config.reserved),
+        kernel=".".join(os.uname().release.split(".")[:2]),
+        allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
+        apparmor=apparmor_enabled(),
+        image_volume_with_digest=config.feature_gates.enabled(IMAGE_DIGEST_GATE),
+    )

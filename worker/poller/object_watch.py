@@ -1,0 +1,148 @@
+"""Tells pods that an object they show has another version now: the files of the objects folder, compared with the snapshots.
+
+Started by `run`. Level-triggered: after each event of the kernel and once a minute the versions of all files are compared
+with what each pod shows (`observed.json`), so neither a lost event nor a restart matters; a pod is told of one version
+once. Files are looked at, never read: what is in them is the worker's business.
+"""
+
+import asyncio
+import contextlib
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from activities.objects.objects import ObjectKind
+from proto.temporal.signals import ObjectsChanged
+from worker.machine.inotify import FolderEvent, Mask, WatchedFolders
+from worker.objects.folder import SUFFIXES
+from worker.objects.object_hints import Hint, LastNotified, Versions, object_hints
+from worker.objects.trusted_file import fingerprint_of
+from worker.poller.calls.pod_workflows import CallRefused, PodWorkflows, TemporalAway
+from worker.poller.runtime.known_pods import KnownPods
+
+SOURCE: Final = "objects"
+SETTLE: Final = 0.1
+"""Seconds that follow an event before the folder is listed: what belongs together comes together."""
+RETRY: Final = 2.0
+"""Seconds until what could not be told is told again, and between two looks where the kernel tells nothing."""
+ABSENT: Final = 10.0
+"""Seconds until a folder that is not there is looked for again."""
+_SHOWN: Final = (ObjectKind.CONFIG_MAPS, ObjectKind.SECRETS, ObjectKind.PERSISTENT_VOLUME_CLAIMS)
+_WHOLE: Final = Mask.CLOSE_WRITE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE | Mask.ATTRIB
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class ObjectWatch:
+    """The eyes on one node's objects folder."""
+
+    def __init__(self, folder: Path, known: KnownPods, workflows: PodWorkflows) -> None:
+        self._folder, self._known, self._workflows = folder, known, workflows
+        self._told: LastNotified = {}
+        self._versions: Versions | None = None
+        self._trouble = ""
+
+    async def follow(self, every: float, turned: Callable[[], None] = lambda: None) -> None:
+        """Compare at once, after each change and every so many seconds, for ever; `turned` is told of each time."""
+        with contextlib.ExitStack() as stack:
+            watch, trouble = None, []
+            try:
+                watch = stack.enter_context(WatchedFolders())
+            except OSError as error:  # this user has too many already: it works without
+                trouble = [error]
+            while True:
+                turned()
+                folders = await asyncio.to_thread(folders_of, self._folder)
+                refused = watch.watch(folders) if watch else trouble  # before the listing: nothing falls in between
+                self._warn(refused)
+                told = await self.compare()
+                await self._change(watch, min(RETRY if refused or not told else every if folders else ABSENT, every))
+
+    async def compare(self) -> bool:
+        """Compare all with all, and tell whom it concerns; False when somebody could not be told."""
+        versions = await asyncio.to_thread(versions_of, self._folder)
+        pods = await asyncio.to_thread(self._known.all)
+        hints, self._told = object_hints(pods.values(), versions, self._told, self._versions)
+        self._versions = versions
+        return all(await asyncio.gather(*map(self._tell, hints)))
+
+    async def _change(self, watch: WatchedFolders | None, seconds: float) -> None:
+        """Wait for something to change, and for what follows it within a moment."""
+        if watch is None:
+            await asyncio.sleep(seconds)
+            return
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while (left := until - loop.time()) > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(watch.wait(), left)
+            if any(is_change(event) for event in watch.read()):
+                await asyncio.sleep(SETTLE)
+                watch.read()
+                return
+
+    def _warn(self, refused: list[OSError]) -> None:
+        trouble = str(refused[0]) if refused else ""
+        if trouble and trouble != self._trouble:
+            _log.warning("no inotify watch on the objects, so they are looked at every 2 s", err=trouble)
+        self._trouble = trouble
+
+    async def _tell(self, hint: Hint) -> bool:
+        signal = ObjectsChanged(SOURCE, hint.versions, self._workflows.numbers.next())
+        try:
+            await self._workflows.objects_changed(hint.workflow_id, signal)
+        except TemporalAway:  # said by whoever found out
+            return False
+        except CallRefused as error:
+            _log.error("a pod could not be told of a changed object", workflow=hint.workflow_id, err=str(error))
+        self._told |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
+        return True
+
+
+def versions_of(folder: Path) -> dict[tuple[str, str], str]:
+    """List the versions of all objects whose changes volumes follow, or wait for."""
+    found: dict[tuple[str, str], str] = {}
+    folder = Path(os.path.realpath(folder))
+    for namespace in _names(folder):
+        for kind in _SHOWN:
+            place = folder / namespace / kind
+            for file in _names(place):
+                suffix = next((one for one in SUFFIXES if file.endswith(one)), "")
+                if not suffix or file.startswith("."):
+                    continue
+                key = (namespace, f"{kind}/{file.removesuffix(suffix)}")
+                with contextlib.suppress(OSError):
+                    version = fingerprint_of((place / file).stat(follow_symlinks=False)).version
+                    found[key] = f"{found[key]} {version}" if key in found else version
+    return found
+
+
+def folders_of(folder: Path) -> list[Path]:
+    """List the folders in which something may change: itself, the namespaces, and their objects'."""
+    folder = Path(os.path.realpath(folder))
+    namespaces = [folder / name for name in _names(folder)]
+    inside = [one / kind for one in namespaces for kind in _SHOWN]
+    return [one for one in (folder, *namespaces, *inside) if _is_folder(one)]
+
+
+def is_change(event: FolderEvent) -> bool:
+    """Say whether an event can have made another version: a file, a folder or a whole subtree came, went or was written."""
+    return bool(event.mask & (_WHOLE | Mask.CREATE | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.OVERFLOW))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names only
+    except OSError:
+        return []
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.stat(follow_symlinks=False).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,187 @@
+"""The runtime's own word that a container or a sandbox ended, within a millisecond.
+
+`follow` reads the CRI's event stream and hands each event to `hint_in`, which is pure. Only ends of what a pod's snapshot
+still believes alive become hints: creations, starts and removals are our own doing. An end that we asked for ourselves is
+held back a moment, for the activity that stopped it usually says so first, as does a start that waits for it. The stream is opened again after every error,
+and after five minutes without an event, for an idle node and a dead stream look the same; `opened` then asks for a relist,
+because what happened meanwhile is not told again. containerd before 2.0 has one stream for all readers, so there it is
+left alone and the relist carries the node (design §8).
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final, Protocol
+
+import structlog
+
+from activities.clients.cri_error import CriError
+from activities.clients.runtime import RuntimeClient
+from proto.cri.labels import POD_UID
+from proto.cri.ownership import HOOK_LABEL, NODE_ANNOTATION
+from proto.cri.v1 import api_pb2 as cri
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.pod import ContainerState
+from proto.temporal.signals import RuntimeChanged
+
+SOURCE: Final = "event"
+RETRY_FIRST: Final = timedelta(milliseconds=100)
+RETRY_LONGEST: Final = timedelta(seconds=5)
+SILENCE: Final = timedelta(minutes=5)
+NO_STREAM_RETRY: Final = timedelta(minutes=1)
+OPENING: Final = timedelta(milliseconds=200)
+"""A stream says nothing when it is open; one that has not failed so long is."""
+OWN_STOP_WAITS: Final = timedelta(seconds=2)
+OWN_START_WAITS: Final = timedelta(milliseconds=250)
+"""Longer than a start looks for an end (workflows/decide/steps/containers.py)."""
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class EventTaker(Protocol):
+    """Who is told what the stream says."""
+
+    def take(self, event: cri.ContainerEventResponse) -> None:
+        """Take one event."""
+
+    def opened(self) -> None:
+        """Take that the stream is open (again): what happened before is not told."""
+
+
+class EventStream:
+    """One node's event stream; `flows` says whether ends can be expected from it."""
+
+    def __init__(self, client: RuntimeClient, taker: EventTaker) -> None:
+        self._client = client
+        self._taker = taker
+        self._told: deque[str] = deque(maxlen=2000)
+        self.flows = False
+
+    def told_end_of(self, container_id: str) -> bool:
+        """Say whether the stream told of this end."""
+        return container_id in self._told
+
+    def distrust(self) -> None:
+        """Take that the stream missed an end: it does not count until it tells something again."""
+        self.flows = False
+
+    async def follow(self) -> None:
+        """Read the stream, again and again; ends only by being cancelled."""
+        wait = RETRY_FIRST
+        while True:
+            try:
+                if not await self._has_stream():
+                    pause = NO_STREAM_RETRY
+                else:
+                    await self._read()
+                    pause, wait = RETRY_FIRST, RETRY_FIRST
+            except CriError as error:
+                if error.code.name == "UNIMPLEMENTED":
+                    _log.info("the runtime has no event stream; ends are found by listing every second")
+                    pause = NO_STREAM_RETRY
+                else:
+                    pause, wait = wait, min(wait * 2, RETRY_LONGEST)
+            finally:
+                self.flows = False
+            await asyncio.sleep(pause.total_seconds())
+
+    async def _has_stream(self) -> bool:
+        version = await self._client.version()
+        if version.runtime_name == "containerd" and _major(version.runtime_version) < 2:
+            _log.info(
+                "this containerd shares one event stream among its readers, so ends are found by listing every second; "
+                "2.0 or later answers sooner",
+                version=version.runtime_version,
+            )
+            return False
+        return True
+
+    async def _read(self) -> None:
+        """Read one stream until it is silent for too long; raises CriError when it breaks."""
+        events = self._client.container_events()
+        opening = asyncio.get_running_loop().call_later(OPENING.total_seconds(), self._open)
+        try:
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    event = await asyncio.wait_for(anext(events), SILENCE.total_seconds())
+                    self.flows = True
+                    if event.container_event_type in _ENDS:
+                        self._told.append(event.container_id)
+                        self._taker.take(event)
+        except StopAsyncIteration:
+            return
+        finally:
+            opening.cancel()
+            with contextlib.suppress(CriError):
+                await events.aclose()  # type: ignore[attr-defined]  # an async generator
+
+    def _open(self) -> None:
+        self.flows = True
+        self._taker.opened()
+
+
+_ENDS: Final = (cri.CONTAINER_STOPPED_EVENT, cri.CONTAINER_DELETED_EVENT)
+
+
+def hint_in(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> RuntimeChanged | None:
+    """Say what an event of an end tells a pod's workflow; None when the pod knows, or need not know."""
+    if _is_of_a_hook(event):
+        return None
+    one_id, stopped = event.container_id, event.container_event_type == cri.CONTAINER_STOPPED_EVENT
+    is_sandbox = one_id == event.pod_sandbox_status.id
+    exited, lost = RuntimeChanged(SOURCE, exited=(one_id,)), RuntimeChanged(SOURCE, sandbox_lost=True)
+    if snapshot is None:
+        return (lost if is_sandbox else exited) if stopped else None
+    if one_id == snapshot.sandbox_id:
+        return lost if snapshot.sandbox_ready else None
+    for known in snapshot.containers.values():
+        if known.container_id == one_id:
+            return None if known.state == ContainerState.EXITED else exited
+    if not stopped or is_sandbox:  # of an instance that we replaced, or one whose maker will say so
+        return None
+    return None if _is_older(event, snapshot) else exited
+
+
+def is_told_by_its_start(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> bool:
+    """Say whether a start is under way that tells how its container ends."""
+    named = {one.metadata.name for one in event.containers_statuses if one.id == event.container_id}
+    return snapshot is not None and not named.isdisjoint(snapshot.ends_awaited)
+
+
+def pod_of(
+    event: cri.ContainerEventResponse, node: str, by_id: Callable[[str], PodSnapshot | None]
+) -> tuple[str, dict[str, str]] | None:
+    """Name the pod's UID and labels of an event; None when it is not one of ours.
+
+    After a removal the runtime may not know any more whose it was; `by_id` then looks in the snapshots.
+    """
+    sandbox = event.pod_sandbox_status
+    if sandbox.labels.get(POD_UID):
+        return (sandbox.labels[POD_UID], dict(sandbox.labels)) if _is_ours(sandbox, node) else None
+    known = by_id(event.container_id)
+    return (known.uid, {}) if known else None
+
+
+def _is_of_a_hook(event: cri.ContainerEventResponse) -> bool:
+    """Say whether the container ran a hook's command: whoever made it waits for its end."""
+    return any(one.id == event.container_id and HOOK_LABEL in one.labels for one in event.containers_statuses)
+
+
+def _is_ours(sandbox: cri.PodSandboxStatus, node: str) -> bool:
+    return sandbox.annotations.get(NODE_ANNOTATION) == node
+
+
+def _is_older(event: cri.ContainerEventResponse, snapshot: PodSnapshot) -> bool:
+    """Say whether the event is of an instance before the one that the snapshot has."""
+    for status in event.containers_statuses:
+        if status.id == event.container_id:
+            newest = snapshot.containers.get(status.metadata.name)
+            return newest is not None and bool(newest.container_id) and status.metadata.attempt < newest.attempt
+    return False
+
+
+def _major(version: str) -> int:
+    digits = version.lstrip("v").partition(".")[0]
+    return int(digits) if digits.isdecimal() else 2

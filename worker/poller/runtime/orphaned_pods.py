@@ -1,0 +1,116 @@
+"""Removes what the runtime still holds of pods that nobody cares for any more.
+
+Called by `run` after the start's and each minute's listing. A pod whose sandboxes carry this node's mark, whose workflow is
+not open and which no manifest lists, was left behind: by a workflow that an operator terminated, or by a Temporal whose
+database was lost. It is removed when it was seen so twice, a minute apart, and its workflow's own record says so too: a
+start or an end just under way looks the same for a moment. One that a manifest lists is adopted instead, for `pods` starts
+its workflow, which finds the objects by their labels.
+
+The pod's folders, its logs and its cgroup go with it: its snapshot would else hold up a successor of its name for ever. A pod
+of which only those are left goes in the same way (the kubelet's container_gc removes such log folders by their names alone; here
+podLogsDir may be another node's as well, so the snapshot must say that the pod was ours).
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+import structlog
+from temporalio.exceptions import ApplicationError
+
+from activities.clients.cri_error import CriError
+from activities.clients.runtime import RuntimeClient
+from activities.files.file_trees import StillMounted, remove_tree
+from activities.files.pod_paths import PodPaths
+from activities.machine.cgroups import Cgroups
+from activities.volumes.orphaned_volumes import VolumesLeft, leave_to_worker, unmount_memory
+from proto.cri.labels import POD_GRACE
+from proto.cri.v1 import api_pb2 as cri
+from proto.temporal.names import PodWorkflowId
+from proto.temporal.pod import PodKey
+from worker.daemon.config import NodeConfig
+from worker.poller.calls.pod_workflows import PodWorkflows, TemporalAway
+from worker.poller.runtime.relist import RuntimePod
+
+DEFAULT_GRACE: Final = 30
+"""Kubernetes' default, in seconds."""
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class Janitor:
+    """Remembers what it has seen once."""
+
+    def __init__(self, client: RuntimeClient, workflows: PodWorkflows, remains: Callable[[PodKey], None]) -> None:
+        """Take the runtime, Temporal, and what removes a pod's files and cgroup (in a thread)."""
+        self._client = client
+        self._workflows = workflows
+        self._remove_remains = remains
+        self._seen: frozenset[str] = frozenset()
+        self._removals: dict[str, asyncio.Task[None]] = {}
+
+    async def look(self, pods: Iterable[RuntimePod], open_uids: Collection[str], wanted: Collection[str]) -> None:
+        """Take what there is, whose workflows are open and what manifests (may) list; start removals."""
+        left = {pod.uid: pod for pod in pods if pod.uid not in open_uids and pod.uid not in wanted}
+        for uid in sorted(left.keys() & self._seen - self._removals.keys()):
+            pod = left[uid]
+            try:
+                if await self._workflows.is_open(pod.workflow_id):
+                    continue
+            except TemporalAway:
+                return
+            removal = asyncio.create_task(self._remove(pod), name=f"remove {pod.workflow_id}")
+            self._removals[uid] = removal
+        for uid in sorted(left.keys() - self._seen):
+            _log.info("a pod without workflow and manifest was found", workflow=left[uid].workflow_id, podUID=uid)
+        self._seen = frozenset(left)
+
+    async def close(self) -> None:
+        """Stop removing; what is left is found again."""
+        for removal in self._removals.values():
+            removal.cancel()
+        await asyncio.gather(*self._removals.values(), return_exceptions=True)
+
+    async def _remove(self, pod: RuntimePod) -> None:
+        try:
+            async with asyncio.TaskGroup() as stops:
+                for container in pod.containers:
+                    if container.state == cri.CONTAINER_RUNNING:
+                        stops.create_task(self._stop(container))
+            for sandbox in pod.sandboxes:
+                await self._client.stop_pod_sandbox(sandbox.id)
+            found = PodWorkflowId.parse(pod.workflow_id)
+            await asyncio.to_thread(self._remove_remains, PodKey(found.namespace, found.name, found.uid))
+            for sandbox in pod.sandboxes:  # last: by these the pod is found again where something of it would not go
+                await self._client.remove_pod_sandbox(sandbox.id)
+        except (CriError, ExceptionGroup, OSError, StillMounted, VolumesLeft, ApplicationError) as error:
+            _log.warning("a pod that was left behind is still there", workflow=pod.workflow_id, err=str(error))
+        else:
+            _log.info(
+                "removed a pod that was left behind: no workflow is open for it and no manifest lists it",
+                workflow=pod.workflow_id,
+                podUID=pod.uid,
+                sandboxes=len(pod.sandboxes),
+                containers=len(pod.containers),
+            )
+        finally:
+            self._removals.pop(pod.uid, None)
+
+    async def _stop(self, container: cri.Container) -> None:
+        grace = container.annotations.get(POD_GRACE, "")
+        await self._client.stop_container(container.id, int(grace) if grace.isdecimal() else DEFAULT_GRACE)
+
+
+def remover(config: NodeConfig) -> Callable[[PodKey], None]:
+    """Make what removes the files and the cgroup of a pod on this node; it raises OSError, StillMounted, VolumesLeft."""
+    cgroups = Cgroups(config.cgroup_root)
+
+    def remove(pod: PodKey) -> None:
+        paths = PodPaths(config.root_dir, config.pod_logs_dir, pod)
+        cgroups.remove_pod(pod.uid)
+        remove_tree(paths.logs)
+        unmount_memory(paths.directory)
+        leave_to_worker(paths.directory)
+        remove_tree(paths.directory)
+
+    return remove

@@ -1,0 +1,1 @@
+"""The daemon processes: worker, poller and node. The only place that wires everything together."""

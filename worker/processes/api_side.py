@@ -1,0 +1,75 @@
+"""What the worker of a node of a cluster has besides: statuses and events on their way to the API, objects on their way from it.
+
+Made by `run` where there is an API server, and imported there: a standalone node has none of it, and pays nothing for it.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from temporalio.client import Client
+from temporalio.worker import Interceptor
+
+from activities.clients.api_server.api_server import ApiServer
+from activities.clients.csi_drivers import CsiDrivers
+from proto.pod_snapshot import PodSnapshot
+from worker.api_objects.change_signals import signal_sender
+from worker.api_objects.cluster_objects import ClusterObjects
+from worker.daemon.config import NodeConfig
+from worker.events.activity_events import ActivityEventInterceptor
+from worker.events.event import node_reference
+from worker.events.pod_events import PodEvents
+from worker.events.recorder import EventRecorder, sending_events
+from worker.settings.kubelet.feature_gates import VERIFICATION_GATE
+from worker.status.keeper import StatusKeeper, keeping_statuses
+from worker.temporal.signal_numbers import signal_numbers
+
+Publish = Callable[[PodSnapshot], None]
+
+
+class ApiSide:
+    """The parts of a worker that speak to the API server; made on its event loop."""
+
+    def __init__(self, api: ApiServer, config: NodeConfig) -> None:
+        cluster = config.cluster
+        assert cluster is not None
+        self.objects = ClusterObjects(api, config.node_name, signal_numbers(config.state_dir, "worker"))
+        self.keeper = StatusKeeper(api, config.node_name)
+        self.events = PodEvents(
+            EventRecorder(api, config.node_name, qps=cluster.event_qps, burst=cluster.event_burst),
+            config.root_dir,
+            checks_rights=config.feature_gates.enabled(VERIFICATION_GATE),
+            without_dns=None if config.dns.cluster_dns else node_reference(config.node_name),
+        )
+
+    @property
+    def interceptors(self) -> Sequence[Interceptor]:
+        """What stands before every activity."""
+        return (ActivityEventInterceptor(self.events),)
+
+    def hearing(self, publish: Publish) -> Publish:
+        """Hear of each snapshot once it is known."""
+
+        def heard(snapshot: PodSnapshot) -> None:
+            publish(snapshot)
+            self.keeper.publish(snapshot)
+            self.events.publish(snapshot)
+            self.objects.hear(snapshot)
+
+        return heard
+
+    @contextlib.asynccontextmanager
+    async def at_work(
+        self, snapshots: Callable[[], list[PodSnapshot]], client: Client, drivers: CsiDrivers
+    ) -> AsyncIterator[None]:
+        """Work while the block runs; `snapshots` are the newest of all pods, `client` reaches their workflows.
+
+        `drivers` stand in the node's CSINode.
+        """
+        known = snapshots()
+        self.events.know(known)
+        async with (
+            sending_events(self.events.recorder),
+            keeping_statuses(self.keeper, known),
+            self.objects.telling(snapshots, signal_sender(client), drivers),
+        ):
+            yield

@@ -1,0 +1,96 @@
+"""The node process, wired: the node's object and lease, its certificates, its HTTPS API; nothing here needs Temporal.
+
+Called by `tempolet node`. Each part is one endless coroutine in a file of its own and goes on by itself through an absent API
+server or runtime; one that fails for another reason ends the process, and systemd starts it again.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Final
+
+from activities.clients.call_timer import CallTimer
+from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
+from worker.api.server import serve_api
+from worker.daemon.api_access import open_api
+from worker.daemon.config import NodeConfig
+from worker.daemon.freed_memory import giving_back_freed_memory
+from worker.daemon.health import LoopHealth
+from worker.daemon.node_lock import hold_node_lock
+from worker.daemon.service import Service
+from worker.node.certificates.bootstrap import bootstrap
+from worker.node.certificates.renewal import rotate_client_certificate, rotate_serving_certificate
+from worker.node.lease import keep_lease
+from worker.node.object.events import send_events
+from worker.node.object.sync import sync_node
+from worker.node.pod_resources import serve_pod_resources
+from worker.node.process.dependencies import NodeDependencies
+from worker.node.process.healthz import serving_healthz
+from worker.node.process.node_metrics import NodeMetrics
+from worker.node.process.peers import PeerProcesses
+
+PARTS: Final[Mapping[str, Callable[[NodeDependencies], Coroutine[object, object, None]]]] = {
+    "client certificate": rotate_client_certificate,
+    "serving certificate": rotate_serving_certificate,
+    "api": serve_api,
+    "pod resources": serve_pod_resources,
+    "node": sync_node,
+    "lease": keep_lease,
+    "events": send_events,
+}
+"""By name: what runs side by side for as long as the process lives."""
+
+
+async def run_node(config: NodeConfig) -> None:
+    """Be this node until asked to stop; raises NodeLockHeld when another process is, KubeconfigRefused."""
+    assert config.cluster is not None
+    health, processes = LoopHealth("node"), PeerProcesses(config.root_dir)
+    with hold_node_lock(config.root_dir, "node"):
+        async with Service(health) as service, serving_healthz(config, health, processes):
+            if not await _bootstrapped(config, service):
+                return
+            metrics = NodeMetrics(config.node_name)
+            timed = (CallTimer(metrics.runtime_operation),)
+            runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1), timed)
+            async with open_api(config, "node", metrics.api_request) as api:
+                assert api is not None
+                around = NodeDependencies(
+                    config=config,
+                    cluster=config.cluster,
+                    api=api,
+                    runtime=runtime,
+                    service=service,
+                    processes=processes,
+                    health=health,
+                    metrics=metrics,
+                )
+                try:
+                    await _run_parts(around)
+                finally:
+                    await runtime.close()
+
+
+async def _run_parts(around: NodeDependencies) -> None:
+    """Run all parts until asked to stop, or until one of them fails."""
+    async with giving_back_freed_memory(around.config.sync_frequency), asyncio.TaskGroup() as group:
+        parts = [group.create_task(part(around), name=name) for name, part in PARTS.items()]
+        around.service.ready(f"node {around.config.node_name}")
+        await around.service.stop_requested()
+        for one in parts:
+            one.cancel()
+
+
+async def _bootstrapped(config: NodeConfig, service: Service) -> bool:
+    """Get a certificate where there is none yet; False when we are asked to stop meanwhile."""
+    assert config.cluster is not None
+    service.status("waiting for a certificate of this node to be approved and issued")
+    getting = asyncio.create_task(bootstrap(config.cluster, config.node_name))
+    stopping = asyncio.create_task(service.stop_requested())
+    try:
+        await asyncio.wait({getting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if getting.done():
+            getting.result()
+        return getting.done()
+    finally:
+        getting.cancel()
+        stopping.cancel()

@@ -1,0 +1,286 @@
+"""The poller process, wired: manifests and the runtime's events in, starts and hints to Temporal out.
+
+Called by `tempolet poller`. It holds no state that a restart would miss: what it wants is in the manifests, what it knows in
+Temporal, in the runtime and in the worker's snapshots. Each loop below goes on by itself through an absent Temporal or
+containerd; one that fails for another reason ends the process, and systemd starts it again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from temporalio.client import Client
+
+from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
+from proto.node_runtime import NodeRuntime
+from proto.pod_snapshot import PodSnapshot
+from proto.temporal.node import NodeConfigured
+from proto.temporal.pod import NodeSettings
+from worker.daemon.api_access import open_api
+from worker.daemon.config import NodeConfig
+from worker.daemon.freed_memory import give_back_freed_memory
+from worker.daemon.health import LoopHealth
+from worker.daemon.node_client import place_of
+from worker.daemon.node_lock import hold_node_lock, hold_node_name
+from worker.daemon.service import Service
+from worker.documents.manifest_refusal import LARGEST_FILE
+from worker.poller.calls.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalAway
+from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
+from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
+from worker.poller.manifests.manifest_pods import PodLister
+from worker.poller.manifests.refused_manifests import RefusalBook
+from worker.poller.manifests.sources import ManifestSource
+from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, Refused, StaticPod
+from worker.poller.manifests.url_source import UrlSource
+from worker.poller.node_pods import NodePods
+from worker.poller.node_settings import told_settings
+from worker.poller.object_watch import ObjectWatch
+from worker.poller.runtime.health import RuntimeHealth
+from worker.poller.runtime.known_pods import KnownPods
+from worker.poller.runtime.orphaned_pods import Janitor, remover
+from worker.poller.runtime.relist import only_remembered
+from worker.poller.runtime.watch import RuntimeWatch, WatchDependencies
+from worker.telemetry.metrics import Metrics
+from worker.telemetry.process import Telemetry
+from worker.temporal.signal_numbers import signal_numbers
+
+if TYPE_CHECKING:
+    from activities.clients.api_server.api_server import ApiServer
+    from worker.poller.cluster.cluster_pods import ClusterPods
+
+FIRST_ANSWER: Final = timedelta(seconds=5)
+"""Pods are listed without knowing which are open when Temporal's visibility needs longer."""
+RETRY_VISIBILITY: Final = timedelta(seconds=2)
+_log: Final = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """How the poller itself is watched; a test may leave it out."""
+
+    health: LoopHealth = field(default_factory=LoopHealth)
+    telemetry: Telemetry | None = None
+
+
+async def run_poller(config: NodeConfig, client: Client, service: Service, watching: Watching | None = None) -> None:
+    """Poll until `service` is asked to stop; raises NodeLockHeld when this node has a poller already."""
+    with hold_node_lock(config.root_dir, "poller"), hold_node_name("poller", config.node_name, place_of(client)):
+        measure = watching.telemetry.metrics.api_request if watching and watching.telemetry else None
+        async with open_api(config, "poller", measure) as api:
+            poller = Poller(config, client, service, watching or Watching(), api=api)
+            loops = asyncio.create_task(poller.run())
+            stop = asyncio.create_task(service.stop_requested())
+            try:
+                await asyncio.wait({loops, stop}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                stop.cancel()
+                loops.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await loops
+
+
+class Poller:
+    """All parts of one node's poller."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        client: Client,
+        service: Service,
+        watching: Watching,
+        *,
+        api: "ApiServer | None" = None,
+    ) -> None:
+        node = config.node_name
+        self._config, self._service, self._health, self._api = config, service, watching.health, api
+        telemetry = watching.telemetry
+        calls = (telemetry.calls,) if telemetry else ()
+        metrics = telemetry.metrics if telemetry else Metrics(node)
+        self._runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1), calls)
+        self._known = KnownPods(config.root_dir, node)
+        self._workflows = PodWorkflows(client, node, signal_numbers(config.state_dir, "poller"))
+        self._book = RefusalBook(config.root_dir)
+        metrics.on_read(lambda: metrics.manifests_refused(len(self._book.refusals)))
+        settings = told_settings(config)
+        sources = (SOURCE, URL_SOURCE) if config.manifest_url.url else (SOURCE,)
+        self._lister = PodLister(self._workflows, node, settings, self._book.set_start, sources=sources)
+        self._cluster = self._join(api, settings) if api else None
+        if self._cluster:
+            self._lister.admit = self._cluster.admission.admit
+        self._pods = NodePods(self._lister, self._cluster.pods if self._cluster else None)
+        self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)
+        self._janitor = Janitor(self._runtime, self._workflows, remover(config))
+        dependencies = WatchDependencies(
+            node=node,
+            client=self._runtime,
+            known=self._known,
+            listers=self._pods,
+            workflows=self._workflows,
+            health=self._runtime_health,
+            metrics=metrics,
+        )
+        self._watch = RuntimeWatch(dependencies)
+        self._objects = ObjectWatch(config.objects_dir, self._known, self._workflows)
+        self._pods_listed: int | None = None
+        self._restart_told = False
+
+    async def run(self) -> None:
+        """Run all loops until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as loops:
+                for name, loop in self._loops().items():
+                    loops.create_task(loop, name=name)
+        finally:
+            await self._pods.close()
+            await self._janitor.close()
+            await self._runtime.close()
+
+    def _loops(self) -> dict[str, Coroutine[object, object, None]]:
+        every = self._config.sync_frequency
+        loops = self._cluster.loops() if self._cluster else {}
+        if self._config.manifest_url.url:
+            loops["manifest URL"] = self._list_url()
+        if not self._cluster:  # whose objects are in the API, and its worker follows them
+            turned = partial(self._health.turn, "objects", every)
+            loops["objects"] = self._objects.follow(every.total_seconds(), turned)
+        return loops | {
+            "manifests": self._list_manifests(),
+            "hints": self._watch.send_hints(),
+            "events": self._watch.follow_events(),
+            "relist": self._watch.relist(),
+            "resync": self._resync(),
+            "runtime": self._runtime_health.watch(),
+            "node": self._configure_node(),
+        }
+
+    async def _list_manifests(self) -> None:
+        """Follow the manifest folder; without one, list nothing, which takes down what an earlier one listed."""
+        await self._learn_open_pods()
+        if self._config.static_pod_path is None:
+            self._take_listing(Listing())
+            return
+        folder = ManifestFolder(self._config.static_pod_path, self._read, await asyncio.to_thread(self._holders))
+        every = self._config.file_check_frequency
+        self._health.turn("manifests", every)
+        async with contextlib.aclosing(ManifestSource(folder, every).listings()) as listings:
+            async for listing in listings:
+                self._health.turn("manifests", every)
+                self._take_listing(listing)
+
+    async def _list_url(self) -> None:
+        """Follow the URL that gives manifests, too."""
+        from activities.clients.manifest_url import ManifestUrl  # noqa: PLC0415 - an HTTP client of 25 MB, which only who has such a URL pays
+
+        said = self._config.manifest_url
+        fetch = ManifestUrl(said.url, said.headers, most_bytes=LARGEST_FILE)
+        node = NodeOfManifests(self._config.node_name, self._config.feature_gates)
+        async with contextlib.aclosing(UrlSource(said.url, fetch, said.every, node).listings()) as listings:
+            async for listing in listings:
+                self._tell_listing(listing, URL_SOURCE)
+
+    def _tell_listing(self, listing: Listing, source: str) -> None:
+        self._lister.set_listing(listing, source)
+        if self._cluster:
+            self._cluster.look_soon()
+        self._book.set_listed(listing.refusals, source)
+
+    def _take_listing(self, listing: Listing) -> None:
+        self._tell_listing(listing, SOURCE)
+        first, self._pods_listed = self._pods_listed is None, len(listing.pods)
+        if first:
+            self._service.ready(f"{self._pods_listed} pods listed")
+        self._show(self._runtime_health.known)
+
+    async def _learn_open_pods(self) -> None:
+        """Learn which pods are open before anything is listed, so that what has to go is asked before what comes."""
+        try:
+            async with asyncio.timeout(FIRST_ANSWER.total_seconds()):
+                await self._list_open()
+        except (TimeoutError, TemporalAway, CallRefused):
+            _log.warning("which pods are open is not known yet: manifests are followed, nothing is deleted so far")
+
+    async def _list_open(self) -> set[str]:
+        """List the open pods by visibility and tell the lister; answers their UIDs."""
+        asked_at = asyncio.get_running_loop().time()
+        found = [OpenPod(one) for one in await self._workflows.list_open()]
+        seen = await asyncio.to_thread(self._known.all)
+        found = [_with_source(pod, seen.get(pod.id.uid)) for pod in found]
+        self._pods.set_open(found, asked_at)
+        if self._cluster:
+            self._cluster.look_soon()
+        if not self._restart_told:
+            self._watch.restarted(pod.workflow_id for pod in found)
+            self._restart_told = True
+        return {pod.id.uid for pod in found}
+
+    async def _configure_node(self) -> None:
+        """Tell the node's own workflow how the node is configured, once Temporal takes it."""
+        configured = NodeConfigured(self._config.image_policy, self._config.tempolet.images.prepull)
+        while True:
+            try:
+                return await self._workflows.configure_node(configured)
+            except (TemporalAway, CallRefused):
+                await asyncio.sleep(RETRY_VISIBILITY.total_seconds())
+
+    async def _resync(self) -> None:
+        """Compare everything with everything: at the start, and once a minute (syncFrequency)."""
+        every = self._config.sync_frequency
+        while True:
+            self._health.turn("resync", every)
+            pods = await self._watch.compare_as_backstop()
+            pause = every
+            try:
+                open_uids = await self._list_open()
+            except (TemporalAway, CallRefused):
+                pause = min(RETRY_VISIBILITY, every)
+            else:
+                if pods is not None:
+                    known = self._known
+                    found = {**pods, **only_remembered(pods, await asyncio.to_thread(known.all))}
+                    wanted = {uid for uid in found if self._may_want(uid)}
+                    await self._janitor.look(found.values(), open_uids, wanted)
+            give_back_freed_memory()
+            await asyncio.sleep(pause.total_seconds())
+
+    def _may_want(self, uid: str) -> bool:
+        snapshot = self._known.of(uid)
+        return self._pods.may_want(uid, snapshot.path, snapshot.source) if snapshot else self._pods.may_want(uid)
+
+    def _join(self, api: "ApiServer", settings: NodeSettings) -> "ClusterPods":
+        """Add what a node of a cluster has besides its manifests."""
+        from worker.poller.cluster.cluster_pods import AroundCluster, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node has no use for
+
+        around = AroundCluster(self._workflows, self._known, settings, self._book.set_start, self._lister)
+        return ClusterPods(api, self._config, around)
+
+    def _holders(self) -> dict[str, str]:
+        """Say which file gave which pod before this poller started."""
+        return {
+            f"{pod.namespace}/{pod.name}": pod.path
+            for pod in self._known.all().values()
+            if pod.source == SOURCE and pod.path and not pod.deleting
+        }
+
+    def _read(self, path: Path, data: bytes, now: datetime) -> StaticPod | Refused:
+        return read_manifest(path, data, self._config.node_name, now, gates=self._config.feature_gates)
+
+    def _show(self, runtime: NodeRuntime | None) -> None:
+        """Say in one line how things are, in `systemctl status`."""
+        words = ["manifests not read yet" if self._pods_listed is None else f"{self._pods_listed} pods listed"]
+        if refused := len(self._book.refusals):
+            words.append(f"{refused} refused")
+        if runtime and not (runtime.ready and runtime.network_ready):
+            words.append(f"{runtime.reason}: {runtime.message}")
+        self._service.status(", ".join(words))
+
+
+def _with_source(pod: OpenPod, snapshot: PodSnapshot | None) -> OpenPod:
+    """Add which source and manifest a pod came from, as far as its snapshot tells."""
+    return OpenPod(pod.workflow_id, snapshot.path, snapshot.source) if snapshot else pod

@@ -1,0 +1,122 @@
+"""What the activities of this node stand on, made from its configuration."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from activities.clients.observe import CallObserver
+from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
+from activities.cri_config.security_context import NodeSecurity
+from activities.cri_config.service_links import NoServices
+from activities.execution.timings import Timings
+from activities.images.image_pulls import ImagePulls
+from activities.machine.cgroups import Cgroups
+from activities.machine.node_capacity import architecture, this_node, throttle_paths
+from activities.node_services import NodeServices, unheard
+from activities.objects.tokens import NoTokens
+from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
+from activities.probes.outcome import nobody
+from activities.sandbox.user_namespaces import UserNamespaces
+from activities.settings.activity_settings import ActivitySettings
+from proto.kubernetes.resources.node_resources import MemoryQos, NodeResources
+from worker.daemon.config import NodeConfig
+from worker.host.image_access import image_logins, pull_rights
+from worker.objects.folder import ObjectFolder
+from worker.settings.kubelet.feature_gates import MEMORY_QOS_GATE, TRUST_BUNDLES_GATE
+from worker.settings.reserved import allocatable, allocatable_resources
+from worker.settings.user_namespaces import id_ranges
+
+if TYPE_CHECKING:
+    from activities.clients.api_server.api_server import ApiServer
+    from worker.api_objects.cluster_objects import ClusterObjects
+    from worker.processes.api_side import ApiSide
+
+UNLIMITED: Final = 1000
+"""Pulls at a time where maxParallelImagePulls sets no limit: more than a node has pods."""
+
+
+def node_services(
+    config: NodeConfig,
+    *calls: CallObserver,
+    api: "ApiServer | None" = None,
+    side: "ApiSide | None" = None,
+    timings: Timings | None = None,
+) -> NodeServices:
+    """Make them; connects to nothing yet.
+
+    `calls` see every CRI call, `timings` hear how long steps took, `side` is what is behind the API: None on a standalone node.
+    """
+    objects = side.objects if side else None
+    return NodeServices(
+        settings=activity_settings(config),
+        api=api,
+        pod_objects=side.keeper if side else None,
+        probe_heard=side.events.probed if side else nobody,
+        pull_begun=side.events.pull_begun if side else unheard,
+        runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
+        cgroups=Cgroups(
+            config.cgroup_root,
+            pod_pids_limit=config.pod_pids_limit,
+            memory_qos=config.feature_gates.enabled(MEMORY_QOS_GATE),
+            timings=timings,
+        ),
+        timings=timings or Timings(),
+        user_namespaces=UserNamespaces(id_ranges(config.user_ids_per_pod, config.max_pods)),
+        pulls=ImagePulls(config.pulls.parallel or UNLIMITED, qps=config.pulls.qps, burst=config.pulls.burst),
+        objects=objects.source if objects else ObjectFolder(config.objects_dir),
+        tokens=objects.tokens if objects else NoTokens(),
+        trust_bundles=_trust_bundles(config, objects),
+        service_links=objects if objects else NoServices(),
+        logins=image_logins(config),
+        pull_rights=pull_rights(config),
+    )
+
+
+def _trust_bundles(config: NodeConfig, objects: "ClusterObjects | None") -> TrustBundleSource:
+    """Show pods the cluster's trust bundles where the gate is on, which it is not by itself."""
+    return objects.trust_bundles if objects and config.feature_gates.enabled(TRUST_BUNDLES_GATE) else NoTrustBundles()
+
+
+def activity_settings(config: NodeConfig) -> ActivitySettings:
+    """Cut out what the activities need."""
+    return ActivitySettings(
+        root_dir=config.root_dir,
+        node_name=config.node_name,
+        node_labels=node_labels(config.node_name),
+        pod_logs_dir=config.pod_logs_dir,
+        legacy_container_logs_dir=config.tempolet.logs.legacy_container_logs_dir,
+        cluster_dns=config.dns.cluster_dns,
+        cluster_domain=config.dns.cluster_domain,
+        resolv_conf=Path(config.dns.resolv_conf) if config.dns.resolv_conf else None,
+        allocatable=allocatable_resources(config.reserved, config.eviction, config.root_dir),
+        security=NodeSecurity(config.seccomp_default, str(config.root_dir / "seccomp"), throttle_paths()),
+        resources=node_resources(config),
+    )
+
+
+def node_resources(config: NodeConfig) -> NodeResources:
+    """Say what the figures of pods depend on: what the machine has, and what its configuration makes of it."""
+    found, memory = this_node(), config.memory
+    quality = None
+    if config.feature_gates.enabled(MEMORY_QOS_GATE) and found.cgroup_v2:
+        quality = MemoryQos(
+            throttling_factor=memory.throttling_factor,
+            tiered=memory.tiered,
+            allocatable=allocatable(config.reserved).memory_bytes,
+            page_size=os.sysconf("SC_PAGE_SIZE"),
+        )
+    return replace(
+        found,
+        cpu_cfs_quota=config.cpu_cfs_quota,
+        cpu_cfs_quota_period=config.cpu_cfs_quota_period,
+        single_process_oom_kill=memory.single_process_oom_kill,
+        swap=replace(found.swap, limited=memory.limited_swap),
+        memory_qos=quality,
+    )
+
+
+def node_labels(name: str) -> dict[str, str]:
+    """Label the node as the kubelet does by itself (kubelet_node_status.go initialNode)."""
+    return {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": architecture()}

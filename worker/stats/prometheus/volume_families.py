@@ -1,0 +1,36 @@
+"""The volume families of /metrics: kubelet_volume_stats_* and volume_manager_total_volumes."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from worker.stats.disks.volumes import Volume, VolumeCounts, VolumeUse
+from worker.telemetry.exposition import Family, labels
+
+_CLAIMED: Final = (
+    ("kubelet_volume_stats_capacity_bytes", "Size of the volume.", "capacity"),
+    ("kubelet_volume_stats_available_bytes", "Bytes that are left in it.", "available"),
+    ("kubelet_volume_stats_used_bytes", "Bytes in use.", "used"),
+    ("kubelet_volume_stats_inodes", "Inodes of the volume.", "inodes"),
+    ("kubelet_volume_stats_inodes_free", "Inodes that are left.", "inodes_free"),
+    ("kubelet_volume_stats_inodes_used", "Inodes in use.", "inodes_used"),
+)
+
+
+def claimed_families(measured: Mapping[Volume, VolumeUse]) -> Iterator[Family]:
+    """Return kubelet_volume_stats_* of volumes with a claim, each claim once (collectors/volume_stats.go)."""
+    claimed = {(one.namespace, one.claim): use for one, use in measured.items()}
+    written = {key: labels({"namespace": key[0], "persistentvolumeclaim": key[1]}) for key in claimed}
+    for name, text, field in _CLAIMED:
+        family = Family(name, text, "gauge")
+        for key, use in claimed.items():
+            family.add(getattr(use, field), written[key])
+        yield family
+
+
+def total_family(counts: VolumeCounts) -> Family:
+    """Return volume_manager_total_volumes (volumemanager/metrics/metrics.go)."""
+    family = Family("volume_manager_total_volumes", "Volumes, by plugin: wanted, and there.", "gauge")
+    for state, by_plugin in (("desired_state_of_world", counts.wanted), ("actual_state_of_world", counts.actual)):
+        for plugin, count in by_plugin.items():
+            family.add(count, labels({"plugin_name": plugin, "state": state}))
+    return family

@@ -1,0 +1,46 @@
+"""What /stats/summary says of the machine itself: memory, swap, root disk, network devices, process limit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from activities.machine.node_capacity import memory_capacity, swap_capacity, task_capacity
+from worker.daemon.config import NodeConfig
+from worker.machine.boot_time import boot_time
+from worker.stats.cgroups.network import Device, devices_of
+from worker.stats.disks.filesystems import FileSystem, file_system_of
+from worker.stats.disks.node_disks import ImageDisk
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What /stats/summary says of the node that its cgroups do not."""
+
+    name: str
+    boot_time: float
+    memory: int
+    swap: int
+    disk: FileSystem
+    image_disk: FileSystem | None = None
+    image_bytes: int = 0
+    image_inodes: int = 0
+    devices: Sequence[Device] = ()
+    most_processes: int = 0
+    processes: int = 0
+
+
+def read_machine(config: NodeConfig, images: ImageDisk) -> Machine:
+    """Read the machine; blocks. Raises OSError."""
+    most_processes, processes = task_capacity()
+    return Machine(
+        name=config.node_name,
+        boot_time=boot_time(),
+        memory=memory_capacity(),
+        swap=swap_capacity(),
+        disk=file_system_of(config.root_dir),
+        image_disk=images.disk,
+        image_bytes=images.used_bytes,
+        image_inodes=images.inodes,
+        devices=devices_of("self"),
+        most_processes=most_processes,
+        processes=processes,
+    )

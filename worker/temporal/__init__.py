@@ -1,0 +1,1 @@
+"""The connection to Temporal: client, payload codec, keys."""

@@ -1,0 +1,236 @@
+"""The way to Temporal: connect as the operator configured it, and make what tempolet needs there.
+
+Called at the start of worker and poller (`connect`, then `prepare`) and by the commands that read history (`connect`).
+Address, namespace, TLS and API key come from temporalio.envconfig, the convention of all Temporal programs: `TEMPORAL_*`
+in the environment over a profile in the TOML file (`TEMPORAL_CONFIG_FILE`, `TEMPORAL_PROFILE`). A Temporal that is away at
+start is waited for, because on a node everything starts at once.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, RegisterNamespaceRequest
+from temporalio.client import AsyncActivityHandle, Client, Plugin
+from temporalio.converter import ActivitySerializationContext
+from temporalio.envconfig import ClientConfigProfile, ClientConnectConfig
+from temporalio.runtime import Runtime
+from temporalio.service import RPCError, RPCStatusCode
+
+from proto.temporal.names import NAMESPACE, RETENTION_DAYS, SEARCH_ATTRIBUTES
+from worker.temporal.codec import data_converter
+from worker.temporal.keys import KeyFile
+
+DEFAULT_ADDRESS: Final = "127.0.0.1:7233"
+_FIRST_WAIT: Final = timedelta(milliseconds=200)
+_LONGEST_WAIT: Final = timedelta(seconds=10)
+_CALL_LIMIT: Final = timedelta(seconds=10)
+_PASSING: Final = frozenset(
+    {
+        RPCStatusCode.UNAVAILABLE,
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.RESOURCE_EXHAUSTED,
+        RPCStatusCode.ABORTED,
+        RPCStatusCode.CANCELLED,
+        RPCStatusCode.UNKNOWN,
+    }
+)
+"""What a server that is starting answers with; anything else will not pass by waiting."""
+
+
+class TemporalNotPrepared(Exception):
+    """Temporal refused to make what tempolet needs; the message has the commands that an administrator runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalSettings:
+    """Where Temporal is and which file seals the payloads; the environment decides what is left out here."""
+
+    key_file: Path
+    config_file: Path | None = None
+    """A TOML file; without it, TEMPORAL_CONFIG_FILE or the convention's default place."""
+    profile: str | None = None
+    address: str | None = None
+    """Overrides environment and profile: the embedded Temporal's own address."""
+    namespace: str | None = None
+    """Overrides them too: TempoletConfiguration's temporal.namespace."""
+    retention: timedelta = timedelta(days=RETENTION_DAYS)
+    tells_only: bool = False
+    """Nothing is read from workflows, so what reads payloads need not be loaded."""
+    environment: dict[str, str] | None = field(default=None, repr=False)
+    """Instead of the process's, for tests."""
+
+
+def _silent(_: str) -> None:
+    """Tell nobody."""
+
+
+def connect_options(settings: TemporalSettings) -> ClientConnectConfig:
+    """Say where Temporal is and which namespace is ours: the settings over the environment over the profile."""
+    profile = ClientConfigProfile.load(
+        profile=settings.profile,
+        config_source=settings.config_file,
+        override_env_vars=settings.environment,
+    )
+    options = profile.to_client_connect_config()
+    options["target_host"] = settings.address or profile.address or DEFAULT_ADDRESS
+    options["namespace"] = settings.namespace or profile.namespace or NAMESPACE
+    return options
+
+
+async def connect(
+    settings: TemporalSettings,
+    *,
+    waiting: Callable[[str], None] = _silent,
+    runtime: Runtime | None = None,
+    plugins: Sequence[Plugin] = (),
+    identity: str | None = None,
+) -> Client:
+    """Connect, waiting for as long as Temporal is away; `waiting` is told each time what is waited for.
+
+    Raises KeyFileRefused, or RPCError for an answer that waiting does not change (credentials, TLS).
+    """
+    converter = data_converter(KeyFile(settings.key_file), tells_only=settings.tells_only)
+    options = connect_options(settings)
+    address = options["target_host"]
+    if settings.address is None and address == DEFAULT_ADDRESS:
+        address += " (TEMPORAL_ADDRESS names another)"
+    wait = _FIRST_WAIT
+    while True:
+        try:
+            return await Client.connect(
+                **options, data_converter=converter, runtime=runtime, plugins=plugins, identity=identity
+            )
+        except RuntimeError as error:  # how the SDK's core says that it could not connect
+            waiting(f"waiting for Temporal at {address}: {_reason(error)}")
+        except RPCError as error:
+            if error.status not in _PASSING:
+                raise
+            waiting(f"waiting for Temporal at {address}: {error.status.name} {error.message}")
+        await asyncio.sleep(wait.total_seconds())
+        wait = min(wait * 2, _LONGEST_WAIT)
+
+
+async def prepare(client: Client, settings: TemporalSettings, *, waiting: Callable[[str], None] = _silent) -> None:
+    """Have our namespace and search attributes; makes what is missing and changes nothing that is there.
+
+    Raises TemporalNotPrepared where Temporal does not let us (a managed one), with what to run.
+    """
+    wait = _FIRST_WAIT
+    while True:
+        try:
+            await _ensure_namespace(client, settings.retention)
+            await _ensure_search_attributes(client)
+            return
+        except RPCError as error:
+            if error.status in {
+                RPCStatusCode.PERMISSION_DENIED,
+                RPCStatusCode.UNIMPLEMENTED,
+                RPCStatusCode.UNAUTHENTICATED,
+            }:
+                raise TemporalNotPrepared(_what_to_run(client.namespace, settings.retention, error)) from error
+            if error.status not in _PASSING | {
+                RPCStatusCode.NOT_FOUND
+            }:  # a new namespace is not known everywhere at once
+                raise
+            waiting(f"waiting for Temporal's namespace {client.namespace}: {error.status.name} {error.message}")
+        await asyncio.sleep(wait.total_seconds())
+        wait = min(wait * 2, _LONGEST_WAIT)
+
+
+def activity_of(client: Client, workflow_id: str, activity_id: str) -> AsyncActivityHandle:
+    """Give a handle that answers for a workflow's pending activity from outside.
+
+    The SDK's own handle knows no workflow to seal the payloads for, so the codec would refuse it.
+    """
+    handle = client.get_async_activity_handle(workflow_id=workflow_id, run_id=None, activity_id=activity_id)
+    return handle.with_context(
+        ActivitySerializationContext(
+            namespace=client.namespace,
+            workflow_id=workflow_id,
+            workflow_type=None,
+            activity_id=activity_id,
+            activity_type=None,
+            activity_task_queue=None,
+            is_local=False,
+        )
+    )
+
+
+async def _ensure_namespace(client: Client, retention: timedelta) -> None:
+    if await _namespace_exists(client):
+        return
+    request = RegisterNamespaceRequest(
+        namespace=client.namespace, description="Pods of tempolet nodes: one workflow a pod"
+    )
+    request.workflow_execution_retention_period.FromTimedelta(retention)
+    try:
+        await client.workflow_service.register_namespace(request, timeout=_CALL_LIMIT)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.ALREADY_EXISTS:  # the poller was faster, or the worker
+            raise
+
+
+async def _namespace_exists(client: Client) -> bool:
+    try:
+        await client.workflow_service.describe_namespace(
+            DescribeNamespaceRequest(namespace=client.namespace), timeout=_CALL_LIMIT
+        )
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+async def _ensure_search_attributes(client: Client) -> None:
+    listed = await client.operator_service.list_search_attributes(
+        ListSearchAttributesRequest(namespace=client.namespace), timeout=_CALL_LIMIT
+    )
+    there = {**listed.custom_attributes, **listed.system_attributes}
+    missing = {name: _indexed(kind) for name, kind in SEARCH_ATTRIBUTES if name not in there}
+    wrong = [
+        f"{name} (is {IndexedValueType.Name(there[name]).removeprefix('INDEXED_VALUE_TYPE_').title()}, not {kind})"
+        for name, kind in SEARCH_ATTRIBUTES
+        if name in there and there[name] != _indexed(kind)
+    ]
+    if wrong:
+        raise TemporalNotPrepared(
+            f"Temporal's namespace {client.namespace} has search attributes of another type: {', '.join(wrong)}. "
+            "Give tempolet a namespace of its own (TEMPORAL_NAMESPACE)"
+        )
+    if missing:
+        try:
+            await client.operator_service.add_search_attributes(
+                AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing), timeout=_CALL_LIMIT
+            )
+        except RPCError as error:
+            if error.status is not RPCStatusCode.ALREADY_EXISTS:
+                raise
+
+
+def _indexed(kind: str) -> IndexedValueType.ValueType:
+    return IndexedValueType.Value(f"INDEXED_VALUE_TYPE_{kind.upper()}")
+
+
+def _what_to_run(namespace: str, retention: timedelta, error: RPCError) -> str:
+    attributes = " ".join(f"--name {name} --type {kind}" for name, kind in SEARCH_ATTRIBUTES)
+    return (
+        f"Temporal does not let tempolet prepare namespace {namespace}: {error.message}. Let an administrator run:\n"
+        f"  temporal operator namespace create --namespace {namespace} --retention {retention.days}d\n"
+        f"  temporal operator search-attribute create --namespace {namespace} {attributes}\n"
+        "(on Temporal Cloud: tcld namespace create, tcld namespace search-attributes add)"
+    )
+
+
+def _reason(error: Exception) -> str:
+    """Give the operating system's word out of the core's nested text, or its first line."""
+    text = str(error)
+    found = re.search(r'message: "([^"]+)"', text)
+    return found[1] if found else text.partition("\n")[0][:300]

@@ -1,0 +1,1 @@
+"""Which containers start, restart and stop, in which order and when."""

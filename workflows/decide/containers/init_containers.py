@@ -1,0 +1,65 @@
+"""How far a pod's initialization is: one init container after the other, sidecars running on beside what follows.
+
+Asked by `containers` for whose turn it is, and by whoever tells a sidecar from an init container that ends. A sidecar is
+an init container whose own restartPolicy is Always. The rules are pkg/kubelet/kuberuntime/kuberuntime_container.go
+computeInitContainerActions.
+"""
+
+from proto.temporal.pod import ContainerState
+from workflows.decide.containers.restart import RestartPolicy, init_starts_again
+from workflows.decide.containers.restart_all import sources
+from workflows.decide.situation import Situation
+
+COME_UP = (ContainerState.CREATED, ContainerState.RUNNING)
+
+
+def policy_of(situation: Situation) -> RestartPolicy:
+    """The pod's restartPolicy."""
+    return RestartPolicy(situation.spec.restart_policy or "Always")
+
+
+def is_init(situation: Situation, name: str) -> bool:
+    """Say whether it is an init container."""
+    return name in situation.init_names
+
+
+def is_sidecar(situation: Situation, name: str) -> bool:
+    """Say whether it is an init container that is to run on."""
+    return name in situation.sidecar_names
+
+
+def ends_by_itself(situation: Situation, name: str) -> bool:
+    """Say whether it is an init container that is to end before the next one starts."""
+    return is_init(situation, name) and not is_sidecar(situation, name)
+
+
+def init_failed(situation: Situation) -> bool:
+    """Say whether an init container has failed for good: nothing starts after it. A sidecar never does."""
+    if sources(situation) and situation.observed.finished_at is None:
+        return False  # whatever was stopped for it starts again; nothing does of a pod that has finished
+    failed = [
+        (one, ended.exit_code)
+        for one in situation.init_containers
+        if one.name not in situation.sidecar_names
+        and (ended := situation.facts(one.name).exit) is not None
+        and ended.exit_code != 0
+    ]
+    return any(not init_starts_again(one, policy_of(situation), code) for one, code in failed)
+
+
+def was_passed(situation: Situation, index: int) -> bool:
+    """Say whether a later container has come up in this sandbox: a sidecar that fails afterwards holds nobody up.
+
+    A regular container counts while it lives: when all of them have ended, they wait for the last sidecar again.
+    """
+    here = situation.sandbox_id
+    if not here:
+        return False
+    for one in situation.init_containers[index + 1 :]:
+        facts = situation.facts(one.name)
+        if here in (facts.sandbox_id, facts.done_in_sandbox):
+            return True
+    return any(
+        facts.sandbox_id == here and facts.exit is None and facts.state in COME_UP
+        for facts in map(situation.facts, (one.name for one in situation.containers))
+    )

@@ -1,0 +1,116 @@
+"""How one container's end starts all of them again: the action RestartAllContainers of a restart rule.
+
+Asked by `containers` before anything else of a pod in sync. Everything that lives is stopped, every container is removed
+from the runtime, the one whose end asked for it last, and the pod begins anew in the sandbox that it has: init containers,
+sidecars, regular ones, each one attempt further (pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions,
+getContainersToReset; gate RestartAllContainersOnContainerExits). That the end is still remembered is the sign that it is
+not finished, so a worker may die at any point of it.
+
+One thing is done otherwise than by the kubelet, which forgets every backoff with the containers: the end that asks for it
+waits as any crash does, for a loop without a pause would fill the history.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from kubernetes.client.models.v1_container import V1Container
+
+from proto.temporal.activities.requests import RemoveContainer, StopContainer
+from proto.temporal.pod import ContainerFacts
+from workflows.decide.actions import Action, Wake
+from workflows.decide.containers import backoff
+from workflows.decide.containers.restart import RuleAction, matching_rule
+from workflows.decide.containers.termination_order import live_containers, waiting_for_others
+from workflows.decide.ending.grace import Grace, stop_request
+from workflows.decide.hooks import own_hooks
+from workflows.decide.keys import container_key
+from workflows.decide.situation import Situation, unless_failed
+
+RESTARTING: Final = "RestartingAllContainers"
+GRACE: Final = timedelta(seconds=2)
+"""What is stopped for it has no more (kuberuntime_container.go minimumGracePeriodInSeconds)."""
+
+
+def asks_for_all(situation: Situation, container: V1Container) -> bool:
+    """Say whether a container's end, in the sandbox that the pod has, asks for all to start again."""
+    facts = situation.facts(container.name)
+    if facts.exit is None or not situation.sandbox_id or facts.sandbox_id != situation.sandbox_id:
+        return False
+    rule = matching_rule(container, facts.exit.exit_code)
+    return rule is not None and rule.action == RuleAction.RESTART_ALL
+
+
+def sources(situation: Situation) -> list[str]:
+    """Name the containers whose ends ask for it; none while nothing of that is under way."""
+    return [one.name for one in situation.restart_all if asks_for_all(situation, one)]
+
+
+def restart_all(situation: Situation, asked_by: list[str]) -> Iterator[Action | Wake]:
+    """Stop what lives, sidecars last, then remove every instance, the newest of those that asked for it last.
+
+    No preStop hook runs: the kubelet stops for this without grace, and without any a hook has no time.
+    """
+    at = max(backoff.starts_at(situation.facts(name)) or situation.now for name in asked_by)
+    if at > situation.now:
+        summary = f"CrashLoopBackOff: restart all containers for {asked_by[0]} at {at:%H:%M:%S}"
+        yield Wake(at, summary, container_key(asked_by[0]))
+        return
+    living = [name for name in live_containers(situation) if name not in situation.ephemeral_names]
+    waiting = waiting_for_others(situation, living)
+    for name in living:
+        if name not in waiting:
+            yield from unless_failed(situation, stop_for(situation, name, asked_by[0]))
+    if not living and not situation.is_busy("container/", "hook/") and not own_hooks.any_pending(situation):
+        for name, container_id in next_removals(situation, asked_by):
+            yield from unless_failed(situation, RemoveContainer(situation.key, name, container_id))
+
+
+def next_removals(situation: Situation, asked_by: list[str]) -> list[tuple[str, str]]:
+    """List what is removed next: earlier instances, then the newest of the others, then of those that asked for it.
+
+    In this order, for the runtime may be read again in between: the newest instance that it holds counts. Ephemeral
+    containers are no part of it: they run on, and none starts again.
+    """
+    observed, spared = situation.observed, situation.ephemeral_names
+    earlier = [
+        (name, dead) for name, all_dead in observed.dead_containers.items() if name not in spared for dead in all_dead
+    ]
+    newest = [
+        (name, facts.container_id)
+        for name, facts in observed.containers.items()
+        if facts.container_id and name not in spared
+    ]
+    return earlier or [one for one in newest if one[0] not in asked_by] or newest
+
+
+def stop_for(situation: Situation, name: str, asked_by: str) -> StopContainer:
+    """Write the request that stops a container so that all start again."""
+    end = situation.facts(asked_by).exit
+    reason = f"{RESTARTING}: {asked_by} ended" + (f" with {end.exit_code}" if end else "")
+    return stop_request(situation, name, reason, Grace(GRACE, situation.now))
+
+
+def removed(situation: Situation, name: str, container_id: str) -> None:
+    """Forget an instance that was removed so that all start again; with the last one what was done in the sandbox, too."""
+    observed, facts = situation.observed, situation.facts(name)
+    if facts.container_id != container_id or facts.exit is None:
+        return
+    asked_by = sources(situation)
+    earned = backoff.earned(facts)
+    if name in asked_by:
+        maximum = situation.settings.max_container_restart_period
+        earned = backoff.will_earn(facts, situation.now, maximum)
+    observed.containers[name] = ContainerFacts(
+        attempt=facts.attempt + 1,
+        image=facts.image,
+        image_ref=facts.image_ref,
+        last_exit=replace(facts.exit, reason=RESTARTING) if facts.stop_reason.startswith(RESTARTING) else facts.exit,
+        backoff=earned.delay,
+        backoff_at=earned.since,
+        done_in_sandbox=facts.done_in_sandbox,
+    )
+    if asked_by == [name]:
+        for one in observed.containers.values():
+            one.done_in_sandbox = ""

@@ -1,0 +1,109 @@
+"""Where a container stands in the present sandbox, and whether it is due to start.
+
+Shared by the steps that start, probe and pull, and by status, operator commands and explain.
+"""
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from kubernetes.client.models.v1_container import V1Container
+
+from proto.temporal.pod import ContainerFacts, ContainerState
+from workflows.decide.containers.backoff import starts_at
+from workflows.decide.containers.init_containers import (
+    init_failed,
+    is_init,
+    is_sidecar,
+    policy_of,
+)
+from workflows.decide.containers.readiness import is_started
+from workflows.decide.containers.restart import comes_back, init_starts_again
+from workflows.decide.containers.restart_all import sources
+from workflows.decide.hooks import hooks
+from workflows.decide.situation import Situation
+
+END_WITHIN: Final = timedelta(milliseconds=150)
+"""How long a start waits for the end of an init container: a short one then needs no hint, re-read and task of its own.
+
+Nobody sees it running meanwhile, and a sidecar that has ended waits so long for its turn.
+"""
+
+
+class Standing(StrEnum):
+    """Where a container stands in the present sandbox."""
+
+    DONE = "done"
+    UP = "up"
+    WANTED = "wanted"
+    UNKNOWN = "unknown"
+    """The runtime does not know whether it runs: it is stopped before it starts again."""
+    LOST = "lost"
+    """It lives in a sandbox that is not the pod's any more: it is stopped."""
+
+
+def standing(situation: Situation, container: V1Container) -> Standing:
+    """Say where a container stands."""
+    facts = situation.facts(container.name)
+    here = bool(facts.sandbox_id) and facts.sandbox_id == situation.sandbox_id
+    if situation.sandbox_id and facts.done_in_sandbox == situation.sandbox_id:
+        return Standing.DONE
+    if facts.exit is not None:
+        again = comes_again(situation, container, facts, here=here)
+        return Standing.WANTED if again else Standing.DONE
+    match facts.state:
+        case None:
+            return Standing.WANTED
+        case _ if not here:
+            return Standing.LOST
+        case ContainerState.RUNNING:
+            return Standing.UP
+        case ContainerState.UNKNOWN:
+            return Standing.UNKNOWN
+        case _:
+            return Standing.WANTED
+
+
+def comes_again(situation: Situation, container: V1Container, facts: ContainerFacts, *, here: bool) -> bool:
+    """Say whether a container that ended, in the present sandbox or an earlier one, is to run once more.
+
+    An ephemeral one never is, and one whose state the runtime has lost is left alone.
+    """
+    policy = policy_of(situation)
+    if container.name in situation.ephemeral_names:
+        return False
+    if is_sidecar(situation, container.name):
+        return not is_through(situation)
+    if is_init(situation, container.name):
+        code = facts.exit.exit_code if facts.exit else 0
+        return not here or init_starts_again(container, policy, code)
+    return comes_back(container, policy, facts)
+
+
+def is_through(situation: Situation) -> bool:
+    """Say whether the pod has nothing left to do: then its sidecars have none either."""
+    if sources(situation):
+        return False
+    return init_failed(situation) or all(standing(situation, one) is Standing.DONE for one in situation.containers)
+
+
+def is_due(situation: Situation, container: V1Container) -> bool:
+    """Say whether a container is to start, and no backoff holds it."""
+    if standing(situation, container) is not Standing.WANTED:
+        return False
+    at = starts_at(situation.facts(container.name))
+    return at is None or at <= situation.now
+
+
+def next_attempt(facts: ContainerFacts) -> int:
+    """Number the next instance: the same while the last one never came to be, one more after each that did."""
+    return facts.attempt + 1 if facts.exit is not None else facts.attempt
+
+
+def stops_outdated(situation: Situation, container: V1Container) -> bool:
+    """Say whether a container that runs is stopped for another definition; a sidecar only once it has started."""
+    if not situation.facts(container.name).outdated or standing(situation, container) is not Standing.UP:
+        return False
+    if is_sidecar(situation, container.name):
+        return is_started(situation, container)
+    return not hooks.is_starting(situation, container)

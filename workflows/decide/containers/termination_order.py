@@ -1,0 +1,51 @@
+"""In which order a pod's containers stop: the regular ones first, then the sidecars, the last one first.
+
+Asked when a pod goes and when its sandbox is lost. Init containers that end by themselves hold nobody up. All stops share
+one grace: what comes later has what is left of it, and once it is over nobody waits for anybody
+(pkg/kubelet/kuberuntime/kuberuntime_termination_order.go, killContainer).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from workflows.decide.actions import Action, Wake
+from workflows.decide.ending.grace import SHORTEST, grace_of, stop_request
+from workflows.decide.hooks import hooks
+from workflows.decide.situation import Situation, is_live
+
+SHUTDOWN_WINDOW: Final = timedelta(seconds=2)
+"""What is left for whoever comes late, of a grace that is longer (kuberuntime_container.go minimumGracePeriodInSeconds)."""
+
+
+def live_containers(situation: Situation) -> list[str]:
+    """Name the containers that the runtime still holds and that have not ended, in the spec's order."""
+    return [one.name for one in situation.everyone if is_live(situation.facts(one.name))]
+
+
+def stop_in_order(situation: Situation, names: list[str], reason: str) -> Iterator[Action | Wake]:
+    """Stop those of these containers whose turn it is, side by side, and say when nobody waits any more.
+
+    No preStop hook waits for a turn: all begin at once.
+    """
+    grace = grace_of(situation)
+    waiting = waiting_for_others(situation, names) if situation.now < grace.over_at else frozenset()
+    late = grace.over_at - situation.now < SHUTDOWN_WINDOW
+    at_least = min(grace.length, SHUTDOWN_WINDOW) if late else SHORTEST
+    for name in names:
+        stop = replace(stop_request(situation, name, reason, grace), at_least=at_least)
+        yield from hooks.stop(situation, stop, in_turn=name not in waiting)
+    if waiting:
+        yield Wake(grace.over_at, f"the grace is over: stop {', '.join(sorted(waiting))}")
+
+
+def waiting_for_others(situation: Situation, names: list[str]) -> frozenset[str]:
+    """Name the sidecars that stop later: while a regular container lives all of them, else all but the last one.
+
+    One that is just being started lives. Nobody waits for an ephemeral container, and it waits for nobody.
+    """
+    living = {*names, *situation.starting} - situation.ephemeral_names
+    sidecars = [one.name for one in situation.init_containers if one.name in living & situation.sidecar_names]
+    others_live = not living <= situation.init_names
+    return frozenset(sidecars if others_live else sidecars[:-1]).intersection(names)

@@ -1,0 +1,1 @@
+"""How long a pod may still run: grace periods and deadlines."""

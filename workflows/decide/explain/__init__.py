@@ -1,0 +1,1 @@
+"""What a pod waits for and what would happen next, in sentences."""

@@ -1,0 +1,1 @@
+"""When lifecycle hooks run."""

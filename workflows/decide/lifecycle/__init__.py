@@ -1,0 +1,1 @@
+"""The pod's states sync, terminating and terminated, and its admission."""

@@ -1,0 +1,1 @@
+"""Which manifests this node runs: supported fields, defaults."""

@@ -1,0 +1,1 @@
+"""What a pod gets where its manifest says nothing."""

@@ -1,0 +1,56 @@
+"""What of a pod this version runs when an API server gives it: the tables of `supported`, with what makes sense in a cluster.
+
+Asked by `unsupported_fields`. The API server has defaulted and validated the pod, so nothing is validated again; a field that this
+version does not know is passed over, as by a kubelet that is older than its API server. What it knows and cannot run is named,
+and the pod is rejected, so that none is half-run.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from workflows.decide.manifest.fields.field_kinds import Fields, Kind, refused, runs
+from workflows.decide.manifest.fields.structure import read_structure
+from workflows.decide.manifest.fields.supported import CONTAINER, EPHEMERAL_CONTAINER, POD, SPEC
+from workflows.decide.manifest.fields.supported_contents import PROJECTED, PROJECTION
+from workflows.decide.manifest.fields.supported_volumes import VOLUME
+
+_NO_DRA: Final = "this node allocates no devices (dynamic resource allocation)"
+_NO_CERTIFICATES: Final = "this node asks for no certificates of pods; use a serviceAccountToken or a secret"
+_RESOURCES: Final[Fields] = {
+    "requests": runs(Kind.QUANTITY_MAP),
+    "limits": runs(Kind.QUANTITY_MAP),
+    "claims": refused(Kind.OBJECTS, _NO_DRA),
+}
+_CONTAINER: Final[Fields] = {**CONTAINER, "resources": runs(Kind.OBJECT, _RESOURCES)}
+_PROJECTION: Final[Fields] = {
+    **PROJECTION,
+    "serviceAccountToken": runs(Kind.OBJECT),
+    "clusterTrustBundle": runs(Kind.OBJECT),
+    "podCertificate": refused(Kind.OBJECT, _NO_CERTIFICATES),
+}
+VOLUME_OF_API: Final[Fields] = {
+    **VOLUME,
+    "projected": runs(Kind.OBJECT, {**PROJECTED, "sources": runs(Kind.OBJECTS, _PROJECTION)}),
+    "ephemeral": runs(Kind.OBJECT),
+}
+_SPEC: Final[Fields] = {
+    **SPEC,
+    "containers": runs(Kind.OBJECTS, _CONTAINER),
+    "initContainers": runs(Kind.OBJECTS, _CONTAINER),
+    "ephemeralContainers": runs(Kind.OBJECTS, {**EPHEMERAL_CONTAINER, "resources": runs(Kind.OBJECT, _RESOURCES)}),
+    "volumes": runs(Kind.OBJECTS, VOLUME_OF_API),
+    "automountServiceAccountToken": runs(Kind.BOOLEAN),
+    "affinity": runs(Kind.OBJECT),
+    "topologySpreadConstraints": runs(Kind.OBJECTS),
+    "schedulingGates": runs(Kind.OBJECTS),
+    "schedulingGroup": runs(Kind.OBJECT),
+    "evictionResponders": runs(Kind.OBJECTS),
+    "resourceClaims": refused(Kind.OBJECTS, _NO_DRA),
+}
+POD_OF_API: Final[Fields] = {**POD, "metadata": runs(Kind.OBJECT), "spec": runs(Kind.OBJECT, _SPEC)}
+
+
+def unsupported_fields(pod: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name each field of a pod of the API that this version cannot run, and why."""
+    lean = {**pod, "spec": {name: value for name, value in pod["spec"].items() if value not in ([], {}, "")}}
+    return read_structure(lean, POD_OF_API).not_yet

@@ -1,0 +1,72 @@
+"""What a pod's annotations say of its containers' hooks, beyond what Kubernetes has: hooks of our own, limits for all.
+
+Read by `hooks` and `own_hooks` when a hook is due, and by `validation.hook_annotations` before a pod starts. One annotation
+a hook and container, `<hook>.tempolet.dev/<container>`, its value one JSON object: for preStart and postStop a handler, for
+all four `timeoutSeconds` (of one try) and `retry`. Without the annotation nothing differs from Kubernetes.
+"""
+
+import json
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+from typing import Final
+
+from proto.temporal.hooks import Hook, HookRetry
+from proto.temporal.pod import PodJson
+from workflows.decide.manifest.defaults.defaults import default_handler
+
+DOMAIN: Final = "tempolet.dev"
+OWN_HOOKS: Final = (Hook.PRE_START, Hook.POST_STOP)
+HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
+TIMEOUT: Final = timedelta(seconds=30)
+"""Of a try of our own hooks that does not say; Kubernetes' own have none."""
+INITIAL: Final = timedelta(seconds=1)
+FACTOR: Final = 2
+LONGEST: Final = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class HookTerms:
+    """One annotation, read."""
+
+    handler: PodJson = field(default_factory=dict)
+    """Empty for postStart and preStop, whose handlers stand in the spec."""
+    image: str = ""
+    """Of an exec: what its container is made of, where that is not the container's own image."""
+    timeout: timedelta | None = None
+    retry: HookRetry | None = None
+
+
+def annotation(name: str, hook: Hook) -> str:
+    """Name the annotation of a container's hook."""
+    return f"{hook}.{DOMAIN}/{name}"
+
+
+def terms(pod: PodJson, name: str, hook: Hook) -> HookTerms | None:
+    """Say what a pod's annotations want of a hook; None where there is none."""
+    text = (pod["metadata"].get("annotations") or {}).get(annotation(name, hook))
+    return _read(text) if text else None
+
+
+@lru_cache(maxsize=512)
+def _read(text: str) -> HookTerms:
+    """Read an annotation that was found valid; asked in every decision, so remembered."""
+    said = json.loads(text)
+    handler = default_handler({kind: said[kind] for kind in HANDLERS if said.get(kind) is not None})
+    seconds = said.get("timeoutSeconds")
+    timeout = timedelta(seconds=seconds) if seconds else TIMEOUT if handler else None
+    return HookTerms(handler, said.get("image") or "", timeout, _retry(said.get("retry") or {}))
+
+
+def _retry(said: PodJson) -> HookRetry | None:
+    """Read a retry policy; one try is Kubernetes' own."""
+    most = said.get("maxAttempts") or 1
+    if most == 1:
+        return None
+    initial = _seconds(said.get("initialSeconds")) or INITIAL
+    longest = _seconds(said.get("maxSeconds")) or max(LONGEST, initial)
+    return HookRetry(most, initial, said.get("factor") or FACTOR, longest)
+
+
+def _seconds(number: int | None) -> timedelta | None:
+    return timedelta(seconds=number) if number else None

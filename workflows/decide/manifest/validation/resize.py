@@ -1,0 +1,48 @@
+"""The rules of the API's ValidatePodResize: how the resources of a pod that is there may change.
+
+Asked by `updates` about an edit that leaves everything else as it may be; answers with every fault in the API's words. Source:
+pkg/apis/core/validation/validation.go (1.36). What the API server knows of the node or of pod-level resources has no place
+here, and an init container that would have to start again is refused when the pod is made.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from proto.kubernetes.resources.qos import qos_class, resource_list
+from workflows.decide.manifest.fields.field_errors import forbidden, invalid
+
+_MUTABLE: Final = ("cpu", "memory")
+_ONLY: Final = "only cpu and memory resources are mutable"
+_ONLY_INIT: Final = "only cpu and memory resources for init or sidecar containers are mutable"
+
+
+def validate_resize(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name everything that is wrong with the resources of `new`, whose containers have the names and order of `old`."""
+    return tuple(_faults(new, old))
+
+
+def _faults(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
+    if (now := qos_class(new)) is not qos_class(old):
+        yield invalid("spec", now.value, "Pod QOS Class may not change as a result of resizing")
+    for kind, only, whole in (("initContainers", _ONLY_INIT, False), ("containers", _ONLY, True)):
+        pairs = zip(new["spec"].get(kind, ()), old["spec"].get(kind, ()), strict=True)
+        for index, (after, before) in enumerate(pairs):
+            path = f"spec.{kind}[{index}]"
+            yield from _removed(after, before, path)
+            if _others(after) != _others(before):
+                yield forbidden("spec" if whole else path, only)
+
+
+def _removed(new: Mapping[str, Any], old: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Refuse to take a request or a limit away."""
+    for kind in ("requests", "limits"):
+        if resource_list(old, kind).keys() - resource_list(new, kind).keys():
+            yield forbidden(f"{path}.resources.{kind}", f"resource {kind} cannot be removed")
+
+
+def _others(container: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the amounts that no resize changes."""
+    return {
+        kind: {name: amount for name, amount in resource_list(container, kind).items() if name not in _MUTABLE}
+        for kind in ("requests", "limits")
+    }

@@ -1,0 +1,1 @@
+"""Decisions about the node: image collection, admission of pods."""

@@ -1,0 +1,48 @@
+"""What can be decided about a node: its actions, one row for each type."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+from proto.temporal import names
+from proto.temporal.activities.requests import PulledImage
+from proto.temporal.node import ImageUse, PrepullImage, RemovedImage, RemoveImage, WatchImages
+from workflows.decide.action_type import PROBING, ActionType
+
+NodeAction = WatchImages | RemoveImage | PrepullImage
+
+WATCH: Final = "images"
+"""What watching is about; the number of the policy follows after a slash."""
+
+NODE_ACTIONS: Final[Mapping[type, ActionType]] = {
+    WatchImages: ActionType(
+        names.WATCH_IMAGES,
+        key=lambda asked: f"{WATCH}/{asked.policies}",
+        summary=lambda asked: f"watch the images' disk: room is made from {asked.policy.high_threshold_percent} % on",
+        within=timedelta(days=365),
+        result=ImageUse,
+        heartbeat=timedelta(minutes=2),  # it lasts as long as nothing is to be done
+        retry=PROBING,
+        endless=True,
+    ),
+    RemoveImage: ActionType(
+        names.REMOVE_IMAGE,
+        key=lambda asked: f"remove/{asked.image_id}",
+        summary=lambda asked: f"remove {asked.name}: {asked.reason}",
+        within=timedelta(minutes=5),
+        result=RemovedImage,
+    ),
+    PrepullImage: ActionType(
+        names.PREPULL_IMAGE,
+        key=lambda asked: f"prepull/{asked.image}",
+        summary=lambda asked: f"prepull {asked.image}",
+        within=timedelta(hours=24),
+        result=PulledImage,
+    ),
+}
+"""One row for each type of action."""
+
+
+def node_key(action: NodeAction) -> str:
+    """Say what an action is about; also its activity's id."""
+    return NODE_ACTIONS[type(action)].key(action)

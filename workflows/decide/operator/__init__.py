@@ -1,0 +1,1 @@
+"""What an operator asked for: stops, evictions, skipped back-offs, ephemeral containers."""

@@ -1,0 +1,82 @@
+"""Which waits an operator may skip, and what that changes: a crash loop's back-off, and an image's.
+
+Asked by PodWorkflow for the Update SkipBackoff and by `explain`. A skip ends this one wait: what the end or the failed pull
+has earned stays written down, so the next delay is the one that would have come anyway.
+"""
+
+from collections.abc import Iterator
+
+from kubernetes.client.models.v1_container import V1Container
+
+from proto.temporal.operator import SkipBackoff, SkippedBackoff
+from proto.temporal.pod import Lifecycle
+from workflows.decide.containers.backoff import starts_at
+from workflows.decide.containers.init_containers import init_failed
+from workflows.decide.containers.standing import Standing, next_attempt, standing
+from workflows.decide.keys import container_key, image_key
+from workflows.decide.refusal import Refusal
+from workflows.decide.situation import Situation
+from workflows.decide.steps.images import image_action_key, pulls_at
+
+
+def waiting_backoffs(situation: Situation, name: str = "") -> list[SkippedBackoff]:
+    """Say which back-offs run, of one container or of all; an image that several wait for is told of the first."""
+    if situation.observed.lifecycle is not Lifecycle.SYNC or situation.observed.deletion or init_failed(situation):
+        return []
+    found: dict[str, SkippedBackoff] = {}
+    for container in situation.everyone:
+        if name in ("", container.name) and standing(situation, container) is Standing.WANTED:
+            for one in backoffs_of(situation, container):
+                found.setdefault(one.about, one)
+    return list(found.values())
+
+
+def backoffs_of(situation: Situation, container: V1Container) -> Iterator[SkippedBackoff]:
+    """Say what one container waits for: its own back-off, its images', or one after the other."""
+    facts = situation.facts(container.name)
+    if (at := starts_at(facts)) and at > situation.now:
+        yield SkippedBackoff(
+            container.name,
+            "CrashLoopBackOff",
+            at - situation.now,
+            attempt=next_attempt(facts),
+            about=container_key(container.name),
+        )
+    for asked in situation.images_lacking(container):
+        image = situation.image_of(asked)
+        if (at := pulls_at(image)) and at > situation.now:
+            about = image_action_key(situation, asked)
+            yield SkippedBackoff(container.name, image.reason, at - situation.now, image=asked[0], about=about)
+
+
+def why_not(situation: Situation, asked: SkipBackoff) -> Refusal | None:
+    """Say why there is nothing to skip, if so: NoSuchContainer or NoBackoff."""
+    pod, observed = situation.key, situation.observed
+    names = [one.name for one in situation.everyone]
+    if asked.container and asked.container not in names:
+        known = ", ".join(names)
+        return Refusal("NoSuchContainer", f"{pod} has no container {asked.container!r}: it has {known}")
+    if waiting_backoffs(situation, asked.container):
+        return None
+    who = f"container {asked.container} of {pod} waits" if asked.container else f"no container of {pod} waits"
+    text = f"{who} in no back-off" if asked.container else f"{who} in a back-off"
+    if observed.deletion:
+        text += f": the pod is going ({observed.deletion.reason})"
+    elif observed.lifecycle is not Lifecycle.SYNC:
+        text += ": the pod has finished"
+    elif others := waiting_backoffs(situation):
+        text += f"; {', '.join(dict.fromkeys(one.container for one in others))} does"
+    return Refusal("NoBackoff", f"{text} (`tempolet explain {pod}` says what it waits for)")
+
+
+def skip(situation: Situation, asked: SkipBackoff) -> None:
+    """Write down that these waits are over."""
+    observed = situation.observed
+    by_name = {one.name: one for one in situation.everyone}
+    for one in waiting_backoffs(situation, asked.container):
+        if one.image:
+            for image in situation.images_asked(by_name[one.container]):
+                if image_action_key(situation, image) == one.about:
+                    observed.images[image_key(*image)].skipped_at = situation.now
+        else:
+            observed.containers[one.container].skipped_at = situation.now

@@ -1,0 +1,1 @@
+"""How answers, signals and updates change Observed: the only writers of it."""

@@ -1,0 +1,83 @@
+"""How a re-read of the runtime changes what is known: everything is brought into line with what is really there.
+
+Only asked while no action is under way that the read could miss (`pod_actions`). The runtime is right about what it holds;
+about what it no longer holds, what was known before stays, and a container that disappeared counts as ended, with the
+kubelet's words for that.
+"""
+
+from dataclasses import replace
+
+from proto.temporal.activities.requests import PodRuntime, RuntimeContainer
+from proto.temporal.pod import ContainerFacts, Sandbox
+from workflows.decide.containers.init_containers import is_sidecar
+from workflows.decide.containers.instances import instance_seen, new_instance, vanished
+from workflows.decide.situation import Situation
+
+
+def runtime_read(situation: Situation, seen: PodRuntime) -> None:
+    """Bring everything into line with the runtime; a hint that came meanwhile asks for one more read."""
+    observed = situation.observed
+    observed.runtime_stale, observed.runtime_stale_again = observed.runtime_stale_again, False
+    observed.starts_in_doubt = observed.unseen = False
+    sandboxes_read(situation, seen.sandboxes)
+    by_name: dict[str, list[RuntimeContainer]] = {}
+    for one in seen.containers:
+        by_name.setdefault(one.name, []).append(one)
+    for container in situation.everyone:
+        instances = sorted(by_name.get(container.name, ()), key=lambda one: one.attempt)
+        instances_read(situation, container.name, instances)
+    initialization_read(situation)
+
+
+def instances_read(situation: Situation, name: str, instances: list[RuntimeContainer]) -> None:
+    """Go through a container's instances, oldest first, as if each had been seen when it came up."""
+    observed = situation.observed
+    if not instances and name not in observed.containers:
+        return
+    facts = observed.containers.setdefault(name, ContainerFacts())
+    known = facts.container_id
+    if known and facts.exit is None and known not in {one.container_id for one in instances}:
+        vanished(situation, name, facts)
+    for one in instances:
+        if one.container_id != facts.container_id and one.attempt >= facts.attempt:
+            new_instance(situation, facts, one)
+        if one.container_id == facts.container_id:
+            instance_seen(situation, facts, one)
+    observed.dead_containers[name] = tuple(
+        one.container_id for one in instances if one.container_id != facts.container_id
+    )
+
+
+def initialization_read(situation: Situation) -> None:
+    """Take an init container as done when a later one has come up in the same sandbox.
+
+    Its own record may be gone from the runtime, and ours with a lost history (kuberuntime_container.go
+    computeInitContainerActions goes by the last one that it finds, too). A sidecar is never done: it starts again.
+    """
+    observed = situation.observed
+    sandbox_id = observed.sandbox.sandbox_id if observed.sandbox else ""
+    if not sandbox_id:
+        return
+    later = any(situation.facts(one.name).sandbox_id == sandbox_id for one in situation.containers)
+    for one in reversed(situation.init_containers):
+        if later and not is_sidecar(situation, one.name):
+            observed.containers.setdefault(one.name, ContainerFacts()).done_in_sandbox = sandbox_id
+        later = later or situation.facts(one.name).sandbox_id == sandbox_id
+
+
+def sandboxes_read(situation: Situation, seen: tuple[Sandbox, ...]) -> None:
+    """Take the newest sandbox as the pod's own; all others are old."""
+    observed = situation.observed
+    observed.old_sandboxes = ()
+    if not seen:
+        if observed.sandbox:
+            observed.sandbox.ready, observed.sandbox.stopped = False, True
+        return
+    newest = max(seen, key=lambda one: one.attempt)
+    if observed.sandbox is None or newest.sandbox_id != observed.sandbox.sandbox_id:
+        observed.sandbox = replace(newest, ready=False)
+    has_network = bool(situation.spec.host_network or newest.ips or observed.sandbox.ips)
+    observed.sandbox.ready = newest.ready and has_network and not observed.sandbox.stopped
+    observed.next_sandbox_attempt = max(observed.next_sandbox_attempt, newest.attempt + 1)
+    oldest_first = sorted(seen, key=lambda one: one.attempt)
+    observed.old_sandboxes = tuple(one.sandbox_id for one in oldest_first if one.sandbox_id != newest.sandbox_id)

@@ -1,0 +1,1 @@
+"""A pod's resources: what it has and what a resize gives it."""

@@ -1,0 +1,183 @@
+"""What is known of a resize: what was granted, what live containers and the pod's cgroup still have, and when it is done.
+
+Called by `hints` with a listing that is taken over in place. What this node has is granted, and `resize` brings the containers
+and the pod's cgroup there; else the pod keeps what it has, and its condition PodResizePending says why
+(pkg/kubelet/allocation/allocation_manager.go handlePodResourcesResize, UpdatePodFromAllocation). What a live container
+still has is written down from then on; while nothing is, everything stands as the spec says.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from proto.kubernetes.resources.node_resources import NodeResources
+from proto.kubernetes.resources.resources import pod_resources
+from proto.temporal.activities.requests import RunPodSandbox, StartContainer
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.pod import Observed, PodJson
+from proto.temporal.resources import CgroupFigures, PendingResize, Resize
+from workflows.decide.keys import RESOURCES_KEY, container_key
+from workflows.decide.resources.resources import INFEASIBLE, compute, granted, resources_by_name
+from workflows.decide.situation import Situation, is_live
+
+GIVING: Final = (StartContainer, RunPodSandbox, UpdateContainerResources, UpdatePodSandboxResources)
+"""Under way, these may give something that the spec says no more."""
+ANY_NODE: Final = NodeResources(memory_capacity=1)
+"""For figures that are compared with one another only."""
+
+
+def figures(pod: PodJson) -> CgroupFigures:
+    """Say what a pod's cgroup is set to."""
+    found = pod_resources(pod, ANY_NODE)
+    return CgroupFigures(found.cpu_shares, found.cpu_quota, found.memory_limit)
+
+
+def grown(now: CgroupFigures, wanted: CgroupFigures) -> CgroupFigures:
+    """Say what a cgroup stands at when nothing of it was lowered; no limit is more than any."""
+    return CgroupFigures(
+        max(now.cpu_shares, wanted.cpu_shares),
+        _higher(now.cpu_quota, wanted.cpu_quota),
+        _higher(now.memory_limit, wanted.memory_limit),
+    )
+
+
+def shrunk(now: CgroupFigures, wanted: CgroupFigures) -> CgroupFigures:
+    """Say what a cgroup stands at when nothing of it was raised."""
+    return CgroupFigures(
+        min(now.cpu_shares, wanted.cpu_shares),
+        _lower(now.cpu_quota, wanted.cpu_quota),
+        _lower(now.memory_limit, wanted.memory_limit),
+    )
+
+
+def _lower(one: int | None, other: int | None) -> int | None:
+    return min((amount for amount in (one, other) if amount is not None), default=None)
+
+
+def _higher(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else max(one, other)
+
+
+def allocate(situation: Situation, pod: PodJson) -> PodJson:
+    """Grant what an edit asks for or write down why not; answers the pod with the resources that it is granted."""
+    observed, source = situation.observed, situation.source
+    generation = pod["metadata"].get("generation") or None
+    pod, why = granted(source, pod, situation.settings.allocatable)
+    observed.resize_pending = PendingResize(INFEASIBLE, why, generation) if why else None
+    before, after = resources_by_name(source), resources_by_name(pod)
+    changed = [name for name in after if compute(before[name]) != compute(after[name])]
+    if not changed:
+        return pod
+    resize = observed.resize or Resize(figures(source), figures(source))
+    for name in changed:
+        if is_live(situation.facts(name)):
+            resize.containers.setdefault(name, before[name])
+    resize.generation = generation
+    observed.resize = resize
+    forget_failures(observed)
+    settle(situation, pod)
+    return pod
+
+
+def has(situation: Situation, name: str) -> PodJson:
+    """Say what a container's live instance has: what its spec says unless a resize is under way."""
+    resize = situation.observed.resize
+    known = resize.containers.get(name) if resize else None
+    return resources_by_name(situation.source)[name] if known is None else known
+
+
+def container_given(situation: Situation, name: str, resources: PodJson) -> None:
+    """Write down what a container's newest instance has; only while a resize is under way can that be anything but the spec's."""
+    if resize := situation.observed.resize:
+        resize.containers[name] = resources
+        resize.doubtful = tuple(one for one in resize.doubtful if one != name)
+
+
+def start_in_doubt(situation: Situation, name: str, resources: PodJson) -> None:
+    """Write down that a start has failed and may have come up nevertheless, with what the spec said when it was asked for."""
+    if resize := situation.observed.resize:
+        resize.containers[name] = resources
+
+
+def container_in_doubt(situation: Situation, name: str) -> None:
+    """Write down that nobody knows what a container has: it is told once more, whatever that is to be by then."""
+    resize = situation.observed.resize
+    if resize and name in resize.containers:
+        resize.doubtful = (*resize.doubtful, *(() if name in resize.doubtful else (name,)))
+
+
+def cgroup_given(situation: Situation, spec: PodJson, *, growing: bool = False) -> None:
+    """Write down what the pod's cgroup was set to."""
+    if resize := situation.observed.resize:
+        given = figures(spec)
+        resize.cgroup = grown(resize.cgroup, given) if growing else given
+        resize.least = grown(resize.least, given) if growing else given
+
+
+def cgroup_in_doubt(situation: Situation, spec: PodJson) -> None:
+    """Write down that the pod's cgroup may have been set to this."""
+    if resize := situation.observed.resize:
+        given = figures(spec)
+        resize.cgroup, resize.least = grown(resize.cgroup, given), shrunk(resize.least, given)
+
+
+def settle(situation: Situation, pod: PodJson | None = None) -> None:
+    """Forget a resize that is wholly done, and of one that is not what has ended meanwhile."""
+    observed = situation.observed
+    resize = observed.resize
+    if resize is None:
+        return
+    wanted = resources_by_name(pod or situation.source)  # of ephemeral containers it names none
+    doubtful = {*resize.doubtful, *updated_now(situation)}
+    resize.containers = {
+        name: resources
+        for name, resources in resize.containers.items()
+        if name in wanted
+        and (is_live(situation.facts(name)) or container_key(name) in observed.failures)
+        and (name in doubtful or compute(resources) != compute(wanted[name]))
+    }
+    if resize.containers or any(isinstance(one, GIVING) for one in situation.busy.values()):
+        return
+    if not situation.sandbox_id or resize.cgroup == resize.least == figures(pod or situation.source):
+        observed.resize = None
+        forget_failures(observed)
+
+
+def updated_now(situation: Situation) -> list[str]:
+    """Name the containers whose update is under way: what they have will be known when it answers."""
+    return [one.name for one in situation.busy.values() if isinstance(one, UpdateContainerResources)]
+
+
+def forget_failures(observed: Observed) -> None:
+    """Wait no longer for what has failed: another resize is another try, and one that is done has no failures."""
+    for subject in [one for one in observed.failures if one.startswith(RESOURCES_KEY)]:
+        del observed.failures[subject]
+
+
+def must_grow(situation: Situation) -> bool:
+    """Say whether the pod's cgroup is still below what the spec gives it, or may be when what is under way has been done."""
+    resize = situation.observed.resize
+    if resize is None:
+        return False
+    least = resize.least
+    match situation.busy.get(RESOURCES_KEY):
+        case UpdatePodSandboxResources(sandbox_spec=spec, growing=False):
+            least = shrunk(least, figures(spec))
+    return grown(least, figures(situation.source)) != least
+
+
+def in_order(situation: Situation) -> Iterator[tuple[str, PodJson]]:
+    """Name what live containers are still to be given: who gets less goes first, by memory and then by cpu."""
+    resize = situation.observed.resize
+    if resize is None:
+        return
+    wanted = resources_by_name(situation.source)
+
+    def rises(name: str) -> tuple[bool, bool]:
+        old, new = compute(resize.containers[name]), compute(wanted[name])
+        memory = new.memory_limit - old.memory_limit or new.memory_request - old.memory_request
+        cpu = new.cpu_limit - old.cpu_limit or new.cpu_request - old.cpu_request
+        return memory > 0, cpu > 0
+
+    spec_order = [name for name in wanted if name in resize.containers]
+    for name in sorted(spec_order, key=rises):
+        yield name, wanted[name]

@@ -1,0 +1,1 @@
+"""The pod's status as the API shows it: phase, conditions, container statuses."""

@@ -1,0 +1,29 @@
+"""What a status says of the resources of a pod as a whole (kubelet_pods.go getEffectiveAllocatedResources).
+
+Only of a pod that has some of its own: the kubelet tells the sums of every other one's containers as well, which stand beside
+each container already.
+"""
+
+from kubernetes.client.models.v1_resource_requirements import V1ResourceRequirements
+
+from proto.kubernetes.resources.amounts import said_amount
+from proto.kubernetes.resources.overhead import limits_and_overhead, requests_and_overhead
+from proto.kubernetes.resources.pod_totals import ResourceList, pod_limits, pod_requests
+from proto.temporal.pod import PodJson
+
+
+def allocated_resources(pod: PodJson) -> dict[str, str] | None:
+    """Say what the pod is granted of what it asks for."""
+    return _said(requests_and_overhead(pod, pod_requests(pod))) if pod["spec"].get("resources") else None
+
+
+def pod_resources_shown(pod: PodJson) -> V1ResourceRequirements | None:
+    """Say what the pod asks for and may use, with its overhead."""
+    if not pod["spec"].get("resources"):
+        return None
+    requests, limits = requests_and_overhead(pod, pod_requests(pod)), limits_and_overhead(pod, pod_limits(pod))
+    return V1ResourceRequirements(requests=_said(requests), limits=_said(limits))
+
+
+def _said(amounts: ResourceList) -> dict[str, str] | None:
+    return {name: said_amount(name, amount) for name, amount in amounts.items()} or None

@@ -1,0 +1,58 @@
+"""What a container's status says of its cpu and memory (pkg/kubelet/kubelet_pods.go convertContainerStatusResources).
+
+Of one that runs what it has, which is what it was started with, what a resize has left it yet, or what the runtime said after
+one; of any other what it is granted. Of what the spec does not limit or request nothing is shown.
+"""
+
+from typing import Final
+
+from kubernetes.client.models.v1_container import V1Container
+from kubernetes.client.models.v1_resource_requirements import V1ResourceRequirements
+
+from proto.kubernetes.resources.quantity import canonical_quantity
+from proto.kubernetes.resources.resources import milli_cpu_of_quota, milli_cpu_of_shares
+from proto.temporal.pod import ContainerFacts, ContainerState
+from proto.temporal.resources import RuntimeResources
+from workflows.decide.resources.allocation import has
+from workflows.decide.resources.resources import compute
+from workflows.decide.situation import Situation
+
+SMALLEST_LIMIT: Final = 10
+"""Milli-CPU. At or below it the kernel is told the same, so what was granted is shown (cm/helpers_linux.go MinMilliCPULimit)."""
+SMALLEST_REQUEST: Final = 2
+"""The same of requests (MinShares)."""
+
+
+def shown_resources(
+    situation: Situation, container: V1Container, facts: ContainerFacts
+) -> V1ResourceRequirements | None:
+    """Say what a container has; None for one that the runtime has never had."""
+    if not facts.container_id:
+        return None
+    runs = facts.state is ContainerState.RUNNING and facts.exit is None
+    resize = situation.observed.resize
+    if not runs or (facts.resources is None and (resize is None or container.name not in resize.containers)):
+        return container.resources
+    known = has(situation, container.name)
+    shown = V1ResourceRequirements(limits=known.get("limits"), requests=known.get("requests"))
+    return shown if facts.resources is None else as_told(shown, facts.resources)
+
+
+def as_told(known: V1ResourceRequirements, told: RuntimeResources) -> V1ResourceRequirements:
+    """Show what the runtime tells; it tells nothing of a memory request."""
+    wanted = compute({"limits": known.limits or {}, "requests": known.requests or {}})
+    limits, requests = dict(known.limits or {}), dict(known.requests or {})
+    limit = milli_cpu_of_quota(told.cpu_quota, told.cpu_period)
+    if known.limits is not None and limit and max(limit, wanted.cpu_limit) > SMALLEST_LIMIT:
+        limits["cpu"] = canonical_quantity(f"{limit}m")
+    if known.limits is not None and told.memory_limit_in_bytes:
+        limits["memory"] = binary_quantity(told.memory_limit_in_bytes)
+    request = milli_cpu_of_shares(told.cpu_shares)
+    if known.requests is not None and request and max(request, wanted.cpu_request) > SMALLEST_REQUEST:
+        requests["cpu"] = canonical_quantity(f"{request}m")
+    return V1ResourceRequirements(limits=limits or None, requests=requests or None)
+
+
+def binary_quantity(amount: int) -> str:
+    """Write bytes as the API does: 104857600 is 100Mi."""
+    return str(amount) if amount % 1024 else canonical_quantity(f"{amount // 1024}Ki")

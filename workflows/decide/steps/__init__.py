@@ -1,0 +1,1 @@
+"""The steps of a pod's start and end, in order."""

@@ -1,0 +1,53 @@
+"""A pod's steps in one list: read it down to start, up to stop.
+
+Each step's undo stands beside its do; an undo yields nothing when its do never ran. While a pod is wanted, every do is asked
+at once and each says for itself what it waits for, so images, directories and sandbox are made side by side. A pod that goes
+is undone strictly upward: a step is touched when everything below it is gone.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from workflows.decide.actions import Action, Wake
+from workflows.decide.keys import OBJECT_KEY, RESOURCES_KEY, VOLUMES_KEY
+from workflows.decide.situation import Situation
+from workflows.decide.steps.containers import start_containers, tidy
+from workflows.decide.steps.images import pull_images
+from workflows.decide.steps.last_word import delete_object
+from workflows.decide.steps.probes import probe_containers
+from workflows.decide.steps.resize import resize_pod
+from workflows.decide.steps.sandbox import make_directories, run_sandbox
+from workflows.decide.steps.termination import remove_directories, remove_sandboxes, stop_containers, stop_sandbox
+from workflows.decide.steps.volumes import mount_volumes, unmount_volumes
+
+Decision = Callable[[Situation], Iterator[Action | Wake]]
+
+
+def nothing(_: Situation) -> Iterator[Action | Wake]:
+    """Yield nothing: what this step did needs no undoing, or is not done on the way up."""
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a pod's life: what it does, what undoes it, and the keys of its actions."""
+
+    name: str
+    do: Decision
+    undo: Decision
+    keys: tuple[str, ...]
+
+
+ORDER: Final = (
+    Step("object", nothing, delete_object, (OBJECT_KEY,)),
+    Step("directories", make_directories, remove_directories, ("directories",)),
+    Step("volumes", mount_volumes, unmount_volumes, (VOLUMES_KEY,)),
+    Step("images", pull_images, nothing, ("images", "image/")),
+    Step("sandbox record", nothing, remove_sandboxes, ("remove-sandbox/",)),
+    Step("sandbox", run_sandbox, stop_sandbox, ("sandbox",)),
+    Step("resources", resize_pod, nothing, (RESOURCES_KEY,)),
+    Step("containers", start_containers, stop_containers, ("container/", "hook/")),
+    Step("probes", probe_containers, nothing, ()),  # they end with their containers, so nothing waits for them
+    Step("tidy", tidy, nothing, ("remove-container/",)),
+)

@@ -1,0 +1,70 @@
+"""What to do now for a pod, and when to look again: the one question the workflow asks, again and again.
+
+The kubelet's computePodActions answers it for a pod in sync; here the same question covers a pod that goes. The answer
+depends on nothing but the `Situation`, so a replay decides the same.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from proto.temporal.activities.requests import ReadPodRuntime
+from proto.temporal.pod import Lifecycle
+from workflows.decide.actions import Action, Wake, holds_reread, key
+from workflows.decide.ending.deadline import await_deadline
+from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.steps.order import ORDER
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Actions to begin now, and the earliest time at which something else may be due."""
+
+    begin: tuple[Action, ...] = ()
+    wake: Wake | None = None
+
+
+def plan(found: Iterable[Action | Wake]) -> Plan:
+    """Gather answers; of two actions of one key the first counts."""
+    begin: dict[str, Action] = {}
+    wake: Wake | None = None
+    for answer in found:
+        if isinstance(answer, Wake):
+            wake = answer if wake is None or answer.at < wake.at else wake
+        else:
+            begin.setdefault(key(answer), answer)
+    return Plan(tuple(begin.values()), wake)
+
+
+def pod_actions(situation: Situation) -> Plan:
+    """Say what to do now, and when to look again."""
+    return plan(answers(situation))
+
+
+def answers(situation: Situation) -> list[Action | Wake]:
+    """Ask every step what it would do now or later; while a re-read is under way nothing is begun that it could miss."""
+    if situation.is_busy("runtime"):
+        return []
+    if situation.observed.runtime_stale and not any(holds_reread(action) for action in situation.busy.values()):
+        return unless_failed(situation, ReadPodRuntime(situation.key))
+    if situation.observed.lifecycle is Lifecycle.SYNC:
+        if situation.observed.runtime_stale and situation.is_busy("images"):
+            # the re-read comes after this one, in a moment: what were started now might live already in a lost sandbox
+            return [*await_deadline(situation)]
+        return [*(answer for step in ORDER for answer in step.do(situation)), *await_deadline(situation)]
+    return undo(situation)
+
+
+def undo(situation: Situation) -> list[Action | Wake]:
+    """Say the next thing to undo: the lowest step that still has something, or is still at it."""
+    for step in reversed(ORDER):
+        found = list(step.undo(situation))
+        if found or situation.is_busy(*step.keys):
+            return found
+    return []
+
+
+def is_over(situation: Situation) -> bool:
+    """Say whether the workflow may end: the pod is deleted and nothing of it is left, on the node or in the API."""
+    observed = situation.observed
+    gone = observed.cleaned and (observed.object_deleted or not situation.from_api)
+    return observed.lifecycle is Lifecycle.TERMINATED and gone

@@ -1,0 +1,96 @@
+"""How a granted resize is carried out: the pod's cgroup is raised, each live container gets its new share, then it is lowered.
+
+So the pod's cgroup is never below what its containers have, which cgroup v1 refuses. A container whose resizePolicy says
+RestartContainer is stopped and starts again with what its spec says, whatever its restart policy; so does any that is not
+running (pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodResizeAction, doPodResizeAction). Cpu and memory of a
+container go in one call, where the kubelet makes two, since nothing stands between them. What is granted at all is decided in `allocation`.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from kubernetes.client.models.v1_container import V1Container
+
+from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
+from proto.temporal.pod import ContainerState, PodJson
+from proto.temporal.resources import RuntimeResources
+from workflows.decide.actions import Action, Wake
+from workflows.decide.containers.restart import NEEDS_RESTART
+from workflows.decide.ending.grace import stop_request
+from workflows.decide.hooks import hooks
+from workflows.decide.keys import container_key
+from workflows.decide.resources.allocation import cgroup_given, container_given, figures, has, in_order, must_grow
+from workflows.decide.resources.resources import compute
+from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.slices import resources_slice, sandbox_slice
+
+RESTART_CONTAINER: Final = "RestartContainer"
+
+
+def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
+    """Carry a resize out, one step after the other; a step that fails holds the later ones until it is tried again."""
+    resize = situation.observed.resize
+    if resize is None or not situation.sandbox_id:
+        return
+    if must_grow(situation):
+        yield from unless_failed(situation, update_cgroup(situation, growing=True))
+        return
+    by_name = {one.name: one for one in situation.everyone}
+    left = list(in_order(situation))
+    restarts = {name for name, wanted in left if restarts_for(by_name[name], has(situation, name), wanted)}
+    for name in sorted(restarts):
+        if container_key(name) not in situation.busy:
+            yield from hooks.stop(situation, stop_request(situation, name, f"Container {name} {NEEDS_RESTART}"))
+    for name, _ in left:
+        facts = situation.facts(name)
+        here = facts.sandbox_id == situation.sandbox_id and facts.state is ContainerState.RUNNING
+        if name in restarts or not here or container_key(name) in situation.busy:
+            continue
+        yield from unless_failed(situation, update_container(situation, name))
+        return
+    wanted = figures(situation.source)
+    if not left and not resize.cgroup == resize.least == wanted:
+        yield from unless_failed(situation, update_cgroup(situation, growing=False))
+
+
+def restarts_for(container: V1Container, old: PodJson, new: PodJson) -> bool:
+    """Say whether a container's resizePolicy has it start again for what changes of its resources."""
+    before, after = compute(old), compute(new)
+    changed = {
+        "cpu": (before.cpu_request, before.cpu_limit) != (after.cpu_request, after.cpu_limit),
+        "memory": (before.memory_request, before.memory_limit) != (after.memory_request, after.memory_limit),
+    }
+    policies = {one.resource_name: one.restart_policy for one in reversed(container.resize_policy or [])}
+    return any(changed[name] and policies.get(name) == RESTART_CONTAINER for name in changed)
+
+
+def update_cgroup(situation: Situation, *, growing: bool) -> UpdatePodSandboxResources:
+    """Write the request that sets the pod's cgroup."""
+    spec = sandbox_slice(situation.source)
+    return UpdatePodSandboxResources(situation.key, situation.sandbox_id, spec, growing)
+
+
+def update_container(situation: Situation, name: str) -> UpdateContainerResources:
+    """Write the request that gives a container what its spec says now."""
+    return UpdateContainerResources(
+        pod=situation.key,
+        name=name,
+        container_id=situation.facts(name).container_id,
+        container=resources_slice(situation.source, name),
+        sandbox_spec=sandbox_slice(situation.source),
+    )
+
+
+def container_updated(situation: Situation, action: UpdateContainerResources, seen: RuntimeResources) -> None:
+    """Write down what a container has now; one that the runtime no longer holds is looked for."""
+    facts = situation.observed.containers.get(action.name)
+    if seen.gone:
+        situation.observed.runtime_stale = True
+    elif facts is not None and facts.container_id == action.container_id:
+        facts.resources = seen
+        container_given(situation, action.name, action.container["resources"])
+
+
+def cgroup_updated(situation: Situation, action: UpdatePodSandboxResources) -> None:
+    """Write down what the pod's cgroup has now."""
+    cgroup_given(situation, action.sandbox_spec, growing=action.growing)

@@ -1,0 +1,64 @@
+"""When the pod gets a sandbox, and when a new one (kuberuntime_manager.go computePodActions, podSandboxChanged).
+
+A sandbox that is not ready any more takes its containers with it: what still runs in it is stopped, its network given
+back, and everything starts again under the next attempt.
+"""
+
+from collections.abc import Iterator
+
+from proto.temporal.activities.requests import AwaitPredecessor, MakePodDirectories, RunPodSandbox, StopPodSandbox
+from workflows.decide.actions import Action, Wake
+from workflows.decide.containers.init_containers import init_failed, policy_of
+from workflows.decide.containers.restart import RestartPolicy, comes_back
+from workflows.decide.containers.termination_order import live_containers, stop_in_order
+from workflows.decide.situation import Situation, unless_failed
+from workflows.decide.slices import sandbox_slice
+from workflows.decide.versions import STARTS_LEAN
+
+
+def make_directories(situation: Situation) -> Iterator[Action | Wake]:
+    """Make the pod's directories apart: for a sandbox that was found, not made, and in behaviour 1 always."""
+    apart = situation.behaviour < STARTS_LEAN or situation.sandbox_id
+    if apart and not situation.observed.directories:
+        yield from unless_failed(situation, MakePodDirectories(situation.key, log_folders(situation)))
+
+
+def log_folders(situation: Situation) -> tuple[str, ...]:
+    """Name the containers that need a log folder."""
+    return tuple(one.name for one in situation.everyone)
+
+
+def may_have_sandbox(situation: Situation) -> bool:
+    """Say whether anything would start in a sandbox: a finished pod gets no new one."""
+    policy = policy_of(situation)
+    if policy is RestartPolicy.NEVER and situation.observed.next_sandbox_attempt and ever_ran(situation):
+        return False
+    if init_failed(situation):
+        return False
+    everyone = ((one, situation.facts(one.name)) for one in situation.containers)
+    return any(facts.exit is None or comes_back(one, policy, facts) for one, facts in everyone)
+
+
+def ever_ran(situation: Situation) -> bool:
+    """Say whether any container ever came to be."""
+    return any(facts.container_id for facts in situation.observed.containers.values())
+
+
+def run_sandbox(situation: Situation) -> Iterator[Action | Wake]:
+    """Get the pod a ready sandbox; what still runs in a lost one goes first, whether or not a new one follows."""
+    observed = situation.observed
+    if observed.waiting_for:
+        yield from unless_failed(situation, AwaitPredecessor(situation.key))
+        return
+    here = situation.sandbox_id
+    lost = [name for name in live_containers(situation) if not here or situation.facts(name).sandbox_id != here]
+    if lost:
+        yield from stop_in_order(situation, lost, "its sandbox is gone")
+    elif here or not may_have_sandbox(situation):
+        return
+    elif observed.sandbox and not observed.sandbox.stopped:
+        yield from unless_failed(situation, StopPodSandbox(situation.key, observed.sandbox.sandbox_id))
+    else:
+        folders = log_folders(situation) if situation.behaviour >= STARTS_LEAN else ()
+        attempt, spec = observed.next_sandbox_attempt, sandbox_slice(situation.source)
+        yield from unless_failed(situation, RunPodSandbox(situation.key, attempt, spec, folders))

@@ -1,0 +1,1 @@
+"""A pod's volumes: mounts, refreshes, downward API contents."""

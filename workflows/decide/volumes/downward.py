@@ -1,0 +1,40 @@
+"""What a start brings along for variables that tell a container of its pod and node: nothing, where none does.
+
+Asked by `containers` and `own_hooks` for their requests; the values are put in by `activities/cri_config/environment.py`. Metadata and
+resources of all containers are in every sandbox's slice already.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from proto.temporal.pod import PodJson
+from workflows.decide.situation import Situation
+from workflows.decide.slices import own_part, sandbox_slice
+
+_SPEC_FIELDS: Final = {
+    "spec.nodeName": "nodeName",
+    "spec.host": "nodeName",  # what it was called once
+    "spec.serviceAccountName": "serviceAccountName",
+}
+
+
+def start_slice(pod: PodJson, name: str) -> PodJson:
+    """Cut what starting a container needs of its pod; raises KeyError for a name the pod does not have."""
+    cut, spec = sandbox_slice(pod), pod["spec"]
+    told = {_SPEC_FIELDS[path] for path in _fields(own_part(pod, name)) if path in _SPEC_FIELDS}
+    cut["spec"] |= {field: spec[field] for field in sorted(told) if spec.get(field)}
+    if spec.get("enableServiceLinks") is False:
+        cut["spec"]["enableServiceLinks"] = False
+    return cut
+
+
+def told_host_ips(situation: Situation, name: str) -> tuple[str, ...]:
+    """Give the node's addresses where a variable of the container tells of them, or of its pod's, which they may be."""
+    told = any(path.startswith("status.") for path in _fields(own_part(situation.source, name)))
+    return situation.settings.host_ips if told else ()
+
+
+def _fields(container: Mapping[str, Any]) -> set[str]:
+    """Name the fields that a container's variables are read from."""
+    chosen = ((one.get("valueFrom") or {}).get("fieldRef") or {} for one in container.get("env") or ())
+    return {path for selector in chosen if (path := selector.get("fieldPath"))}

@@ -1,0 +1,136 @@
+"""How a running pod's volumes follow the objects they show, and what its own edits in place change of them.
+
+The poller hints at versions (`ObjectsChanged`), the files are written anew by mounting those volumes again, which changes
+them all at once or not at all. What is mounted stays mounted whatever becomes of that: a container that starts meanwhile
+finds the files as they were (pkg/volume/configmap and others, RequiresRemount). Here as there an object that was deleted
+leaves its files, one that is immutable is not looked at again, and mounts of a subPath stay as they were.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from proto.kubernetes.claims import claim_of
+from proto.kubernetes.contents.variable_sources import variable_objects
+from proto.temporal.activities.volumes import MountedVolumes, MountVolumes
+from proto.temporal.failure_types import CONFIG_ERROR, FAILED_MOUNT
+from proto.temporal.mounted import IMMUTABLE, UNKNOWN, VolumesFacts
+from proto.temporal.pod import Observed
+from proto.temporal.signals import ObjectsChanged
+from workflows.decide.actions import Action, Wake
+from workflows.decide.contents import shown_objects, tells_of_its_pod, told
+from workflows.decide.keys import VOLUMES_KEY, container_key
+from workflows.decide.situation import RETRY_AFTER, Situation
+from workflows.decide.slices import own_part, volumes_slice
+
+LONGEST_RETRY: Final = timedelta(hours=1)
+"""A refresh that keeps failing waits for another version, and looks by itself this rarely: each try is history."""
+
+
+def objects_changed(situation: Situation, signal: ObjectsChanged) -> None:
+    """Write down which of the shown objects have another version now; what waited for one of them tries again at once."""
+    observed = situation.observed
+    facts = observed.volumes
+    if facts is None:
+        observed.failures = {key: one for key, one in observed.failures.items() if one.reason != FAILED_MOUNT}
+    else:
+        for name, version in signal.versions.items():
+            hear_version(situation, facts, name, version)
+    observed.failures = {key: one for key, one in observed.failures.items() if one.reason != CONFIG_ERROR}
+
+
+def hear_version(situation: Situation, facts: VolumesFacts, name: str, version: str) -> None:
+    """Take a hint at one object; one that is gone counts only where it may be absent."""
+    observed, shown = situation.observed, facts.objects.get(name)
+    if (
+        shown is None
+        or shown.startswith(IMMUTABLE)
+        or shown == version
+        or (not version and not may_miss(situation, name))
+    ):
+        observed.objects_changed.pop(name, None)
+    elif observed.objects_changed.get(name) != version:
+        observed.objects_changed[name] = version
+        observed.failures.pop(VOLUMES_KEY, None)
+
+
+def may_miss(situation: Situation, name: str) -> bool:
+    """Say whether every volume that shows an object is content without it."""
+    volumes = situation.source["spec"].get("volumes") or ()
+    found = [optional for volume in volumes for one, optional in shown_objects(volume) if one == name]
+    return all(found)
+
+
+def refresh_volumes(situation: Situation) -> Iterator[Action | Wake]:
+    """Mount again what shows another version than is known, or tells of the pod what is no longer so."""
+    wanted = refreshing(situation)
+    if wanted is None or situation.is_busy(VOLUMES_KEY):
+        return
+    failure = situation.observed.failures.get(VOLUMES_KEY)
+    if failure is None:
+        yield wanted
+        return
+    at = failure.at + min(RETRY_AFTER * 2 ** min(failure.tries - 1, 12), LONGEST_RETRY)
+    if at <= situation.now:
+        yield wanted
+    else:
+        yield Wake(at, f"{failure.reason}: refresh {VOLUMES_KEY} again at {at:%H:%M:%S}", VOLUMES_KEY)
+
+
+def refreshing(situation: Situation) -> MountVolumes | None:
+    """Write the request that refreshes the volumes that need it; None when none does."""
+    observed, facts = situation.observed, situation.observed.volumes
+    if facts is None:
+        return None
+    now_told = told(situation.source)
+    edited = facts.told != now_told
+    if not observed.objects_changed and not edited:
+        return None
+    volumes = tuple(
+        volume
+        for volume in situation.source["spec"].get("volumes") or ()
+        if any(name in observed.objects_changed for name, _ in shown_objects(volume))
+        or (edited and tells_of_its_pod(volume))
+    )
+    return MountVolumes(
+        situation.key,
+        volumes,
+        volumes_slice(situation.source),
+        facts.sandbox_attempt,
+        refresh=dict(observed.objects_changed),
+        told=now_told,
+    )
+
+
+def refreshed(observed: Observed, action: MountVolumes, answer: MountedVolumes) -> None:
+    """Write down what the volumes show now; a hint that came meanwhile stays."""
+    facts = observed.volumes
+    if facts is None:
+        return
+    observed.volumes = replace(facts, objects=facts.objects | answer.objects, told=action.told)
+    heard_of(observed, action.refresh or {})
+
+
+def heard_of(observed: Observed, hints: Mapping[str, str]) -> None:
+    """Drop the hints that have been followed."""
+    observed.objects_changed = {
+        name: version for name, version in observed.objects_changed.items() if hints.get(name) != version
+    }
+
+
+def watched_objects(situation: Situation) -> dict[str, str]:
+    """Name the objects whose next change the pod is to be told of, each with the version that it shows."""
+    facts, volumes = situation.observed.volumes, situation.source["spec"].get("volumes") or ()
+    wanted = {name: UNKNOWN for volume in volumes for name, _ in shown_objects(volume)}
+    if facts is None:  # a claim brings its volume once, and is not followed then
+        wanted |= {
+            f"persistentvolumeclaims/{name}": UNKNOWN for one in volumes if (name := claim_of(situation.key.name, one))
+        }
+    failures = situation.observed.failures
+    for one in situation.everyone:
+        failure = failures.get(container_key(one.name))
+        if failure and failure.reason == CONFIG_ERROR:
+            objects = variable_objects(own_part(situation.source, one.name))
+            wanted |= {f"{plural}/{name}": UNKNOWN for plural, name in objects}
+    return wanted | (facts.objects if facts else {})
