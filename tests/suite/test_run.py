@@ -46,7 +46,8 @@ def tree(tmp_path: Path) -> Callable[..., Path]:
 
     def make(**files: str) -> Path:
         (tmp_path / "pytest.ini").write_text(INI)
-        (tmp_path / "conftest.py").write_text(CONFTEST)
+        if WAITS in files.values():
+            (tmp_path / "conftest.py").write_text(CONFTEST)
         for name, text in files.items():
             kind, _, rest = name.partition("_")
             path = tmp_path / "tests" / kind / f"test_{rest}.py"
