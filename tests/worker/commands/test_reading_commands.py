@@ -11,6 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from proto.refusals import Refusal, write_refusals
 from proto.temporal import names
+from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, client, container, node, pod_json
 from worker.cli import run
 from worker.commands.access.exits import Exit
@@ -53,7 +54,7 @@ def tempolet(settings: TemporalSettings, tmp_path: Path, capsys: pytest.CaptureF
 
 async def listed(client: Client, node: Node, count: int) -> None:
     """Wait until Temporal's visibility knows the node's pods, which comes a moment after their start."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (await client.count_workflows(f"PodNode = '{node.name}'")).count < count:  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.1)
 
@@ -116,7 +117,7 @@ async def test_what_a_pod_waits_for_now(node: Node, client: Client, tempolet: Co
     node.runtime.failing[names.RUN_POD_SANDBOX] = [away] * 1000
     handle = await node.start(pod)
     await listed(client, node, 1)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             code, out, _ = await tempolet("history", f"default/{node.name}")
             last = out.strip().splitlines()[-1]
