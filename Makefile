@@ -54,6 +54,10 @@ record:  ## record the histories that tests/replay holds this code to (root; Go 
 	@$(SETUP) --dev --root-for "make record"
 	@$(BIN)/python -m pytest tests/node/recordings/record_histories.py tests/cluster/pods/record_histories.py $(ARGS)
 
+record-lives:  ## lead and keep the generated lives of the newest behaviour (tests/replay/lives); ARGS="--kind node --seeds 0:60"
+	@$(SETUP) --dev --without-parts
+	@$(BIN)/python -m tests.replay.lives $(ARGS)
+
 screenshot:  ## take the pictures of the Temporal UI in docs/ (root, Chromium)
 	@$(SETUP) --dev --root-for "make screenshot"
 	@$(BIN)/python -m pytest tests/node/recordings/screenshot.py $(ARGS)
@@ -74,4 +78,4 @@ lock:  ## pin the newest packages that pyproject.toml allows, with hashes and wi
 	@$(LOCK) --extra build --extra dev --constraint requirements.txt --output-file requirements-dev.txt pyproject.toml
 	@$(LOCK) --output-file requirements-temporal.txt requirements-temporal.in
 
-.PHONY: help up down test stress lint cluster cluster-down conformance bench record screenshot parts stubs lock
+.PHONY: help up down test stress lint cluster cluster-down conformance bench record record-lives screenshot parts stubs lock

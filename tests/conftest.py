@@ -4,6 +4,7 @@ Every session takes a slot of its own (a lock file), and from its number bridge,
 a node started by `tempolet up` live beside each other.
 """
 
+import contextlib
 import shutil
 import signal
 import socket
@@ -77,12 +78,13 @@ def _wait_for(port: int, server: "subprocess.Popen[bytes]") -> None:
     raise RuntimeError(f"temporal server start-dev does not listen on {port}, exit code {server.poll()}")
 
 
-@pytest.fixture(scope="session")
-def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run a development server and give its address."""
-    program, port, folder = temporal_program(), free_port(), tmp_path_factory.mktemp("temporal")
+@contextlib.contextmanager
+def development_server(folder: Path, *settings: str) -> Iterator[str]:
+    """Run a development server of Temporal with these dynamic settings (`name=value`) and give its address."""
+    program, port = temporal_program(), free_port()
     command = [program, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
-    command += ["--dynamic-config-value", "history.transferProcessorMaxPollRPS=5000"]
+    for setting in ("history.transferProcessorMaxPollRPS=5000", *settings):
+        command += ["--dynamic-config-value", setting]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
         try:
             _wait_for(port, server)
@@ -90,6 +92,13 @@ def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         finally:
             server.terminate()
             server.wait(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a development server and give its address."""
+    with development_server(tmp_path_factory.mktemp("temporal")) as address:
+        yield address
 
 
 @pytest.fixture

@@ -239,7 +239,7 @@ def evict(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants i
 @app.command(short_help="Replay live or exported histories against this code.")
 def replay(  # noqa: PLR0917 - one parameter an option, as typer wants it
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Exported histories.")] = None,
-    live: Annotated[bool, typer.Option("--live", help="The histories of this node's open pods.")] = False,  # noqa: FBT002 - an option
+    live: Annotated[bool, typer.Option("--live", help="The histories of this node's open workflows.")] = False,  # noqa: FBT002 - an option
     root_dir: RootDir = None,
     own_config: OwnConfig = None,
     name: NodeName = None,

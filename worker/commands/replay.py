@@ -1,8 +1,9 @@
 """`tempolet replay`: would this code lead these lives as they were led? Asked before an upgrade and by the tests.
 
 A history that was recorded with another behaviour than this code's cannot go on under it (design §4.13). Takes the open
-pods of the node (`--live`) or files of exported histories (`temporal workflow show -o json`, the UI's download, or decoded
-ones that are kept as tests), sealed or not. One verdict a history; the exit code says whether all fit.
+workflows of the node, its pods' and its own (`--live`), or files of exported histories (`temporal workflow show -o json`,
+the UI's download, or decoded ones that are kept as tests), sealed or not. One verdict a history; the exit code says whether
+all fit.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from typing import Any
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
+from proto.temporal.names import NODE_WORKFLOW, POD_WORKFLOW
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.temporal_access import client_of, executions, namespace_of, quoted
 from worker.daemon.config import NodeConfig
@@ -42,7 +44,7 @@ class Verdict:
 
 
 def run(config: NodeConfig, files: Sequence[Path]) -> Exit:
-    """Replay files, or without any the node's open pods; prints a verdict each."""
+    """Replay files, or without any the node's open workflows; prints a verdict each."""
     return asyncio.run(_run(config, files))
 
 
@@ -90,7 +92,8 @@ async def _from_files(config: NodeConfig, files: Sequence[Path]) -> AsyncIterato
 
 async def _live(config: NodeConfig) -> AsyncIterator[tuple[str, WorkflowHistory]]:
     client = await client_of(config)
-    async for one in executions(client, [f"PodNode = {quoted(config.node_name)}", "ExecutionStatus = 'Running'"]):
+    open_here = [f"PodNode = {quoted(config.node_name)}", "ExecutionStatus = 'Running'"]
+    async for one in executions(client, open_here, (NODE_WORKFLOW, POD_WORKFLOW)):
         history = await client.get_workflow_handle(one.id, run_id=one.run_id).fetch_history()
         yield one.id, _opened(config, history, client.namespace)
 

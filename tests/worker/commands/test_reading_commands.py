@@ -2,22 +2,30 @@
 
 import asyncio
 import json
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
 
 from proto.refusals import Refusal, write_refusals
 from proto.temporal import names
+from proto.temporal.node import NodeConfigured
 from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, client, container, node, pod_json
+from tests.workflows.test_node import Images
 from worker.cli import run
 from worker.commands.access.exits import Exit
 from worker.daemon.config import NodeConfig, load_node_config
+from worker.poller.calls.pod_workflows import PodWorkflows
+from worker.processes.worker import sandbox_runner
 from worker.settings.flags import Flags
+from worker.temporal.signal_numbers import SignalNumbers
 from worker.temporal.temporal_client import TemporalSettings
+from workflows.node import NodeWorkflow
 
 __all__ = ["client", "node"]  # fixtures of the workflows' room
 
@@ -185,6 +193,27 @@ async def test_live_and_exported_histories_fit_this_code(
     code, out, _ = await tempolet("replay", str(exported))
     assert (code, out.splitlines()[0].split(" (")[0]) == (Exit.DONE, f"fits    {exported}")
     await node.delete(handle)
+
+
+async def test_the_node_s_own_workflow_is_replayed_with_its_pods(client: Client, tempolet: Commands) -> None:
+    """It is found by the attribute that the poller starts it with."""
+    name, images = f"n{uuid.uuid4().hex[:8]}", Images()
+    async with Worker(
+        client,
+        task_queue=names.node_task_queue(name),
+        workflows=[NodeWorkflow],
+        activities=[images.watch_images, images.prepull_image],
+        workflow_runner=sandbox_runner(),
+    ):
+        await PodWorkflows(client, name, SignalNumbers()).configure_node(NodeConfigured(prepull=("busybox:1",)))
+        await images.until(lambda: "busybox:1" in images.sizes)
+        async with asyncio.timeout(60):
+            while not (await client.count_workflows(f"PodNode = '{name}'")).count:  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0.1)
+        code, out, _ = await tempolet("replay", "--live", "--hostname-override", name)
+        await client.get_workflow_handle(names.node_workflow_id(name)).terminate()
+    assert (code, out.splitlines()[-1]) == (Exit.DONE, "1 replayed, 0 differ")
+    assert f"fits    node/{name} (" in out
 
 
 async def test_a_history_of_another_behaviour_differs(node: Node, tempolet: Commands, tmp_path: Path) -> None:

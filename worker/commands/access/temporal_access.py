@@ -62,9 +62,11 @@ def namespace_of(config: NodeConfig) -> str:
     return settings.namespace or profile.namespace or NAMESPACE
 
 
-async def executions(client: Client, conditions: Sequence[str]) -> AsyncIterator[WorkflowExecution]:
-    """List pod workflows, runs of a continued one apart, oldest first; raises CommandFailed."""
-    query = " AND ".join([f"WorkflowType = '{POD_WORKFLOW}'", *conditions])
+async def executions(
+    client: Client, conditions: Sequence[str], types: Sequence[str] = (POD_WORKFLOW,)
+) -> AsyncIterator[WorkflowExecution]:
+    """List workflows, those of pods unless told otherwise, runs of a continued one apart, oldest first; raises CommandFailed."""
+    query = " AND ".join([f"WorkflowType IN ({', '.join(map(quoted, types))})", *conditions])
     try:
         found = [one async for one in client.list_workflows(query)]
     except RPCError as error:

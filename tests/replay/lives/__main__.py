@@ -1,0 +1,60 @@
+"""`python -m tests.replay.lives --seeds 0:500`: lead lives and keep them; `--show 17` writes one as JSON.
+
+Run once a behaviour, when its release is near. An archive that is there is never replaced: while its behaviour is not released,
+delete the files by hand and record anew.
+"""
+
+import argparse
+import logging
+import sys
+
+from tests.replay.lives.archive import archives, as_json, behaviour_of, path_of, read, write
+from tests.replay.lives.recording import record
+from workflows.decide.versions import CURRENT, CURRENT_NODE
+
+PER_ARCHIVE = 100
+
+
+def main() -> int:
+    """Record, or show one life."""
+    parser = argparse.ArgumentParser(prog="python -m tests.replay.lives", description=__doc__)
+    parser.add_argument("--kind", choices=("pod", "node"), default="pod")
+    parser.add_argument(
+        "--behaviour", type=int, help="of the pod's or node's workflow; the newest unless told otherwise"
+    )
+    parser.add_argument("--seeds", default="0:500", help="from:to, where to is not led any more")
+    parser.add_argument("--show", metavar="SEED[/RUN]", help="write the recorded runs of a life to stdout as JSON")
+    asked = parser.parse_args()
+    behaviour = asked.behaviour or (CURRENT if asked.kind == "pod" else CURRENT_NODE)
+    if asked.show:
+        return show(asked.kind, behaviour, asked.show)
+    first, _, last = asked.seeds.partition(":")
+    seeds = range(int(first), int(last))
+    paths = {path_of(asked.kind, behaviour, seed // PER_ARCHIVE) for seed in seeds}
+    if there := sorted(path.name for path in paths if path.exists()):
+        print(
+            f"{', '.join(there)}: recorded already, and a released behaviour's lives are never replaced",
+            file=sys.stderr,
+        )
+        return 1
+    logging.getLogger("temporalio").setLevel(logging.CRITICAL)  # failures are drawn
+    runs = record(asked.kind, behaviour, seeds)
+    for path in sorted(paths):
+        mine = [run for run in runs if path_of(asked.kind, behaviour, run.seed // PER_ARCHIVE) == path]
+        write(path, mine)
+        events = sum(len(run.history.events) for run in mine)
+        print(f"{path.name}: {len(mine)} runs, {events} events, {path.stat().st_size:,} bytes")
+    return 0
+
+
+def show(kind: str, behaviour: int, asked: str) -> int:
+    """Write recorded runs as `tempolet history` and the UI read them."""
+    seed, _, number = asked.partition("/")
+    for path in archives(kind):
+        for run in read(path) if behaviour_of(path) == behaviour else ():
+            if run.seed == int(seed) and number in ("", str(run.number)):
+                print(as_json(run))
+    return 0
+
+
+sys.exit(main())

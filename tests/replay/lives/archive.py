@@ -1,0 +1,114 @@
+"""Where recorded lives are kept: a tar of histories in Temporal's own binary form, one member a run, compressed with zstandard.
+
+A member's name tells whose life it is and which run of it: `0017/2`. Payloads are open, identities and stack traces tell nothing of
+the machine. One archive holds a hundred seeds or fewer, so that a test that fails names a part of the corpus, and a verdict its seed.
+"""
+
+import io
+import json
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import zstandard
+from google.protobuf.message import Message
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import History
+from temporalio.client import WorkflowHistory
+
+FOLDER: Final = Path(__file__).parent
+SUFFIX: Final = ".tar.zst"
+_LEVEL: Final = 19
+_WINDOW: Final = 27
+"""2^27 bytes: all lives of an archive resemble each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """One run of one life."""
+
+    seed: int
+    number: int
+    """Counted from 1 in the order of the life."""
+    history: WorkflowHistory
+
+    @property
+    def name(self) -> str:
+        """What a verdict calls it."""
+        return f"{self.seed:04d}/{self.number}"
+
+
+def path_of(kind: str, behaviour: int, part: int, folder: Path = FOLDER) -> Path:
+    """Name an archive: kind is pod or node, part counts from 0."""
+    return folder / f"{'' if kind == 'pod' else f'{kind}-'}v{behaviour}-{part:02d}{SUFFIX}"
+
+
+def archives(kind: str, folder: Path = FOLDER) -> list[Path]:
+    """List the archives of pods or of nodes."""
+    prefix = "v" if kind == "pod" else f"{kind}-v"
+    return sorted(folder.glob(f"{prefix}[0-9]*{SUFFIX}"))
+
+
+def behaviour_of(path: Path) -> int:
+    """Read the behaviour out of an archive's name."""
+    return int(path.name.removesuffix(SUFFIX).removeprefix("node-").removeprefix("v").partition("-")[0])
+
+
+def write(path: Path, runs: Sequence[RecordedRun]) -> None:
+    """Write an archive; raises FileExistsError, for a recorded one is never replaced."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for run in runs:
+            data = History(events=run.history.events).SerializeToString(deterministic=True)
+            member = tarfile.TarInfo(run.name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    settings = zstandard.ZstdCompressionParameters.from_level(_LEVEL, window_log=_WINDOW, enable_ldm=True)
+    content = zstandard.ZstdCompressor(compression_params=settings).compress(packed.getvalue())
+    with path.open("xb") as file:
+        file.write(content)
+
+
+def read(path: Path) -> Iterator[RecordedRun]:
+    """Read an archive's runs, in the order of their seeds."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW)
+    with path.open("rb") as file, decompressor.stream_reader(file) as plain:
+        packed = io.BytesIO(plain.read())
+    with tarfile.open(fileobj=packed) as tar:
+        for member in tar:
+            seed, _, number = member.name.partition("/")
+            content = tar.extractfile(member)
+            assert content is not None
+            events = History.FromString(content.read()).events
+            started = events[0].workflow_execution_started_event_attributes
+            yield RecordedRun(int(seed), int(number), WorkflowHistory(started.workflow_id, events))
+
+
+def clean(message: Message) -> None:
+    """Cut off what tells of the machine: where in the code a failure arose, and who worked."""
+    if isinstance(message, Failure):
+        message.stack_trace = ""
+        if message.HasField("encoded_attributes"):
+            said = {**json.loads(message.encoded_attributes.data), "stack_trace": ""}
+            message.encoded_attributes.data = json.dumps(said, separators=(",", ":")).encode()
+    for field, value in message.ListFields():
+        if field.name == "identity":
+            setattr(message, field.name, "recorded")
+        elif field.message_type is not None:
+            for one in _messages(value):
+                clean(one)
+
+
+def _messages(value: object) -> list[Message]:
+    if isinstance(value, Message):
+        return [value]
+    if hasattr(value, "values"):
+        return [one for one in value.values() if isinstance(one, Message)]
+    return [one for one in value if isinstance(one, Message)]  # type: ignore[attr-defined]  # a repeated field
+
+
+def as_json(run: RecordedRun) -> str:
+    """Write a run as `tempolet history` and the UI read it."""
+    return json.dumps({"workflowId": run.history.workflow_id, **json.loads(run.history.to_json())}, indent=1)

@@ -1,0 +1,207 @@
+"""One node's workflow, led by a seed: images appear, are removed and prepulled, the configuration changes; it never ends by itself."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, Final
+
+from temporalio import activity
+from temporalio.client import Client, WorkflowHandle, WorkflowHistory
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+
+from proto.temporal import names
+from proto.temporal.activities.requests import PulledImage
+from proto.temporal.node import (
+    DiskUse,
+    ImageAge,
+    ImagePolicy,
+    ImageUse,
+    NodeConfigured,
+    NodeImage,
+    NodeStart,
+    PrepullImage,
+    RemovedImage,
+    RemoveImage,
+    WatchImages,
+)
+
+DISK: Final = 100
+"""Bytes."""
+MANY: Final = 2050
+AT_ONCE: Final = 25
+LOOK: Final = 0.05
+
+
+@dataclass
+class Disk:
+    """A node's images: name and size."""
+
+    rng: Random
+    sizes: dict[str, int] = field(default_factory=dict)
+    fails: float = 0
+    changes: int = 0
+
+
+class FakeNodes:
+    """The activities of all nodes that are led, told apart by the workflow that asks."""
+
+    def __init__(self) -> None:
+        self.disks: dict[str, Disk] = {}
+
+    def activities(self) -> list[Callable[..., Any]]:
+        """List them."""
+        return [self.watch_images, self.remove_image, self.prepull_image]
+
+    def _disk(self, *, may_fail: bool = True) -> Disk:
+        disk = self.disks[activity.info().workflow_id or ""]
+        if may_fail and disk.rng.random() < disk.fails:
+            retried = disk.rng.random() < 0.3
+            raise ApplicationError("the runtime is away", type="RuntimeUnavailable", non_retryable=not retried)
+        return disk
+
+    @activity.defn(name=names.WATCH_IMAGES)
+    async def watch_images(self, request: WatchImages) -> ImageUse:
+        """Tell when the disk is too full, or when that has changed."""
+        disk = self._disk()
+        while True:
+            used = sum(disk.sizes.values())
+            if (used >= request.policy.high_threshold_percent) is not request.too_full:
+                break
+            activity.heartbeat()
+            await asyncio.sleep(LOOK)
+        now = datetime.now(UTC)
+        ages = {one.image_id: one for one in request.known}
+        images = tuple(
+            NodeImage(
+                one,
+                (f"{one}:1",),
+                size,
+                ages.get(one) or ImageAge(one, now - timedelta(hours=1)),
+                in_use=one.startswith("used"),
+                pinned=one == "pause",
+            )
+            for one, size in disk.sizes.items()
+        )
+        return ImageUse(now, DiskUse(DISK, max(DISK - used, 0)), images)
+
+    @activity.defn(name=names.REMOVE_IMAGE)
+    async def remove_image(self, request: RemoveImage) -> RemovedImage:
+        """Remove one, unless somebody uses it by now."""
+        disk = self._disk()
+        if disk.rng.random() < 0.1:
+            return RemovedImage("default/web main")
+        disk.sizes.pop(request.image_id, None)
+        return RemovedImage()
+
+    @activity.defn(name=names.PREPULL_IMAGE)
+    async def prepull_image(self, request: PrepullImage) -> PulledImage:
+        """Pull one."""
+        disk = self._disk()
+        await asyncio.sleep(disk.rng.choice([0, 0.1]))
+        present = request.image in disk.sizes
+        disk.sizes[request.image] = 1
+        return PulledImage(request.image, present=present, size_bytes=1, took=timedelta(milliseconds=100))
+
+
+@dataclass
+class NodeLife:
+    """A node that is led."""
+
+    seed: int
+    behaviour: int
+    client: Client
+    node: str
+    nodes: FakeNodes
+    first_run: str = ""
+
+    def __post_init__(self) -> None:
+        self.rng = Random(self.seed)
+        self.name = f"{self.node}-{self.seed}"
+        self.disk = Disk(Random(self.seed + 1), {"pause": 1}, self.rng.choice([0, 0, 0.1, 0.4]))
+        self.nodes.disks[self.workflow_id] = self.disk
+
+    @property
+    def workflow_id(self) -> str:
+        """Name the node's workflow."""
+        return names.node_workflow_id(self.name)
+
+    @property
+    def handle(self) -> WorkflowHandle[Any, Any]:
+        """Give a handle on whatever run is the newest."""
+        return self.client.get_workflow_handle(self.workflow_id)
+
+    async def lead(self) -> None:
+        """Lead the node for a while, then terminate its workflow: it would go on for ever."""
+        await self.configured()
+        for _ in range(self.rng.choice([3, 6, 10, 16])):
+            await asyncio.sleep(self.rng.choice([0, 0.1, 0.3, 0.8]))
+            (happening,) = self.rng.choices([self.images_come, self.configured, self.cancelled], [8, 3, 1])
+            await happening()
+        if self.seed % 10 == 7:
+            for _ in range(MANY // AT_ONCE):
+                await asyncio.gather(*(self.configured(same=True) for _ in range(AT_ONCE)))
+            await self.configured()
+        if self.disk.fails:
+            await asyncio.sleep(11)  # the first pause of a prepull that has failed
+        self.disk.fails = 0
+        await asyncio.sleep(1)
+        await self.handle.terminate("led long enough")
+
+    async def configured(self, *, same: bool = False) -> None:
+        """Start the workflow or tell it the node's configuration, as the poller does at each start."""
+        rng = self.rng
+        high = 85 if same else rng.choice([85, 85, 60, 95])
+        age = None if same or rng.random() < 0.8 else timedelta(minutes=30)
+        policy = ImagePolicy(high, high - 5, timedelta(0), age, look_every=timedelta(milliseconds=300))
+        prepull = () if same else tuple(rng.sample(["a:1", "b:1", "c:1"], rng.randint(0, 3)))
+        made = await self._started_or_told(NodeConfigured(policy, prepull))
+        self.first_run = self.first_run or made.first_execution_run_id or ""
+
+    async def _started_or_told(self, said: NodeConfigured) -> WorkflowHandle[Any, Any]:
+        """Start it, or tell the open one; a run that is just being continued is asked again."""
+        try:
+            return await self._start(said)
+        except RPCError:
+            await asyncio.sleep(0.5)
+            return await self._start(said)
+
+    async def _start(self, said: NodeConfigured) -> WorkflowHandle[Any, Any]:
+        return await self.client.start_workflow(
+            names.NODE_WORKFLOW,
+            NodeStart(self.name, self.behaviour),
+            id=self.workflow_id,
+            task_queue=names.node_task_queue(self.node),
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            start_signal=names.NODE_CONFIGURED,
+            start_signal_args=[said],
+            search_attributes=TypedSearchAttributes(
+                [SearchAttributePair(SearchAttributeKey.for_keyword("PodNode"), self.name)]
+            ),
+        )
+
+    async def images_come(self) -> None:
+        """Let pods bring images, used or not, and let others go."""
+        self.disk.changes += 1
+        name = f"{self.rng.choice(['used', 'idle', 'idle'])}-{self.disk.changes}"
+        self.disk.sizes[name] = self.rng.choice([5, 20, 40])
+        for one in list(self.disk.sizes):
+            if one.startswith("used") and self.rng.random() < 0.2:
+                del self.disk.sizes[one]
+
+    async def cancelled(self) -> None:
+        """Cancel the workflow, which is ignored."""
+        await self.handle.cancel()
+
+    async def runs(self) -> list[WorkflowHistory]:
+        """Fetch every run, in their order."""
+        found = []
+        run_id = self.first_run
+        while run_id:
+            history = await self.client.get_workflow_handle(self.workflow_id, run_id=run_id).fetch_history()
+            found.append(history)
+            run_id = history.events[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+        return found

@@ -1,0 +1,97 @@
+"""What the recorded lives reach, counted in their histories: each thing that may happen by a name, and how often it did."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from temporalio.api.history.v1 import HistoryEvent
+
+from proto.temporal.names import REMOVE_POD_DIRECTORIES
+from tests.replay.lives.archive import RecordedRun
+
+SIGNALS_A_RUN: Final = 2000
+"""As `workflows.loop` has it: of a run with so many, they are the reason to continue it."""
+
+
+def tally(runs: Iterable[RecordedRun]) -> Counter[str]:
+    """Count over all runs."""
+    return Counter(word for run in runs for word in words(run))
+
+
+def words(run: RecordedRun) -> Iterator[str]:
+    """Name what happened in a run."""
+    asked: dict[int, str] = {}
+    for event in run.history.events:
+        yield from _of_activity(event, asked)
+        match event.WhichOneof("attributes"):
+            case "workflow_execution_signaled_event_attributes":
+                yield f"signal {event.workflow_execution_signaled_event_attributes.signal_name}"
+            case "workflow_execution_update_accepted_event_attributes":
+                accepted = event.workflow_execution_update_accepted_event_attributes.accepted_request
+                yield f"update {accepted.input.name}"
+            case "workflow_execution_cancel_requested_event_attributes":
+                yield "cancel of the workflow"
+            case "timer_fired_event_attributes":
+                yield "timer fired"
+            case "timer_canceled_event_attributes":
+                yield "timer canceled"
+    yield from _of_ends(run)
+
+
+def _of_activity(event: HistoryEvent, asked: dict[int, str]) -> Iterator[str]:
+    """Name what became of an activity, local ones by their markers."""
+    match event.WhichOneof("attributes"):
+        case "activity_task_scheduled_event_attributes":
+            asked[event.event_id] = event.activity_task_scheduled_event_attributes.activity_type.name
+            yield f"activity {asked[event.event_id]}"
+        case "activity_task_started_event_attributes":
+            started = event.activity_task_started_event_attributes
+            if started.attempt > 1:
+                yield f"{asked[started.scheduled_event_id]} tried again"
+        case "activity_task_completed_event_attributes":
+            done = event.activity_task_completed_event_attributes
+            yield f"{asked[done.scheduled_event_id]} answered"
+        case "activity_task_failed_event_attributes":
+            failed = event.activity_task_failed_event_attributes
+            yield f"{asked[failed.scheduled_event_id]} failed"
+            yield f"failure {failed.failure.application_failure_info.type}"
+        case "activity_task_cancel_requested_event_attributes":
+            given_up = event.activity_task_cancel_requested_event_attributes
+            yield f"{asked[given_up.scheduled_event_id]} given up"
+        case "marker_recorded_event_attributes":
+            marker = event.marker_recorded_event_attributes
+            kind = json.loads(marker.details["data"].payloads[0].data)["activity_type"]
+            yield f"activity {kind}"
+            yield f"{kind} {'failed' if marker.HasField('failure') else 'answered'} at once"
+
+
+def _of_ends(run: RecordedRun) -> Iterator[str]:
+    """Name how a run began and ended."""
+    first, last = run.history.events[0], run.history.events[-1]
+    start = json.loads(first.workflow_execution_started_event_attributes.input.payloads[0].data)
+    if "source" in start:
+        yield f"source {start['source']}"
+    if seen := start.get("first_sight"):
+        yield from (f"first sight {name}" for name, value in seen.items() if value)
+    match last.WhichOneof("attributes"):
+        case "workflow_execution_continued_as_new_event_attributes":
+            yield f"continued as new {_why_continued(run)}"
+        case "workflow_execution_completed_event_attributes":
+            outcome = json.loads(last.workflow_execution_completed_event_attributes.result.payloads[0].data)
+            yield f"ended {outcome['phase']}"
+        case "workflow_execution_terminated_event_attributes":
+            yield "history lost"
+
+
+def _why_continued(run: RecordedRun) -> str:
+    """Tell the reasons apart: a pod that is listed again has been cleaned up, and the next run knows nothing of it."""
+    events, last = run.history.events, run.history.events[-1]
+    carried = json.loads(last.workflow_execution_continued_as_new_event_attributes.input.payloads[0].data)["observed"]
+    removed = any(
+        event.activity_task_scheduled_event_attributes.activity_type.name == REMOVE_POD_DIRECTORIES for event in events
+    )
+    if removed and carried["lifecycle"] == "sync" and not carried["cleaned"]:
+        return "for the pod is listed again"
+    signals = sum(event.HasField("workflow_execution_signaled_event_attributes") for event in events)
+    return "by signals" if signals >= SIGNALS_A_RUN else "by events"

@@ -1,0 +1,78 @@
+"""Does the corpus reach whatever may happen to a pod and a node, often enough that chance has combined it with other things?
+
+Counted over the newest behaviour's archives. A word that is missing: let `tests/replay/lives` draw it before the behaviour's
+lives are recorded.
+"""
+
+import functools
+from collections import Counter
+
+import pytest
+from temporalio import workflow
+
+from proto.temporal import names
+from tests.replay.lives.archive import archives, behaviour_of, read
+from tests.replay.lives.tally import tally
+from workflows.decide.actions import ACTIONS
+from workflows.decide.node.actions import NODE_ACTIONS
+from workflows.decide.versions import CURRENT, CURRENT_NODE
+from workflows.node import NodeWorkflow
+from workflows.pod import PodWorkflow
+
+OFTEN, SELDOM = 10, 3
+ENDLESS = {names.PROBE_CONTAINER, names.WATCH_IMAGES}
+"""They end when what they are about does."""
+BEFORE_IT_BEGAN = ("ended", "rejected", "started_at", "deleted", "grace", "conditions")
+ENDS = ("continued as new by events", "continued as new by signals", "cancel of the workflow", "history lost")
+
+
+def told(one: type) -> list[str]:
+    """Name the signals and updates of a workflow."""
+    definition = workflow._Definition.must_from_class(one)
+    return [*(f"signal {name}" for name in definition.signals), *(f"update {name}" for name in definition.updates)]
+
+
+POD_WORDS = [
+    *(f"activity {call.name}" for call in ACTIONS.values() if call.name != names.MAKE_POD_DIRECTORIES),
+    *told(PodWorkflow),
+    *(f"first sight {part}" for part in BEFORE_IT_BEGAN),
+    *ENDS,
+    "continued as new for the pod is listed again",
+    *(f"ended {phase}" for phase in ("Succeeded", "Failed")),
+    *(f"source {source}" for source in ("file", names.API_SOURCE)),
+    "timer fired",
+    "timer canceled",
+]
+"""Behaviour 2 makes a pod's directories with its sandbox."""
+POD_FAILURES = [
+    f"{call.name} failed" for call in ACTIONS.values() if call.name not in {names.MAKE_POD_DIRECTORIES, *ENDLESS}
+]
+AT_ONCE = [f"{call.name} {how} at once" for call in ACTIONS.values() if call.at_once for how in ("answered", "failed")]
+GIVEN_UP = [f"{name} given up" for name in (names.PULL_IMAGE, names.AWAIT_PREDECESSOR, names.RUN_HOOK)]
+NODE_WORDS = [*(f"activity {call.name}" for call in NODE_ACTIONS.values()), *told(NodeWorkflow), *ENDS]
+NODE_FAILURES = [f"{call.name} failed" for call in NODE_ACTIONS.values()]
+
+
+@functools.cache
+def counted(kind: str) -> Counter[str]:
+    """Count over the archives of the newest behaviour."""
+    newest = CURRENT if kind == "pod" else CURRENT_NODE
+    return tally(run for path in archives(kind) if behaviour_of(path) == newest for run in read(path))
+
+
+@pytest.mark.parametrize("word", POD_WORDS)
+def test_it_happens_often_to_pods(word: str) -> None:
+    """Every activity, signal, update, beginning and end."""
+    assert counted("pod")[word] >= OFTEN
+
+
+@pytest.mark.parametrize("word", [*POD_FAILURES, *AT_ONCE, *GIVEN_UP])
+def test_it_happens_to_pods(word: str) -> None:
+    """Whatever is asked for has failed, and what is given up was given up."""
+    assert counted("pod")[word] >= SELDOM
+
+
+@pytest.mark.parametrize("word", [*NODE_WORDS, *NODE_FAILURES])
+def test_it_happens_to_nodes(word: str) -> None:
+    """Of the node's workflow, too."""
+    assert counted("node")[word] >= SELDOM
