@@ -10,6 +10,7 @@ from tests.suite.files import find_test_files, read_durations, write_durations
 from tests.suite.plan import KINDS, Planned, expected, kind_of, next_session, plan, split
 
 ROOT = Path(__file__).parents[2]
+FOLDERS = ("tests/deploy", "tests/suite")
 CLUSTER, NODE, REST = KINDS
 
 
@@ -70,13 +71,14 @@ def test_every_file_is_in_exactly_one_session() -> None:
 
 
 def test_pytest_finds_no_file_that_is_not_planned() -> None:
-    """Asked by itself, without the runner's own way to find files."""
-    words = ("-q", "--collect-only", "-p", "no:cacheprovider", "-o", "addopts=", "tests/decide", "tests/suite")
+    """Asked by itself, of two folders; and nowhere is a file by pytest's other pattern."""
+    assert not [*(ROOT / "tests").rglob("*_test.py")]
+    words = ("-q", "--collect-only", "-p", "no:cacheprovider", "-o", "addopts=", *FOLDERS)
     said = subprocess.run(
         [sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     assert {line.partition("::")[0] for line in said.splitlines() if "::" in line} == set(
-        find_test_files(ROOT, ("tests/decide", "tests/suite"))
+        find_test_files(ROOT, FOLDERS)
     )
 
 

@@ -46,7 +46,8 @@ def tree(tmp_path: Path) -> Callable[..., Path]:
 
     def make(**files: str) -> Path:
         (tmp_path / "pytest.ini").write_text(INI)
-        (tmp_path / "conftest.py").write_text(CONFTEST)
+        if WAITS in files.values():
+            (tmp_path / "conftest.py").write_text(CONFTEST)
         for name, text in files.items():
             kind, _, rest = name.partition("_")
             path = tmp_path / "tests" / kind / f"test_{rest}.py"
@@ -60,7 +61,10 @@ def tree(tmp_path: Path) -> Callable[..., Path]:
 def started(root: Path, *words: str) -> "subprocess.Popen[str]":
     """Start the runner on a checkout, with a pipe for what it prints."""
     command = [sys.executable, "-u", "-m", "tests.suite", "--root", str(root), "--lanes=2", *words]
-    return subprocess.Popen(command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # of which these small tests need none
+    return subprocess.Popen(
+        command, cwd=HERE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 def ran(root: Path) -> tuple[int, str]:

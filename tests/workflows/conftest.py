@@ -18,6 +18,7 @@ from proto.temporal import names
 from proto.temporal.pod import NodeSettings, PodJson, PodOutcome, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
 from proto.temporal.wishes import FirstSight
+from tests.patience import PATIENCE
 from tests.workflows.model_runtime import ModelRuntime
 from worker.host.pod_cache import publishing
 from worker.processes.worker import sandbox_runner
@@ -118,7 +119,7 @@ class Node:
 
     async def until(self, pod: PodJson, holds: Callable[[PodSnapshot], bool]) -> PodSnapshot:
         """Wait until the pod's snapshot is as asked."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 self.changed.clear()
                 snapshot = self.snapshots.get(pod["metadata"]["uid"])
@@ -128,7 +129,7 @@ class Node:
 
     async def called(self, name: str) -> Any:
         """Wait until an activity is called; answers its first request."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not self.runtime.named(name):
                 self.runtime.changed.clear()
                 await self.runtime.changed.wait()
@@ -152,7 +153,7 @@ class Node:
     async def delete(self, handle: WorkflowHandle[Any, PodOutcome]) -> PodOutcome:
         """Remove the manifest and wait for the end."""
         await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved", "web.yaml is gone"))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             return await handle.result()
 
 

@@ -30,6 +30,7 @@ from proto.temporal.node import (
     RemoveImage,
     WatchImages,
 )
+from tests.patience import PATIENCE
 from worker.processes.worker import sandbox_runner
 from workflows.decide.versions import CURRENT_NODE
 from workflows.node import NodeWorkflow
@@ -79,7 +80,7 @@ class Images:
 
     async def until(self, holds: Any) -> None:
         """Wait until the images are as asked."""
-        async with asyncio.timeout(60), self.changed:
+        async with asyncio.timeout(PATIENCE), self.changed:
             await self.changed.wait_for(holds)
 
     async def put(self, **sizes: int) -> None:
@@ -169,7 +170,7 @@ async def test_a_long_run_is_continued_with_all_that_is_known(host: Host, monkey
     await host.configure("b:1")
     await host.images.until(lambda: "b:1" in host.images.sizes)
     newest = host.client.get_workflow_handle(handle.id)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (await newest.describe()).run_id == handle.first_execution_run_id:
             await host.images.until(lambda: len(host.images.watches) >= 2)
     words = [one.words for one in (await status(newest)).news]

@@ -12,6 +12,7 @@ from proto.temporal import names
 from proto.temporal.operator import BackoffsSkipped, ConditionSet, Explanation, SentenceKind, SetCondition, SkipBackoff
 from proto.temporal.pod import NodeSettings, PodOutcome
 from proto.temporal.signals import DeletionRequested, RuntimeChanged
+from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, container, pod_json
 from worker.commands.change.updates import ask
 
@@ -89,7 +90,7 @@ async def test_a_skip_and_a_deletion_at_once(node: Node) -> None:
     wish = handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
     answer, _ = await asyncio.gather(skip(handle), wish, return_exceptions=True)
     assert isinstance(answer, BackoffsSkipped | WorkflowUpdateFailedError)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await handle.result()
     assert not node.runtime.sandboxes
 
@@ -107,7 +108,7 @@ async def test_a_skip_is_not_lost_in_a_continued_run(node: Node, monkeypatch: py
     await node.until(pod, lambda one: one.ready and one.restarts == 2)
     # the container may run before the last signals are read: it is they that end the first run
     with pytest.raises(WorkflowContinuedAsNewError):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await handle.result(follow_runs=False)
     await node.delete(newest)
 
@@ -139,7 +140,7 @@ async def test_a_gate_holds_readiness_until_somebody_opens_it(node: Node, monkey
     newest: Handle = node.client.get_workflow_handle(handle.id, result_type=PodOutcome)
     assert (await condition(newest, "example.com/lb", "False")).before == "True"
     with pytest.raises(WorkflowContinuedAsNewError):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await handle.result(follow_runs=False)
     monkeypatch.undo()
     shut = await node.until(pod, lambda one: not one.ready)

@@ -12,6 +12,7 @@ from proto.temporal import names
 from proto.temporal.operator import EvictPod, Explanation, PodEvicted, PodStops, SentenceKind, StopPod
 from proto.temporal.pod import PodOutcome
 from proto.temporal.signals import DeletionRequested
+from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, pod_json
 from worker.commands.change.updates import ask
 
@@ -59,7 +60,7 @@ async def test_a_stop_under_way_is_hastened(node: Node) -> None:
     assert (sooner.operator, sooner.asked, sooner.grace) == (WHO, timedelta(seconds=1), timedelta(seconds=1))
     assert timedelta(seconds=270) < sooner.sooner < timedelta(seconds=300)
     assert abs(sooner.kills_at - datetime.now(UTC)) < timedelta(seconds=20)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         outcome = await handle.result()
     assert outcome.reason == "ManifestRemoved"
     (shortened,) = node.runtime.named(names.SHORTEN_STOP)

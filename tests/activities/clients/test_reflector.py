@@ -15,6 +15,7 @@ from aiohttp import web
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.kubeconfig import Kubeconfig
 from activities.clients.api_server.reflector import Changed, Listed, Pace, Reflector
+from tests.patience import PATIENCE
 
 Answer = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
 PATH = "/api/v1/pods"
@@ -291,7 +292,7 @@ def said(one: Listed | Changed) -> str:
 )
 async def test_what_is_told_and_asked(answers: list[Answer], told: list[str], asked: list[str]) -> None:
     """Each row is what the server does, what follows from it, and what was asked for."""
-    async with asyncio.timeout(20), following(*answers) as (server, changes):
+    async with asyncio.timeout(PATIENCE), following(*answers) as (server, changes):
         found = [said(await anext(changes)) for _ in told]
         after = asyncio.ensure_future(anext(changes))
         await server.done.wait()
@@ -312,7 +313,7 @@ async def test_only_what_is_wanted_of_an_object_is_given() -> None:
     """Of those that are listed and of those that change; from which version on it is watched is read before."""
     answers = [listed("a", version=5), watched(("MODIFIED", "b", 6)), watched(("DELETED", "c", 7))]
 
-    async with asyncio.timeout(20), following(*answers, cut=named) as (server, told):
+    async with asyncio.timeout(PATIENCE), following(*answers, cut=named) as (server, told):
         found = [await anext(told) for _ in answers]
     assert found == [Listed(({"only": "a"},)), Changed("MODIFIED", {"only": "b"}), Changed("DELETED", {"only": "c"})]
     assert server.versions()[:3] == ["list", "5", "6"]
@@ -322,7 +323,7 @@ async def test_retry_after_is_obeyed() -> None:
     """A server that asks to be left alone is."""
     clock = asyncio.get_running_loop().time
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(PATIENCE),
         following(refused(429, **{"Retry-After": "1"}), listed("a", version=5)) as (_, told),
     ):
         began = clock()
@@ -336,7 +337,7 @@ async def test_a_server_for_which_everything_is_too_old_is_not_asked_without_end
     answers = [one for _ in range(rounds) for one in (listed("a", version=5), refused(410, "Expired"))]
     answers.append(listed("a", version=5))
     clock = asyncio.get_running_loop().time
-    async with asyncio.timeout(20), following(*answers) as (_, told):
+    async with asyncio.timeout(PATIENCE), following(*answers) as (_, told):
         began = clock()
         for _ in range(rounds + 1):
             await anext(told)

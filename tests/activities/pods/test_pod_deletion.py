@@ -15,6 +15,7 @@ from activities.objects.pod_objects import ObjectState
 from activities.pods.pod_deletion import PodDeletionActivities
 from proto.temporal.activities.requests import DeletePodObject
 from proto.temporal.pod import PodKey
+from tests.patience import PATIENCE
 
 POD = PodKey("default", "web", "uid-1")
 
@@ -31,6 +32,6 @@ async def test_an_api_server_that_is_slow_is_waited_for() -> None:
     environment = ActivityEnvironment()
     environment.info = replace(environment.info, heartbeat_timeout=timedelta(milliseconds=30))
     environment.on_heartbeat = lambda *_: heard.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await environment.run(PodDeletionActivities(services).delete_pod_object, DeletePodObject(POD, {}))
     assert heard.is_set()

@@ -12,6 +12,7 @@ from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
 from activities.runtime.early_ends import end_or_status
 from proto.cri.v1 import api_pb2 as cri
+from tests.patience import PATIENCE
 
 RUNNING, EXITED = cri.ContainerState.CONTAINER_RUNNING, cri.ContainerState.CONTAINER_EXITED
 MOMENT = timedelta(milliseconds=150)
@@ -69,6 +70,6 @@ async def test_one_that_runs_on_is_waited_for_a_moment_only() -> None:
     """Some 25 looks at most."""
     runtime = Runtime([RUNNING])
     begun = cri.ContainerStatus(id="c", state=RUNNING)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await end_or_status(cast("RuntimeClient", runtime), begun, MOMENT)
     assert 1 <= runtime.looks <= 28

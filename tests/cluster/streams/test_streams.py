@@ -303,6 +303,11 @@ def test_a_debugged_node_is_seen(kubectl: Kubectl, cluster_node: ClusterNode) ->
         terminal.ended()
 
 
+def ends_of_stdin(node: ClusterNode) -> int:
+    """Count the commands whose stdin has ended for the runtime: one that is missing was lost on the way to it."""
+    return node.containerd.places.log.read_text().count('\\" stdin closed')
+
+
 @pytest.mark.parametrize("number", [pytest.param(20), pytest.param(200, marks=pytest.mark.stress)])
 def test_nothing_stays_of_commands_some_of_whose_clients_are_killed(
     kubectl: Kubectl, cluster_node: ClusterNode, web: str, number: int
@@ -317,14 +322,23 @@ def test_nothing_stays_of_commands_some_of_whose_clients_are_killed(
     time.sleep(1)  # what the first one used is closed
     before = descriptors()
 
+    begun: list[int] = []
+    ends = ends_of_stdin(cluster_node)
+
     def one(index: int) -> None:
         with kubectl.started("exec", "-i", web, "-c", "main", "--", "sh", "-c", "echo here; cat") as process:
             assert process.stdout is not None
             assert process.stdin is not None
             assert process.stdout.readline() == b"here\n"
+            begun.append(index)
             if index % 3:
                 process.stdin.close()
-                assert process.wait(PATIENCE) == 0
+                try:
+                    assert process.wait(PATIENCE) == 0
+                except subprocess.TimeoutExpired as late:
+                    seen = ends_of_stdin(cluster_node) - ends
+                    late.add_note(f"{len(begun)} commands began, and the runtime has seen {seen} ends of stdin")
+                    raise
 
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(one, range(number)))

@@ -10,6 +10,7 @@ import pytest
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer, Content, Json
 from activities.clients.csi_drivers import CsiDrivers, Driver
+from tests.patience import PATIENCE
 from worker.api_objects import csi_node
 from worker.api_objects.csi_node import CsiNodeKeeper
 from worker.api_objects.csi_node_objects import NODE_ID
@@ -55,7 +56,7 @@ async def while_kept(server: Server, drivers: CsiDrivers, work: Callable[[], Awa
     """Do something while the CSINode is kept, within ten seconds."""
     keeping = asyncio.create_task(CsiNodeKeeper(server, "n1", drivers).run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await work()
     finally:
         keeping.cancel()

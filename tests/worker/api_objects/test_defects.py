@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.patience import PATIENCE
 from worker.documents import defects
 
 
@@ -17,7 +18,7 @@ async def test_a_loop_that_fails_begins_anew(monkeypatch: pytest.MonkeyPatch) ->
         if len(begun) < 3:
             raise KeyError("metadata")
 
-    await asyncio.wait_for(defects.in_spite_of_defects("a test", loop), 5)
+    await asyncio.wait_for(defects.in_spite_of_defects("a test", loop), PATIENCE)
     assert begun == [0, 1, 2]
 
 

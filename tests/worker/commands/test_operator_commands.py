@@ -14,6 +14,7 @@ from proto.node_runtime import NodeRuntime, write_node_runtime
 from proto.refusals import Refusal, write_refusals
 from proto.temporal import names
 from proto.temporal.pod import NodeSettings
+from tests.patience import PATIENCE
 from tests.worker.commands.test_reading_commands import Commands, listed, tempolet
 from tests.workflows.conftest import Node, client, node, pod_json
 from worker.commands.access.exits import Exit
@@ -63,7 +64,7 @@ async def test_tries_that_only_temporal_knows(node: Node, client: Client, tempol
     node.runtime.failing[names.RUN_POD_SANDBOX] = [away] * 1000
     handle = await node.start(pod)
     await listed(client, node, 1)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while "(try " not in (out := (await tempolet("explain", f"default/{node.name}"))[1]):
             pass
     assert "under way: run sandbox, attempt 0" in out

@@ -14,6 +14,7 @@ from temporalio.worker import Worker
 from proto.refusals import Refusal, write_refusals
 from proto.temporal import names
 from proto.temporal.node import NodeConfigured
+from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, client, container, node, pod_json
 from tests.workflows.test_node import Images
 from worker.behaviours.commitment import Commitment
@@ -62,7 +63,7 @@ def tempolet(settings: TemporalSettings, tmp_path: Path, capsys: pytest.CaptureF
 
 async def listed(client: Client, node: Node, count: int) -> None:
     """Wait until Temporal's visibility knows the node's pods, which comes a moment after their start."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (await client.count_workflows(f"PodNode = '{node.name}'")).count < count:  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.1)
 
@@ -125,7 +126,7 @@ async def test_what_a_pod_waits_for_now(node: Node, client: Client, tempolet: Co
     node.runtime.failing[names.RUN_POD_SANDBOX] = [away] * 1000
     handle = await node.start(pod)
     await listed(client, node, 1)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             code, out, _ = await tempolet("history", f"default/{node.name}")
             last = out.strip().splitlines()[-1]

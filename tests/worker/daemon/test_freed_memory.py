@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.patience import PATIENCE
 from worker.daemon import freed_memory
 
 BURST = """
@@ -33,7 +34,7 @@ async def test_a_process_gives_back_again_and_again_as_long_as_it_works(monkeypa
     given_back: asyncio.Queue[None] = asyncio.Queue()
     monkeypatch.setattr(freed_memory, "give_back_freed_memory", lambda: given_back.put_nowait(None))
     before = asyncio.all_tasks()
-    async with asyncio.timeout(30), freed_memory.giving_back_freed_memory(timedelta(milliseconds=1)):
+    async with asyncio.timeout(PATIENCE), freed_memory.giving_back_freed_memory(timedelta(milliseconds=1)):
         await given_back.get()
         await given_back.get()
     await asyncio.sleep(0)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.activities.jumping_clock import JumpingClock
+from tests.patience import PATIENCE
 from worker.daemon.service import Service
 
 WATCHDOG = "150000"  # microseconds
@@ -26,7 +27,7 @@ class Systemd:
 
     async def hears(self) -> list[str]:
         """Wait for the next datagram and give its lines."""
-        data = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self.socket, 4096), 20)
+        data = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self.socket, 4096), PATIENCE)
         return data.decode().split("\n")
 
     def waiting(self) -> list[str]:
@@ -146,5 +147,5 @@ async def test_a_signal_asks_for_a_stop(number: signal.Signals) -> None:
     """Both signals end the wait, and have Python's own effect again afterwards."""
     async with Service(healthy, {}) as service:
         os.kill(os.getpid(), number)
-        await asyncio.wait_for(service.stop_requested(), 20)
+        await asyncio.wait_for(service.stop_requested(), PATIENCE)
     assert signal.getsignal(number) in {signal.SIG_DFL, signal.default_int_handler}

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from tests.patience import PATIENCE
 from worker.host import bounded_threads as thread_room
 from worker.host.bounded_threads import USUAL, make_room_for_hung_files
 
@@ -21,7 +22,7 @@ async def test_hung_files_leave_room_for_others(monkeypatch: pytest.MonkeyPatch)
     answers = threading.Event()
     waiting = [asyncio.create_task(asyncio.to_thread(answers.wait)) for _ in range(2 * USUAL)]
     try:
-        assert await asyncio.wait_for(asyncio.to_thread(lambda: "works"), 10) == "works"
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "works"), PATIENCE) == "works"
     finally:
         answers.set()
         await asyncio.gather(*waiting)

@@ -20,6 +20,7 @@ from proto.temporal import names
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodStart
 from proto.temporal.signals import DeletionRequested, ObjectsChanged, PodListed, RuntimeChanged
+from tests.patience import PATIENCE
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime
 from worker.daemon.config import NodeConfig
 from worker.daemon.service import Service
@@ -225,14 +226,14 @@ async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
 
 async def heard(handle: "WorkflowHandle[StandIn, str]", count: int) -> list[str]:
     """Wait until a pod heard so much, and answer it."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         found: list[str] = await handle.execute_update("Until", count, result_type=list[str])
         return found
 
 
 async def eventually(true: Callable[[], Awaitable[bool]]) -> None:
     """Wait for what another process knows; there is no event to await."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not await true():  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.02)
 

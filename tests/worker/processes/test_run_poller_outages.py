@@ -12,6 +12,7 @@ from temporalio.client import WorkflowExecutionStatus
 
 from proto.node_runtime import read_node_runtime
 from proto.temporal.names import PodWorkflowId
+from tests.patience import PATIENCE
 from tests.worker.poller.runtime.fake_runtime import STOPPED, container, event, sandbox
 from tests.worker.poller.snapshots import snapshot, write
 from tests.worker.processes.poller_node import Line, Node, eventually, heard
@@ -24,7 +25,7 @@ async def test_an_end_in_the_runtime_is_a_hint_and_our_own_doing_is_none(node: N
         node.write("web.yaml")
         handle = await node.handle()
         uid = PodWorkflowId.parse(handle.id).uid
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await node.runtime.reader_came.wait()
         pod = sandbox(uid, "s1", node=node.name, name=f"web-{node.name}")
         c1 = container("c1", "s1")
@@ -47,7 +48,7 @@ async def test_an_end_that_we_asked_for_waits_for_who_causes_it(node: Node, monk
         handle = await node.handle()
         await handle.signal("Hold", True)
         pod_id = PodWorkflowId.parse(handle.id)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await node.runtime.reader_came.wait()
         pod, c1 = sandbox(pod_id.uid, "s1", node=node.name, name=pod_id.name), container("c1", "s1", running=False)
         write(node.root, snapshot(pod_id.uid, {"c": "c1 running"}, node=node.name, name=pod_id.name))
@@ -67,7 +68,7 @@ async def test_an_end_that_its_start_will_tell_waits_for_it(node: Node, monkeypa
         node.write("web.yaml")
         handle = await node.handle()
         pod_id = PodWorkflowId.parse(handle.id)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await node.runtime.reader_came.wait()
         pod = sandbox(pod_id.uid, "s1", node=node.name, name=pod_id.name)
         told, untold = (container(f"{one}1", "s1", name=one, running=False) for one in ("told", "untold"))
@@ -168,7 +169,7 @@ async def test_a_temporal_that_is_away_loses_nothing(node: Node, settings: Tempo
             goes = node.write("goes.yaml", name="goes")
             node.write("stays.yaml", name="stays")
             gone, stays = await node.handle("goes"), await node.handle("stays")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 await node.runtime.reader_came.wait()
             await line.cut()
             goes.unlink()

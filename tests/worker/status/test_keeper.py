@@ -8,6 +8,7 @@ from typing import Any
 
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer, Content, Json
 from proto.pod_snapshot import PodSnapshot
+from tests.patience import PATIENCE
 from worker.status.keeper import StatusKeeper, keeping_statuses
 
 
@@ -63,7 +64,7 @@ def says(phase: str, source: str = "api", lifecycle: str = "sync") -> PodSnapsho
 async def keeping(server: ApiServer) -> AsyncIterator[StatusKeeper]:
     """Keep statuses with this server, for ten seconds at most."""
     keeper = StatusKeeper(server, "n1")
-    async with asyncio.timeout(10), keeping_statuses(keeper, []):
+    async with asyncio.timeout(PATIENCE), keeping_statuses(keeper, []):
         yield keeper
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import free_port
+from tests.patience import PATIENCE
 from worker.daemon.config import NodeConfig
 from worker.endpoints import listen
 from worker.settings.tempolet_configuration import tempolet_configuration
@@ -39,7 +40,7 @@ async def read(port: int, path: str) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
             return str(answer.read().decode())
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not await asyncio.to_thread(listens, port):  # noqa: ASYNC110 - opened by a task of its own: no event to await
             await asyncio.sleep(0.02)
         return await asyncio.to_thread(ask)

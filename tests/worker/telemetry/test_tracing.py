@@ -16,6 +16,7 @@ from temporalio.client import WorkflowHistory
 
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
+from tests.patience import PATIENCE
 from tests.worker.daemon.systemd_machine import hierarchies, remove_tree
 from tests.worker.telemetry import traced_life
 from worker.telemetry.tracing import open_tracing
@@ -88,9 +89,9 @@ async def live(settings: TemporalSettings, *arguments: str) -> tuple[WorkflowHis
         assert worker.stdout is not None
         assert await worker.stdout.readline() == b"working\n"
         poller = await start("poller", *reach)
-        told, _ = await asyncio.wait_for(poller.communicate(), 60)
+        told, _ = await asyncio.wait_for(poller.communicate(), PATIENCE)
         assert poller.returncode == 0
-        worked, _ = await asyncio.wait_for(worker.communicate(b""), 30)
+        worked, _ = await asyncio.wait_for(worker.communicate(b""), PATIENCE)
     finally:
         if worker.returncode is None:
             worker.kill()
@@ -196,7 +197,7 @@ async def test_the_real_worker_and_poller_make_such_a_trace(
     ]
     refused = "PodListed > PodWorkflow > RunPodSandbox > CRI ListPodSandbox"
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while refused not in story(kept).values():
                 kept.more.clear()
                 await kept.more.wait()

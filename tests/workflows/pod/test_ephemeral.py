@@ -12,6 +12,7 @@ from proto.temporal.activities.requests import StartContainer
 from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdded
 from proto.temporal.pod import PodJson, PodOutcome
 from proto.temporal.signals import PodListed, RuntimeChanged
+from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, container, pod_json
 from worker.commands.change.updates import ask
 
@@ -126,7 +127,7 @@ async def test_a_listing_and_a_continued_run_keep_it(node: Node, monkeypatch: py
         await newest.signal(names.POD_LISTED, PodListed("file", pod=pod, in_place=True))
         await newest.signal(names.RUNTIME_CHANGED, RuntimeChanged("resync"))
     with pytest.raises(WorkflowContinuedAsNewError):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await handle.result(follow_runs=False)
     monkeypatch.undo()
     await look(newest, "second")

@@ -5,6 +5,7 @@ import asyncio
 from proto.temporal import names
 from proto.temporal.pod import PodJson
 from proto.temporal.signals import DeletionRequested
+from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, container, pod_json
 
 
@@ -71,7 +72,7 @@ async def test_a_container_that_ends_during_its_pre_stop_is_not_waited_for(node:
     await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
     await node.called(names.RUN_HOOK)
     await node.exits(handle, "web", 0)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await handle.result()
     assert [one.name for one in node.runtime.named(names.STOP_CONTAINER)] == ["side"]
     gate.set()

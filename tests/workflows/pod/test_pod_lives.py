@@ -9,6 +9,7 @@ from temporalio.exceptions import ApplicationError
 from proto.temporal import names
 from proto.temporal.pod import ContainerState
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, container, pod_json
 
 
@@ -162,7 +163,7 @@ async def test_deletion_before_the_sandbox_exists(node: Node) -> None:
     await handle.signal(names.DELETION_REQUESTED, DeletionRequested("file", "ManifestRemoved"))
     await node.until(pod, lambda one: one.deleting)
     gate.set()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await handle.result()
     assert not node.runtime.sandboxes
     assert not node.runtime.named(names.START_CONTAINER)
@@ -258,7 +259,7 @@ async def test_a_long_history_is_continued_as_new(node: Node) -> None:
         await asyncio.gather(
             *[handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=("nobody",))) for _ in range(80)]
         )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (await handle.describe()).run_id == first:
             await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("resync"))
     await node.delete(node.newest(pod))

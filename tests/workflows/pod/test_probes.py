@@ -8,6 +8,7 @@ from temporalio.client import WorkflowHandle
 from proto.temporal import names
 from proto.temporal.pod import ProbeKind
 from proto.temporal.signals import ProbeVerdict, RuntimeChanged
+from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, container, pod_json
 
 TCP = {"tcpSocket": {"port": 80}}
@@ -15,7 +16,7 @@ TCP = {"tcpSocket": {"port": 80}}
 
 async def probing(node: Node, times: int = 1) -> str:
     """Wait until the container is probed for the so manieth time; answers its id."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while len(asked := node.runtime.named(names.PROBE_CONTAINER)) < times:
             node.runtime.changed.clear()
             await node.runtime.changed.wait()

@@ -11,6 +11,7 @@ from proto.pod_snapshot import PodSnapshot
 from proto.temporal import names
 from proto.temporal.pod import Observed, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
+from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, container, pod_json
 from workflows.decide.versions import CURRENT
 from workflows.pod import PodWorkflow
@@ -172,7 +173,7 @@ async def test_a_second_deletion_shortens_a_stop_under_way(node: Node, grace: fl
     await handle.signal(names.DELETION_REQUESTED, going())
     await node.called(names.STOP_CONTAINER)
     await handle.signal(names.DELETION_REQUESTED, going(grace))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         outcome = await handle.result()
     (stop,), (shorter,) = node.runtime.named(names.STOP_CONTAINER), node.runtime.named(names.SHORTEN_STOP)
     assert (stop.grace, shorter.grace) == (timedelta(seconds=300), shortened)
@@ -192,7 +193,7 @@ async def test_a_longer_grace_changes_nothing(node: Node) -> None:
     await handle.signal(names.DELETION_REQUESTED, going())
     await node.until(pod, lambda one: one.deleting)
     gate.set()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await handle.result()
     assert not node.runtime.named(names.SHORTEN_STOP)
 
@@ -226,7 +227,7 @@ async def test_deletion_while_a_container_starts(node: Node) -> None:
     await handle.signal(names.DELETION_REQUESTED, going())
     await node.until(pod, lambda one: one.deleting)
     gate.set()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await handle.result()
     assert len(node.runtime.named(names.STOP_CONTAINER)) == 1
     assert node.runtime.sandboxes == {}
@@ -246,5 +247,5 @@ async def test_a_shorter_grace_is_heard_by_a_run_that_is_about_to_be_continued(
     await handle.signal(names.RUNTIME_CHANGED, RuntimeChanged("event", exited=(stop.container_id,)))
     await handle.signal(names.DELETION_REQUESTED, going(grace=0))
     assert (await node.called(names.SHORTEN_STOP)).grace == SECOND
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await handle.result()

@@ -8,6 +8,7 @@ from proto.temporal import names
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson
 from proto.temporal.signals import RuntimeChanged
+from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, container, pod_json
 
 BUSY = ApplicationError("device or resource busy", type="FailedUnmount", non_retryable=True)
@@ -30,7 +31,7 @@ async def test_mounted_beside_the_sandbox_and_undone_before_the_directories(node
     node.runtime.held[names.MOUNT_VOLUMES] = node.runtime.held[names.RUN_POD_SANDBOX] = asyncio.Event()
     pod = with_volume()
     handle = await node.start(pod)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while len(order(node, names.MOUNT_VOLUMES, names.RUN_POD_SANDBOX)) < 2:
             node.runtime.changed.clear()
             await node.runtime.changed.wait()

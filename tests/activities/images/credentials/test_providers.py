@@ -13,6 +13,7 @@ import pytest
 
 from activities.images.credentials.provider_exec import LARGEST_ANSWER, ProviderFailed, ProviderProgram, run_provider
 from activities.images.credentials.providers import CredentialProvider, provided
+from tests.patience import PATIENCE
 
 V1 = "credentialprovider.kubelet.k8s.io/v1"
 CANARY = "canary-7Q"
@@ -116,7 +117,7 @@ async def test_it_is_killed_with_all_that_it_started(install: Install, tmp_path:
         run.cancel()
     with pytest.raises(asyncio.CancelledError if cancelled else ProviderFailed):
         await run
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         assert (await said.read()) in {b"", b"started\n"}  # to its end: nobody holds it open any more
     transport.close()
 

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tests.cluster.certificates import Authority, Signed
+from tests.patience import PATIENCE
 from tests.worker.api.node_api import NodeApi, client_context, node_api
 from tests.worker.api.waiting import until
 from worker.api import server
@@ -267,7 +268,7 @@ async def test_a_new_ca_ends_what_the_old_one_has_opened(tmp_path: Path, monkeyp
         to_busy.write(b"GET /configz HTTP/1.1\r\nHost: n\r\n\r\n")
         await until(lambda: api.reviews.asked["SubjectAccessReview"] == 1)
         Authority.make(api.authority.folder, "a new one")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             assert await idle.read() == b""
             api.reviews.held.set()
             assert (await busy.read()).startswith(b"HTTP/1.1 200 OK")

@@ -13,6 +13,7 @@ import pytest
 from cryptography import x509
 
 from tests.cluster.certificates import Authority, Signed
+from tests.patience import PATIENCE
 from tests.worker.api.node_api import NodeApi, client_context, node_api
 from worker.api import server
 from worker.api.access import tls
@@ -217,7 +218,7 @@ async def test_a_changed_pair_is_taken_and_open_connections_stay(tmp_path: Path)
             await asyncio.sleep(0.1)
             assert await shown(api) == before
             first.key.write_bytes(second.key.read_bytes())
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 while await shown(api) == before:  # noqa: ASYNC110 - nobody tells us
                     await asyncio.sleep(0.02)
             assert await shown(api) == certificate_of(second)
@@ -234,7 +235,7 @@ async def test_before_the_cluster_has_signed_every_handshake_fails(tmp_path: Pat
         both.parent.mkdir(exist_ok=True)
         both.with_suffix(".new").write_bytes(signed.certificate.read_bytes() + signed.key.read_bytes())
         both.with_suffix(".new").rename(both)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 with contextlib.suppress(ssl.SSLError, ConnectionError):
                     assert await shown(api) == certificate_of(signed)

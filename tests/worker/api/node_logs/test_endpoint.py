@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from multidict import MultiDict
 
+from tests.patience import PATIENCE
 from tests.worker.api.node_api import NodeApi, client_context, node_api
 from tests.worker.api.waiting import descriptors, until
 from worker.api.node_logs import endpoint as node_logs
@@ -328,7 +329,7 @@ async def test_a_program_whose_reader_is_behind_is_ended_at_once(yes: Path) -> N
         return path.read_text().split("State:\t")[1][0] if path.exists() else ""
 
     await until(lambda: state() == "S", "the pipe is full")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await chunks.aclose()
     assert not state()
 

@@ -5,6 +5,7 @@ import os
 import threading
 from pathlib import Path
 
+from tests.patience import PATIENCE
 from worker.node.pressure.watch import PressureWatch
 from worker.settings.eviction import Amount, Eviction, Threshold
 
@@ -18,7 +19,7 @@ async def test_pressure_is_measured_while_readers_of_logs_hang(tmp_path: Path) -
     await asyncio.sleep(0)  # each has begun, or waits for a thread before us
     try:
         watch = PressureWatch(ALWAYS_MET, tmp_path, str, lambda: None)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await watch.look()
         assert watch.state.conditions == {"DiskPressure"}
     finally:
