@@ -85,7 +85,7 @@ class Commitment:
         return (self._kept() or BEFORE_COMMITS).at_most(NEWEST)
 
     def commit(self) -> Behaviours:
-        """Commit the node to what this release knows; numbers never go down. Raises OSError."""
+        """Commit the node to what this release knows; numbers never go down. Raises OSError, also where no node has run."""
         self._write(raised(self._kept() or NEWEST))
         return self.numbers
 
@@ -100,12 +100,12 @@ class Commitment:
 
     def _try_to_write(self, numbers: Behaviours) -> None:
         try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
             self._write(numbers)
         except OSError as error:
             _log.warning("the behaviours that the node is committed to are not written down", err=str(error))
 
     def _write(self, numbers: Behaviours) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
         own = self._file.with_name(f".{FILE}.{os.getpid()}")  # worker and poller may write at once
         write_json(own, asdict(numbers), synced=True)
         own.replace(self._file)

@@ -1,9 +1,9 @@
 """Asks runs of an older behaviour to continue as new with the one that the node is committed to.
 
-Beside the worker for as long as it lives: a healthy pod never continues as new by itself. Nothing is asked before the node is
-committed (worker/behaviours/commitment.py), and then one run after the other with a pause, so that no start of a worker is a rush. A run
-that is asked waits for a quiet moment of its own, and only visibility tells when it has gone on; so all are looked at again
-until none is left, and from then on only a commitment is waited for.
+Runs beside the worker for as long as it lives, for a healthy pod never continues as new by itself. Nothing is asked before the
+node is committed (`commitment.py`), and then one run after the other with a pause. A run that is asked waits for a quiet moment,
+and visibility, which lags, tells when it has gone on; so all runs are looked at again until two looks have found none that is
+old. From then on only another commitment is waited for.
 """
 
 import asyncio
@@ -25,7 +25,8 @@ from worker.behaviours.runs import Run, runs_of
 
 PAUSE: Final = timedelta(seconds=1)
 """Between two runs that are asked, on the average: each takes some twenty events of history."""
-
+ENOUGH: Final = 2
+"""Looks; the first may have missed a run that had just begun."""
 OPEN: Final = "ExecutionStatus = 'Running'"
 TOO_OLD: Final = "a run is too old for this release, its pod is left alone: an older release has to raise it first"
 
@@ -41,21 +42,22 @@ class Raising:
         """By run: the number that it was asked to take up."""
         self._known: dict[str, int] = {}
         """By run: the number that it follows."""
-        self._done: Behaviours | None = None
-        """No open run was below these numbers."""
+        self._found_none: list[Behaviours] = []
+        """What the node was committed to at each of the last looks that found no older run."""
 
     async def look(self) -> None:
         """Ask every open run of an older behaviour, unless all are known to follow the committed one."""
         committed = self._commitment.numbers
-        if committed == self._done:
+        if self._found_none == [committed] * ENOUGH:
             return
         runs = [run async for run in runs_of(self._client, self._node, OPEN, known=self._known)]
         self._known = {run.run_id: run.behaviour for run in runs if run.behaviour is not None}
         old = [run for run in runs if run.behaviour is not None and run.behaviour < number_of(committed, run)]
         for run in old:
             await self._ask(run, number_of(committed, run))
-        if not old:
-            self._done, self._asked, self._known = committed, {}, {}
+        self._found_none = [] if old else [*self._found_none, committed][-ENOUGH:]
+        if self._found_none == [committed] * ENOUGH:
+            self._asked, self._known = {}, {}
 
     async def _ask(self, run: Run, number: int) -> None:
         if self._asked.get(run.run_id) == number:
@@ -91,10 +93,7 @@ async def raising_behaviours(raising: Raising, every: timedelta) -> AsyncIterato
             await asyncio.sleep(every.total_seconds())
             try:
                 await raising.look()
-            except (
-                RPCError,
-                RuntimeError,
-            ) as error:  # a RuntimeError is how the SDK's core says that it could not connect
+            except (RPCError, RuntimeError) as error:  # the latter where the SDK's core could not connect
                 _log.warning("runs of older behaviours could not be looked for", err=str(error))
 
     looking = asyncio.create_task(look_again())

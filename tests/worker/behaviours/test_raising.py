@@ -50,7 +50,11 @@ async def until_open(client: Client, node: str, behaviour: int) -> Run:
 
 
 async def test_runs_are_raised_once_the_node_is_committed(
-    node: Node, client: Client, commitment: Commitment, tempolet: Commands, tmp_path: Path
+    node: Node,
+    client: Client,
+    commitment: Commitment,
+    tempolet: Commands,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nobody is asked before; each run is asked once; afterwards the older number is one of closed runs only."""
     node.behaviour = OLDEST
@@ -62,16 +66,18 @@ async def test_runs_are_raised_once_the_node_is_committed(
     old = await until_open(client, node.name, OLDEST)
     await worker.look()
     assert await signals_of(client, old.workflow_id, old.run_id) == 0
-    words = ("--root-dir", str(tmp_path.parent), "--hostname-override", node.name)
     commitment.commit()
     await worker.look()
     await worker.look()
     new = await until_open(client, node.name, CURRENT)
     assert await signals_of(client, old.workflow_id, old.run_id) == 1
     await worker.look()
+    await worker.look()
     assert await signals_of(client, new.workflow_id, new.run_id) == 0
+    monkeypatch.setattr(raising, "runs_of", None)
+    await worker.look()  # and then no more
     tempolet.capsys.readouterr()  # the worker's log
-    code, out, _ = await tempolet("behaviour", *words, "-o", "json")
+    code, out, _ = await tempolet("behaviour", "--hostname-override", node.name, "-o", "json")
     rows = {(one["of"], one["behaviour"]): (one["open"], one["closed"]) for one in json.loads(out)["runs"]}
     assert (code, rows["pods", OLDEST], rows["pods", CURRENT]) == (Exit.DONE, (0, 1), (1, 0))
     await node.delete(node.newest(pod))

@@ -36,6 +36,14 @@ async def test_the_node_is_committed(tempolet: Commands, tmp_path: Path) -> None
     assert "--commit" not in out
 
 
+@pytest.mark.usefixtures("client")
+async def test_no_node_is_committed_where_none_has_run(tempolet: Commands, tmp_path: Path) -> None:
+    """A wrong folder is told, and nothing is made there."""
+    code, _, err = await tempolet("behaviour", "--root-dir", str(tmp_path / "elsewhere"), "--commit")
+    assert (code, "is it this node's root folder (--root-dir)?" in err) == (Exit.FAILED, True)
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_each_number_has_a_row() -> None:
     """Also one of another release, and runs that cannot be read."""
     found: Found = Counter(

@@ -29,7 +29,8 @@ def show(config: NodeConfig, *, commit: bool, output: str) -> None:
     try:
         committed = commitment.commit() if commit else commitment.numbers
     except OSError as error:
-        raise CommandFailed(f"{error.filename}: {error.strerror}") from error
+        where = f"{config.state_dir}: {error.strerror}"
+        raise CommandFailed(f"{where}; is it this node's root folder (--root-dir)?") from error
     found = Counter((run.kind, run.behaviour, run.is_open) for run in asyncio.run(_runs(config)))
     if output == "json":
         print(json.dumps(as_json(committed, found), indent=2))
