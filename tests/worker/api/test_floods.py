@@ -13,8 +13,7 @@ from aiohttp import web
 
 from tests.worker.api.node_api import NodeApi, client_context, node_api
 from tests.worker.api.waiting import descriptors, until
-from worker.api import listener, server
-from worker.api import middleware as door
+from worker.api import listener, middleware, server
 from worker.api.access.route import Route
 from worker.api.access.timed_cache import TimedCache
 from worker.api.routes import ROUTES
@@ -252,8 +251,8 @@ async def test_those_who_never_end_a_handshake_keep_nobody_out(tmp_path: Path, m
 
 async def test_healthz_is_answered_whatever_else_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All places are taken: others wait, streams are refused, healthz is answered."""
-    monkeypatch.setattr(door, "AT_ONCE", 2)
-    monkeypatch.setattr(door, "STREAMS", 2)
+    monkeypatch.setattr(middleware, "AT_ONCE", 2)
+    monkeypatch.setattr(middleware, "STREAMS", 2)
     slow = Slow()
     async with open_api(tmp_path, slow) as api:
         waiting = [asyncio.create_task(api.ask("/slow")) for _ in range(4)]
@@ -269,7 +268,7 @@ async def test_healthz_is_answered_whatever_else_is_asked(tmp_path: Path, monkey
 
 async def test_who_leaves_gives_the_place_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred clients that vanish leave neither tasks nor descriptors."""
-    monkeypatch.setattr(door, "AT_ONCE", 4)
+    monkeypatch.setattr(middleware, "AT_ONCE", 4)
     slow = Slow()
     async with open_api(tmp_path, slow) as api:
         await api.ask("/healthz")
@@ -287,7 +286,7 @@ async def test_who_leaves_gives_the_place_back(tmp_path: Path, monkeypatch: pyte
 
 async def test_a_client_that_takes_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer has a time in which it must be taken; its place is then the next one's."""
-    monkeypatch.setattr(door, "ANSWERED_WITHIN", timedelta(seconds=0.5))
+    monkeypatch.setattr(middleware, "ANSWERED_WITHIN", timedelta(seconds=0.5))
     async with open_api(tmp_path) as api:
         reader, writer = await connect(api)
         writer.write(b"GET /large HTTP/1.1\r\nHost: n\r\n\r\n")

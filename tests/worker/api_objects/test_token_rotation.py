@@ -12,7 +12,7 @@ from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenWi
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
 from tests.worker.poller.snapshots import snapshot
-from worker.api_objects import token_rotation as rotation
+from worker.api_objects import token_rotation
 from worker.api_objects.token_rotation import AGAIN, LONGEST, TokenRotation, mounted_tokens, wish_of
 from worker.api_objects.tokens import seed_of
 
@@ -97,7 +97,7 @@ async def test_one_pod_holds_up_no_other() -> None:
 
 async def test_what_fell_due_while_the_machine_slept_is_renewed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting goes on meanwhile: the half hour that was left would begin to go by only now."""
-    monkeypatch.setattr(rotation, "LOOK", timedelta(milliseconds=10))
+    monkeypatch.setattr(token_rotation, "LOOK", timedelta(milliseconds=10))
     node = Node(showing("u1", version(NOON)))
     looked = asyncio.Event()
 

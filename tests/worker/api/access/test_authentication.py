@@ -11,8 +11,7 @@ import structlog
 from tests.cluster.certificates import Authority
 from tests.worker.api.node_api import REFUSED, node_api
 from tests.worker.api.waiting import until
-from worker.api.access import rate_limited_log as seldom
-from worker.api.access import review
+from worker.api.access import rate_limited_log, review
 from worker.api.access.authentication import bearer_token, check_authentication
 from worker.api.access.timed_cache import TASK_NAME, TimedCache
 from worker.api.access.users import ANONYMOUS_USER, User
@@ -154,7 +153,7 @@ async def test_clients_that_vanish_leave_no_question_behind(tmp_path: Path) -> N
 
 async def test_whoever_is_not_let_in_does_not_fill_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line in a while, with the number of those left out before."""
-    monkeypatch.setattr(seldom, "SELDOM", 3600.0)
+    monkeypatch.setattr(rate_limited_log, "INTERVAL", 3600.0)
     other = Authority.make(tmp_path / "other").sign("x", "admin")
     async with node_api(tmp_path) as api:
         with structlog.testing.capture_logs() as told:

@@ -247,7 +247,7 @@ async def test_a_client_that_never_takes_the_last_words_is_cut_off(
     node_certificate: Signed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The runtime has gone, the client does not even take TLS's good-bye, and nobody waits for ever."""
-    monkeypatch.setattr(relay, "LAST_WORDS_SECONDS", 0.3)
+    monkeypatch.setattr(relay, "DRAIN_SECONDS", 0.3)
 
     async def say_and_go(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(SWITCHED)
