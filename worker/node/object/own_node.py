@@ -1,8 +1,8 @@
-"""The node's object in the API server, held to what is true: registered, watched, its status patched.
+"""Keeps the Node object up to date: registers it, watches it and patches its status.
 
-Run as a part of the node process. Looked at every nodeStatusUpdateFrequency and whenever readiness turns; sent when something but the
-heartbeat changed, and every nodeStatusReportFrequency anyway (pkg/kubelet/kubelet_node_status.go). Unlike under the kubelet, an
-object that was deleted is made anew at once, not with the next restart.
+A part of the node process. The status is computed every nodeStatusUpdateFrequency and whenever readiness changes. It is sent if
+anything but the heartbeat time changed, and every nodeStatusReportFrequency anyway (pkg/kubelet/kubelet_node_status.go). Unlike
+with the kubelet, a deleted object is created again at once, not on the next restart.
 """
 
 import asyncio
@@ -36,16 +36,16 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NodeCallbacks:
-    """Whom the node's object asks, and tells."""
+    """What the Node object needs from the other parts of the process."""
 
     facts: Callable[[], Awaitable[NodeFacts]]
-    """What is found of this machine now."""
+    """Returns the current facts about this machine."""
     events: Callable[[Sequence[NodeEvent]], None]
-    """Told of what has happened to the node."""
+    """Called with events of the node."""
     pod_cidrs: Callable[[Sequence[str]], None]
-    """Told which addresses the cluster has given it for its pods."""
+    """Called with the pod CIDRs that the cluster assigned."""
     look_now: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set by whoever has news that should not wait for the next look."""
+    """Set to compute the status now instead of at the next interval."""
 
 
 class OwnNode:
@@ -56,14 +56,14 @@ class OwnNode:
         self._api, self._cluster = deps.api, deps.cluster
         self._path = NODES.path(settings.name)
         self._status_path = NODES.path(settings.name, sub="status")
-        self._reported: datetime | None = None  # by the steady clock
+        self._reported: datetime | None = None  # by the monotonic clock
         self._delay = timedelta()
         self._trouble = ""
         self.json: Json | None = None
-        """As last known; None: there is none, or it was not read yet."""
+        """The last known object; None if it does not exist or was not read yet."""
 
     async def run(self) -> None:
-        """Hold it for ever."""
+        """Keep it up to date until cancelled."""
         await self._register()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch())
@@ -92,7 +92,7 @@ class OwnNode:
     def _seen(self, node: Json | None) -> None:
         before = self.json
         if node is not None and before is not None and _is_older(node, before):
-            return  # the watch lags behind what our own patch was answered
+            return  # the watch lags behind the response to our own patch
         self.json = node
         self._others.pod_cidrs((node or {}).get("spec", {}).get("podCIDRs") or ())
         if node is None:
@@ -103,7 +103,7 @@ class OwnNode:
             self._others.events([NodeEvent("NodeNotSchedulable" if _unschedulable(node) else "NodeSchedulable")])
 
     async def _register(self) -> None:
-        """Make the object, or take the one that is there; tried until it is done. Without registerNode only the latter."""
+        """Create the object, or adopt the existing one; retried until it succeeds. Without registerNode, only the latter."""
         pause = FIRST_PAUSE
         while True:
             self._deps.health.turn(LOOP, self._cluster.status_every)
@@ -135,7 +135,7 @@ class OwnNode:
         try:
             existing = await self._read()
         except ApiRefused as error:
-            raise refused from error  # why it could not be made says more than that it is not there
+            raise refused from error  # why it was not created is more useful than that it does not exist
         wanted = reconciled(existing, initial)
         if changed(existing, wanted):
             existing = await self._api.patch(self._status_path, node_patch(existing, wanted))
@@ -146,7 +146,7 @@ class OwnNode:
         return await self._api.get(self._path)
 
     async def _look(self) -> None:
-        """Send the status if it is due or has changed; what fails is tried again at once, then with the next look."""
+        """Send the status if it is due or changed; a failure is retried at once, then at the next interval."""
         for attempt in range(TRIES):
             try:
                 if attempt:
@@ -177,7 +177,7 @@ class OwnNode:
             return
         self._delay = self._some_time() if differs or self._reported is None else timedelta()
         answer = await self._api.patch(self._status_path, node_patch(node, wanted))
-        if self.json is None:  # deleted on the answer's way, and to be made anew at once
+        if self.json is None:  # deleted while the request was in progress, so it is to be created at once
             return
         self.json, self._reported = self.json if _is_older(answer, self.json) else answer, now
         if is_ready(answer) != is_ready(node):
@@ -185,11 +185,11 @@ class OwnNode:
         self._others.events(events)
 
     def _some_time(self) -> timedelta:
-        """Spread the reports of many nodes that changed at once."""
+        """Return a random offset, which spreads the reports of nodes that changed at the same time."""
         return self._cluster.report_every * random.uniform(-0.5, 0.5)  # noqa: S311 - no secret
 
     def _note(self, trouble: str) -> None:
-        """Say a trouble when it is a new one, and once that it is over."""
+        """Log an error if it is new, and once that it is over."""
         if trouble == self._trouble:
             return
         if trouble:
@@ -205,7 +205,7 @@ def _said(error: Exception) -> str:
 
 
 def _is_older(one: Json, other: Json) -> bool:
-    """Say whether one is an earlier state of the same object; versions are numbers that grow (KEP-5504)."""
+    """Report whether one is an earlier version of the same object; resource versions are increasing numbers (KEP-5504)."""
     mine, known = one["metadata"], other["metadata"]
     if mine.get("uid") != known.get("uid"):
         return False
@@ -222,7 +222,7 @@ def _why(node: Json) -> str:
 
 
 async def _until(event: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, or until the time is over."""
+    """Wait for an event or a timeout."""
     try:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:

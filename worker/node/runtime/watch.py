@@ -1,7 +1,7 @@
-"""Asks the container runtime how it is, for the node's status and nobody else in this process.
+"""Polls the container runtime's state for the node's status.
 
-As often as the kubelet does (updateRuntimeUp every 5 s, the image list every 30 s), and in quick succession after a start, until it
-is ready: a node should not be NotReady for a moment longer than its runtime. A runtime that hangs holds up nothing here but this.
+At the kubelet's intervals (updateRuntimeUp every 5 s, images every 30 s), but more often after a start until the runtime is
+ready, so that the node becomes Ready as soon as its runtime is. A runtime that hangs delays nothing else.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ log = structlog.get_logger(__name__)
 
 
 class RuntimeWatch:
-    """What was last heard of the runtime, kept up to date by `run`."""
+    """The runtime's last known state, updated by `run`."""
 
     def __init__(self, runtime: RuntimeClient, most_images: int, changed: Callable[[], None]) -> None:
-        """Take what is called when this node becomes, or stops being, ready for its runtime's sake."""
+        """Take the client, the image limit, and the function to call when the runtime's readiness changes."""
         self._runtime, self._most, self._changed = runtime, most_images, changed
         self._there = asyncio.Event()
         self._said = ""
@@ -41,13 +41,13 @@ class RuntimeWatch:
         self.state = RuntimeState()
 
     async def run(self) -> None:
-        """Ask for ever."""
+        """Poll until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._conditions())
             group.create_task(self._inventory())
 
     async def first(self) -> None:
-        """Ask for everything once, before the first status: a node that starts anew should not say less than before."""
+        """Poll once before the first status: after a restart the status should not lack what it had."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_WITHIN.total_seconds()):
                 await self.ask()
@@ -55,7 +55,7 @@ class RuntimeWatch:
                     await self.take_inventory()
 
     async def ask(self) -> None:
-        """Ask once how it is; no answer leaves the state to grow old."""
+        """Poll the status once; without an answer the state stays and ages."""
         before = self._troubles()
         try:
             answer = await self._runtime.abilities()
@@ -70,7 +70,7 @@ class RuntimeWatch:
             self._changed()
 
     async def take_inventory(self) -> None:
-        """Ask once who it is and which images it has; what it does not answer stays as it was told before."""
+        """Poll version and images once; what fails stays as it was."""
         try:
             version = await self._runtime.version()
             images = await self._runtime.list_images()
@@ -86,15 +86,18 @@ class RuntimeWatch:
         )
 
     def image_folder(self) -> str:
-        """Say where the runtime keeps its images; empty as long as it has not said."""
+        """Return where the runtime stores its images, or "" if not known."""
         return self.state.image_folder
 
     def set_pod_cidrs(self, cidrs: Sequence[str]) -> None:
-        """Take which addresses the cluster has given this node for its pods; the runtime is told when they are others."""
+        """Set the pod CIDRs that the cluster assigned; the runtime is told when they change."""
         self._pod_cidrs = ",".join(cidrs)
 
     async def _tell_pod_cidrs(self) -> None:
-        """Tell them, for runtimes that make their CNI configuration of them; tried until it is done (updatePodCIDR)."""
+        """Send the pod CIDRs to runtimes that generate their CNI configuration from them.
+
+        Retried until it succeeds (updatePodCIDR).
+        """
         wanted = self._pod_cidrs
         if not wanted or wanted == self._told_cidrs:
             return
@@ -129,7 +132,7 @@ class RuntimeWatch:
         return self.state.troubles(monotonic_now())
 
     def _note(self, trouble: str) -> None:
-        """Say once that it does not answer, and once that it does again."""
+        """Log once that it does not answer, and once that it does again."""
         if trouble and not self._said:
             log.warning("the container runtime does not answer, it is asked again", err=trouble)
         elif self._said and not trouble:

@@ -1,7 +1,7 @@
-"""Which families /metrics/cadvisor has, and what of a row stands in each (cAdvisor metrics/prometheus.go, as the kubelet uses it).
+"""The families of /metrics/cadvisor and their values (cAdvisor metrics/prometheus.go, as configured by the kubelet).
 
-Left out is what the kubelet always tells as 0 or -1, because it never counts it: load averages, states of tasks, health; and
-ulimits. What cAdvisor's own `raw` rows tell of every mounted file system, we tell of those that hold pods and images.
+Omitted is what the kubelet always reports as 0 or -1 because it never counts it (load averages, task states, health), and
+ulimits. cAdvisor's `raw` rows cover every mounted file system; these cover those of pods and images.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,14 +19,14 @@ GAUGE: Final = "gauge"
 
 
 class Single(NamedTuple):
-    """A family with one sample a row; `value` None: this row has none."""
+    """A family with one sample for each row; `value` None: this row has none."""
 
     name: str
     help: str
     kind: str
     value: Callable[[Row], float | None]
     timed: bool = True
-    """Its samples say when they were read."""
+    """Whether its samples have timestamps."""
 
 
 def _seconds(name: str) -> Callable[[Row], float]:
@@ -145,7 +145,7 @@ _DISKS: Final = (
 
 
 def families(rows: Sequence[Row], disks: Sequence[FileSystem], devices: Mapping[str, str]) -> Iterator[Family]:
-    """Put rows into families; `disks` are the node's, `devices` names them by major:minor."""
+    """Build the families; `disks` are the node's, `devices` maps major:minor to names."""
     times = [int(row.usage.at * 1000) for row in rows]
     for one in SINGLES:
         family = Family(one.name, one.help, one.kind)

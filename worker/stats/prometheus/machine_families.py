@@ -15,7 +15,7 @@ _CPUS: Final = Path("/sys/devices/system/cpu")
 
 @cache
 def machine_families() -> tuple[Family, ...]:
-    """Tell what the machine is, once: it does not become another while it runs."""
+    """Build the machine's families, once: they do not change while it runs."""
     return tuple(_families(read_machine()))
 
 
@@ -42,6 +42,6 @@ def _families(machine: Machine) -> Iterator[Family]:
 
 
 def _places() -> Iterator[tuple[bytes, bytes]]:
-    """Name package and core of each processor."""
+    """Yield package and core of each CPU."""
     for folder in _CPUS.glob("cpu[0-9]*/topology"):
         yield read_text(f"{folder}/physical_package_id"), read_text(f"{folder}/core_id")

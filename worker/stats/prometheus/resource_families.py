@@ -1,4 +1,4 @@
-"""What /metrics/resource tells: cpu, memory and swap of node, pods and containers, for metrics-server (collectors/resource_metrics.go)."""
+"""The families of /metrics/resource: cpu, memory and swap, for metrics-server (collectors/resource_metrics.go)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -13,14 +13,14 @@ _GAUGE: Final = "gauge"
 
 
 class Used(NamedTuple):
-    """A pod as a whole (owner: its sandbox), or one of its containers."""
+    """A whole pod (owner: its sandbox), or one of its containers."""
 
     owner: Owner
     usage: CgroupUsage
 
 
 def resource_families(node: CgroupUsage | None, used: Sequence[Used], *, failed: bool) -> Iterator[Family]:
-    """Put what was read into families; `failed`: not all could be read."""
+    """Build the families; `failed`: not everything could be read."""
     if node is not None:
         yield from _of("node", [("", node)])
     pods = [(_said(one.owner, whole=True), one.usage) for one in used if one.owner.is_sandbox]

@@ -1,4 +1,4 @@
-"""/stats/summary, put together from what was read (server/stats/summary.go, stats/cri_stats_provider.go). Pure."""
+"""Builds /stats/summary (server/stats/summary.go, stats/cri_stats_provider.go). Pure."""
 
 from collections.abc import Mapping
 
@@ -13,13 +13,13 @@ from worker.stats.summaries.values import Json
 
 
 def brief_summary(machine: Machine, read: NodeReading, rates: Mapping[str, int]) -> Json:
-    """Tell cpu, memory and swap only (`?only_cpu_and_memory=true`)."""
+    """Build the summary with cpu, memory and swap only (`?only_cpu_and_memory=true`)."""
     pods = [_brief_pod(pod, rates) for pod in read.pods]
     return {"node": _node(machine, read, rates), "pods": pods}
 
 
 def summary(machine: Machine, read: NodeReading, rates: Mapping[str, int], disks: Disks) -> Json:
-    """Tell all."""
+    """Build the complete summary."""
     node = _node(machine, read, rates)
     at = read.node.at if read.node else machine.disk.at
     node |= {"network": values.network(machine.devices, at)}
@@ -106,7 +106,7 @@ def _volume(volume: Volume, use: VolumeUse) -> Json:
 
 
 def _own_storage(machine: Machine, pod: PodReading, disks: Disks, volumes: Mapping[Volume, VolumeUse]) -> Json:
-    """Add up what the pod takes of the node's disk: layers, logs, its hosts file, volumes that are its own (calcEphemeralStorage)."""
+    """Add up the pod's usage of the node's disk: layers, logs, hosts file, local volumes (calcEphemeralStorage)."""
     ids = [one.owner.id for one in pod.containers]
     hosts = disks.hosts.get(pod.sandbox.pod_uid, LogUse())
     layers = [disks.layers[one] for one in ids if one in disks.layers]
