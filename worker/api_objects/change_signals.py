@@ -1,7 +1,8 @@
-"""Tells pods that an object they show has another version: what is watched, compared with the snapshots of their workflows.
+"""Signals pods when an object they mount or wait for has another version.
 
-Run by `cluster_objects`. Level-triggered, like `poller.objects` for a folder: after each change, each snapshot that
-wants to hear of something else, and once a minute, all is compared, so neither a lost event nor a restart matters.
+Run by `cluster_objects`. Level-triggered, like `poller/objects.py` for a folder: the watched objects are compared with the
+workflows' snapshots after each change, after a snapshot that mounts something else, and once a minute. So neither a lost event
+nor a restart matters.
 """
 
 import asyncio
@@ -29,19 +30,19 @@ from worker.temporal.signal_numbers import SignalNumbers
 
 SOURCE: Final = "objects"
 SETTLE: Final = 0.05
-"""Seconds after a change: what belongs together comes together, and a hundred pods are compared once."""
+"""Seconds to wait after a change: related changes come together, and up to a hundred pods are compared once."""
 EVERY: Final = 60.0
 RETRY: Final = 2.0
-"""Seconds until what could not be told is told again."""
+"""Seconds until a failed signal is sent again."""
 _CALL_LIMIT: Final = 10.0
 
 _log: Final = structlog.get_logger(__name__)
 SendSignal = Callable[[str, ObjectsChanged], Awaitable[None]]
-"""Tells the workflow of that id; raises RPCError and RuntimeError."""
+"""Signals the workflow with that id; raises RPCError and RuntimeError."""
 
 
 class ObjectChangeSignals:
-    """The loop that tells."""
+    """The loop that compares and signals."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class ObjectChangeSignals:
             await asyncio.sleep(SETTLE)
 
     async def compare(self) -> bool:
-        """Compare all with all, and tell whom it concerns; False when somebody could not be told."""
+        """Compare all objects with all pods and signal those concerned; False if a signal failed."""
         pods = [(pod, _wanted(pod)) for pod in self._pods()]
         await self._watched.follow(frozenset(key for _, wanted in pods for key in wanted))
         read = self._watched.read()
@@ -78,7 +79,7 @@ class ObjectChangeSignals:
         return all(await asyncio.gather(*map(self._tell, hints)))
 
     def _trust_anchors(self, pods: Iterable[PodSnapshot]) -> dict[tuple[str, str], str]:
-        """Give the versions of what pods show of trust bundles; nothing before one was asked for."""
+        """Return the versions of the trust bundles that pods mount; empty before one was requested."""
         if (bundles := self._bundles.known()) is None:
             return {}
         found = {}
@@ -103,7 +104,7 @@ class ObjectChangeSignals:
 
 
 def signal_sender(client: Client) -> SendSignal:
-    """Tell workflows by their client; one that has ended needs no hint."""
+    """Return a function that signals workflows; one that has ended is ignored."""
 
     async def tell(workflow_id: str, signal: ObjectsChanged) -> None:
         try:
@@ -118,7 +119,7 @@ def signal_sender(client: Client) -> SendSignal:
 
 
 def trust_sources(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """List the clusterTrustBundle projections of a pod."""
+    """Yield the clusterTrustBundle projections of a pod."""
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         for projection in (volume.get("projected") or {}).get("sources") or ():
             if source := projection.get("clusterTrustBundle"):
@@ -126,7 +127,7 @@ def trust_sources(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _wanted(pod: PodSnapshot) -> list[Key]:
-    """Name what a pod is to be told of; what is immutable will not change, and a pod that goes is told of nothing."""
+    """Return the objects whose changes a pod must learn of; immutable ones do not change, and a terminating pod needs none."""
     wanted: list[Key] = []
     if pod.deleting:
         return wanted
@@ -138,7 +139,7 @@ def _wanted(pod: PodSnapshot) -> list[Key]:
 
 
 def _outdated(pod: PodSnapshot, versions: Versions) -> dict[str, str]:
-    """Name what a pod shows of what is known, and that has another version now: hardly ever anything."""
+    """Return the known objects that a pod mounts in another version; usually none."""
     return {name: shown for name, shown in pod.objects.items() if versions.get((pod.namespace, name), shown) != shown}
 
 

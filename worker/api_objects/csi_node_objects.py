@@ -1,6 +1,6 @@
-"""What stands of this node's CSI drivers in its CSINode and Node objects.
+"""The part of CSINode and Node objects that describes this node's CSI drivers.
 
-Pure; asked by `csi_node`. What other drivers or administrators have there stays (pkg/volume/csi/nodeinfomanager).
+Pure; used by `csi_node`. Entries of other drivers and of administrators are kept (pkg/volume/csi/nodeinfomanager).
 """
 
 import json
@@ -16,11 +16,11 @@ Json = dict[str, Any]
 
 
 class TopologyCollision(Exception):
-    """A driver says that the node lies elsewhere than its labels do; the words are the kubelet's."""
+    """A driver's topology contradicts the node's labels; the message is the kubelet's."""
 
 
 def new_csi_node(node: Mapping[str, Any]) -> Json:
-    """Write the CSINode of a node that has none: it goes with its Node."""
+    """Return the CSINode of a node that has none; its owner is the Node."""
     metadata = node["metadata"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
     return {
@@ -32,13 +32,13 @@ def new_csi_node(node: Mapping[str, Any]) -> Json:
 
 
 def is_of(csi_node: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
-    """Say whether a CSINode is this Node's, and not that of an earlier one of its name."""
+    """Report whether a CSINode belongs to this Node, not to an earlier one of the same name."""
     owners = csi_node["metadata"].get("ownerReferences") or ()
     return any(one.get("kind") == "Node" and one.get("uid") == node["metadata"]["uid"] for one in owners)
 
 
 def with_drivers(csi_node: Json, drivers: Mapping[str, Driver | None]) -> Json:
-    """Write drivers into a CSINode, each by its name; None takes one out. Answers the same object where nothing changes."""
+    """Set drivers in a CSINode by name; None removes one. Returns the same object if nothing changes."""
     spec = csi_node.get("spec") or {}
     before = list(spec.get("drivers") or ())
     after = [one for one in before if one["name"] not in drivers or _is_said(one, drivers[one["name"]])]
@@ -48,7 +48,7 @@ def with_drivers(csi_node: Json, drivers: Mapping[str, Driver | None]) -> Json:
 
 
 def node_patch(node: Mapping[str, Any], drivers: Mapping[str, Driver | None]) -> Json:
-    """Write what of the Node's annotations and labels is to be merged; empty where nothing is. Raises TopologyCollision."""
+    """Return the merge patch for the Node's annotations and labels, {} if nothing changes. Raises TopologyCollision."""
     metadata = node["metadata"]
     labels: Mapping[str, str] = metadata.get("labels") or {}
     annotation = (metadata.get("annotations") or {}).get(NODE_ID)

@@ -1,7 +1,7 @@
-"""Holds an endpoint open for as long as a process lives.
+"""Keeps an endpoint open while a process runs.
 
-Used by all three. A port that is taken is tried again every five seconds, as the kubelet does with its healthz: a restart may be faster
-than the end of the process before.
+Used by all three processes. If the port is taken, it retries every five seconds, as the kubelet does for healthz: the previous
+process may not have ended yet.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ Opening = Callable[[], Endpoint]
 
 
 def opening(address: Address, routes: Mapping[str, Route]) -> Opening:
-    """Give what begins to answer at an address; raises OSError when it is taken."""
+    """Return a function that opens an endpoint; it raises OSError if the address is taken."""
     return lambda: Endpoint(address, routes).start()
 
 
 async def listen(open_endpoint: Opening) -> None:
-    """Hold an endpoint open until cancelled."""
+    """Keep an endpoint open until cancelled."""
     said = ""
     while True:
         try:

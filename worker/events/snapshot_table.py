@@ -1,7 +1,7 @@
-"""What a pod's status tells in events by itself: back-offs, and that this node has ended the pod or not taken it.
+"""The events of a pod's status: back-offs, pods that this node has ended or rejected, resizes.
 
-Asked by `pod_events` with each snapshot; each answer has a key, and what was told under it is not told again until it was over. Of a
-resize its end is told, too.
+Used by `pod_events` with each snapshot. Each event has a key and is recorded again only after its key was absent. The end of a
+resize is an event too.
 """
 
 import json
@@ -24,7 +24,7 @@ Keyed = tuple[str, Occurrence]
 
 
 def status_occurrences(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keyed]:
-    """Say what a snapshot tells, each with its key."""
+    """Yield the events of a snapshot with their keys."""
     for field in _STATUSES:
         for status in snapshot.status.get(field) or ():
             yield from _backing_off(snapshot, subject, status)
@@ -39,7 +39,7 @@ def status_occurrences(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keye
 def ended_occurrences(
     before: Iterable[str], now: Iterable[str], snapshot: PodSnapshot, subject: Subject
 ) -> Iterator[Occurrence]:
-    """Say what it tells that keys of before are over: a resize is, unless another one or the pod's end took its place."""
+    """Yield events for keys that are absent now: a resize has completed, unless another one or the pod's end replaced it."""
     goes_on = snapshot.lifecycle == Lifecycle.SYNC and snapshot.status.get("phase") not in _ENDED
     if not goes_on or any(key.startswith(_RESIZE_STARTED) for key in now):
         return
@@ -79,7 +79,7 @@ def _resizing(subject: Subject, condition: Mapping[str, Any]) -> Iterator[Keyed]
 
 
 def _resize_told(subject: Subject, what: str, generation: int, error: str = "") -> str:
-    """Write what containers are to have, in JSON as the kubelet does (pkg/kubelet/events/resize.go)."""
+    """Return a resize message with the containers' resources in JSON (pkg/kubelet/events/resize.go)."""
     said: dict[str, Any] = {}
     for kind in ("initContainers", "containers"):
         if found := subject.spec.get(kind):
@@ -91,5 +91,5 @@ def _resize_told(subject: Subject, what: str, generation: int, error: str = "") 
 
 
 def _sorted(resources: Mapping[str, Any]) -> dict[str, Any]:
-    """Put it into the order in which Go writes it."""
+    """Sort it in the order in which Go writes it."""
     return {kind: dict(sorted(resources[kind].items())) for kind in ("limits", "requests") if resources.get(kind)}

@@ -1,6 +1,6 @@
-"""Which pods are to be told that an object they show has another version: versions compared with what snapshots say.
+"""Which pods are to be told that an object they mount has another version.
 
-Pure; asked wherever objects are kept: by `poller.objects` for a folder, by `api_objects.telling` for an API server.
+Pure; used by `poller/objects.py` for a folder and by `api_objects/change_signals.py` for an API server.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,10 +26,10 @@ class Hint:
 def object_hints(
     pods: Iterable[PodSnapshot], versions: Versions, told: LastNotified, previous: Versions | None
 ) -> tuple[list[Hint], LastNotified]:
-    """Say which pods are to be told what, and what of `told` still matters.
+    """Return the hints for pods, and the part of `told` that is still needed.
 
-    What a pod wants and does not show yet (it is being mounted, or could not be) is told when it has changed since the
-    `previous` listing, not when it is first seen: whoever mounts it reads it anyway.
+    A pod that waits for an object (it is being mounted, or could not be) gets a hint when the object has changed since the
+    `previous` listing, not when it is first seen: mounting reads it anyway.
     """
     hints: list[Hint] = []
     kept: LastNotified = {}

@@ -1,4 +1,4 @@
-"""What the worker tells for /metrics/probes, written from the tallies that its probe loops keep."""
+"""Renders /metrics/probes from the tallies of the worker's probe loops."""
 
 from collections.abc import Collection
 from itertools import accumulate
@@ -8,7 +8,7 @@ from worker.telemetry.exposition import Family, labels, render
 
 
 def probe_text(tallies: ProbeTallies, pod_uids: Collection[str]) -> bytes:
-    """Write the probes of these pods, and forget those of all others."""
+    """Render the probes of these pods, and drop the tallies of all others."""
     tallies.keep(pod_uids)
     total = Family("prober_probe_total", "Probes, by kind and result.", "counter")
     seconds = Family("prober_probe_duration_seconds", "How long probes that succeeded took.", "histogram")
