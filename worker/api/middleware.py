@@ -146,7 +146,7 @@ class Middleware:
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, closed)
 
     async def _unreached(self, request: web.Request) -> web.StreamResponse:
-        raise AssertionError(f"{request.path} came past the door")
+        raise AssertionError(f"{request.path} bypassed the middleware")
 
 
 def metrics_path(row: Route | None) -> str:

@@ -88,8 +88,8 @@ async def _served(
     node: NodeDependencies, routes: Sequence[Route], guard: Guard | None, renewed: ReloadingContext | None
 ) -> AsyncIterator[tuple[Listener, int]]:
     serving = node.cluster.serving
-    door = Middleware(node, guard)
-    app = door.application(routes)
+    middleware = Middleware(node, guard)
+    app = middleware.application(routes)
     runner = web.AppRunner(
         app,
         handle_signals=False,
@@ -107,7 +107,7 @@ async def _served(
     await runner.setup()
     assert runner.server is not None
     listener = Listener(runner.server, (lambda: renewed.context) if renewed else None, most=CONNECTIONS)
-    door.busy = listener.busy
+    middleware.busy = listener.busy
     port = serving.port if guard else serving.read_only_port
     try:
         async with listener.listening(serving.address, port) as bound:

@@ -49,21 +49,21 @@ class ObjectChangeSignals:
         watched: WatchedObjects,
         bundles: ApiTrustBundles,
         pods: Callable[[], Iterable[PodSnapshot]],
-        tell: SendSignal,
+        send_signal: SendSignal,
         *,
         numbers: SignalNumbers,
     ) -> None:
         self._numbers = numbers
-        self._watched, self._bundles, self._pods, self._tell_workflow = watched, bundles, pods, tell
-        self._told: LastNotified = {}
+        self._watched, self._bundles, self._pods, self._send_signal = watched, bundles, pods, send_signal
+        self._last_notified: LastNotified = {}
 
     async def run(self, changed: asyncio.Event) -> None:
         """Compare at once, after each change and once a minute, until cancelled."""
         while True:
             changed.clear()
-            told = await self.compare()
+            all_sent = await self.compare()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), EVERY if told else RETRY)
+                await asyncio.wait_for(changed.wait(), EVERY if all_sent else RETRY)
             await asyncio.sleep(SETTLE)
 
     async def compare(self) -> bool:
@@ -75,8 +75,8 @@ class ObjectChangeSignals:
         versions = {_named(key): version for key, (version, _) in read.items()} | shown_anchors
         behind = [replace(pod, objects=shown) for pod, _ in pods if (shown := _outdated(pod, versions))]
         answered = {_named(key): last for key, (_, last) in read.items()}
-        hints, self._told = object_hints(behind, versions, self._told, answered)
-        return all(await asyncio.gather(*map(self._tell, hints)))
+        hints, self._last_notified = object_hints(behind, versions, self._last_notified, answered)
+        return all(await asyncio.gather(*map(self._signal, hints)))
 
     def _trust_anchors(self, pods: Iterable[PodSnapshot]) -> dict[tuple[str, str], str]:
         """Return the versions of the trust bundles that pods mount; empty before one was requested."""
@@ -92,21 +92,21 @@ class ObjectChangeSignals:
                 found[pod.namespace, trust_bundle_key(source)] = version
         return found
 
-    async def _tell(self, hint: Hint) -> bool:
-        told = ObjectsChanged(SOURCE, hint.versions, self._numbers.next())
+    async def _signal(self, hint: Hint) -> bool:
+        signal = ObjectsChanged(SOURCE, hint.versions, self._numbers.next())
         try:
-            await self._tell_workflow(hint.workflow_id, told)
+            await self._send_signal(hint.workflow_id, signal)
         except (RPCError, RuntimeError, TimeoutError) as error:
             _log.warning("a pod could not be told of a changed object", workflow=hint.workflow_id, err=str(error))
             return False
-        self._told |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
+        self._last_notified |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
         return True
 
 
 def signal_sender(client: Client) -> SendSignal:
     """Return a function that signals workflows; one that has ended is ignored."""
 
-    async def tell(workflow_id: str, signal: ObjectsChanged) -> None:
+    async def send(workflow_id: str, signal: ObjectsChanged) -> None:
         try:
             handle = client.get_workflow_handle(workflow_id)
             async with asyncio.timeout(_CALL_LIMIT):
@@ -115,7 +115,7 @@ def signal_sender(client: Client) -> SendSignal:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
 
-    return tell
+    return send
 
 
 def trust_sources(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -36,7 +36,7 @@ class ClusterObjects:
         self._loop = asyncio.get_running_loop()
         self._changed, self._other_tokens = asyncio.Event(), asyncio.Event()
         self._snapshots: Callable[[], Iterable[PodSnapshot]] = tuple
-        self._heard: dict[str, Mapping[str, str]] = {}
+        self._mounted: dict[str, Mapping[str, str]] = {}
         """By pod uid: the versions that a pod last mounted."""
         self._waking: asyncio.TimerHandle | None = None
         self.source = ApiObjects(api, self._pods, self._changed.set)
@@ -51,28 +51,30 @@ class ClusterObjects:
         except NotSynced as error:
             raise ServicesUnknown(str(error)) from error
 
-    def hear(self, snapshot: PodSnapshot) -> None:
+    def observe(self, snapshot: PodSnapshot) -> None:
         """Observe a snapshot; returns at once, and does nothing unless the pod mounts something else."""
-        if self._heard.get(snapshot.uid, {}) == (shown := {} if snapshot.deleting else snapshot.objects):
+        if self._mounted.get(snapshot.uid, {}) == (shown := {} if snapshot.deleting else snapshot.objects):
             return
         if shown:
-            self._heard[snapshot.uid] = shown
+            self._mounted[snapshot.uid] = shown
         else:
-            self._heard.pop(snapshot.uid, None)
+            self._mounted.pop(snapshot.uid, None)
         with contextlib.suppress(RuntimeError):  # the loop has ended, so nothing is signalled any more
             self._loop.call_soon_threadsafe(self._wake_soon)
 
     @contextlib.asynccontextmanager
-    async def telling(
-        self, snapshots: Callable[[], Iterable[PodSnapshot]], tell: SendSignal, drivers: CsiDrivers
+    async def running(
+        self, snapshots: Callable[[], Iterable[PodSnapshot]], send_signal: SendSignal, drivers: CsiDrivers
     ) -> AsyncIterator[None]:
         """Signal changes, renew tokens and update the CSINode while the block runs.
 
         `snapshots` returns the newest snapshot of every pod.
         """
         self._snapshots = snapshots
-        objects = ObjectChangeSignals(self.source.watched, self.trust_bundles, self._pods, tell, numbers=self._numbers)
-        rotation = TokenRotation(self.tokens, self._pods, tell)
+        objects = ObjectChangeSignals(
+            self.source.watched, self.trust_bundles, self._pods, send_signal, numbers=self._numbers
+        )
+        rotation = TokenRotation(self.tokens, self._pods, send_signal)
         self._services.follow()  # in advance, so that the first container does not wait for the list
         running = {
             "changed objects": lambda: objects.run(self._changed),

@@ -36,7 +36,7 @@ class CsiNodeKeeper:
         self._known: dict[str, Driver | None] = {}
         """All driver changes since this process began; None: deregistered."""
         self._pending: dict[str, Driver | None] = {}
-        drivers.on_change(self._note)
+        drivers.on_change(self._driver_changed)
 
     async def run(self) -> None:
         """Keep it in sync until cancelled; failed writes are retried."""
@@ -47,11 +47,11 @@ class CsiNodeKeeper:
             try:
                 await self._write(pending)
             except (ApiAway, ApiRefused, TopologyCollision) as error:
-                self._tell(str(error))
+                self._log_trouble(str(error))
                 await asyncio.sleep(pause * random.uniform(1, 1.5))  # noqa: S311 - no secret
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
-            self._tell("")
+            self._log_trouble("")
             pause = FIRST_PAUSE
             self._pending = {name: one for name, one in self._pending.items() if pending.get(name, self) is not one}
             while not (self._pending or self._changed.is_set()):
@@ -91,11 +91,11 @@ class CsiNodeKeeper:
             return False
         return False
 
-    def _note(self, name: str, driver: Driver | None) -> None:
+    def _driver_changed(self, name: str, driver: Driver | None) -> None:
         self._known[name] = self._pending[name] = driver
         self._changed.set()
 
-    def _tell(self, trouble: str) -> None:
+    def _log_trouble(self, trouble: str) -> None:
         if trouble and trouble != self._trouble:
             _log.warning("the node's CSINode can't be written now, it is tried again", node=self._name, err=trouble)
         self._trouble = trouble

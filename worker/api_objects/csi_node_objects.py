@@ -41,9 +41,9 @@ def with_drivers(csi_node: Json, drivers: Mapping[str, Driver | None]) -> Json:
     """Set drivers in a CSINode by name; None removes one. Returns the same object if nothing changes."""
     spec = csi_node.get("spec") or {}
     before = list(spec.get("drivers") or ())
-    after = [one for one in before if one["name"] not in drivers or _is_said(one, drivers[one["name"]])]
+    after = [one for one in before if one["name"] not in drivers or _is_listed(one, drivers[one["name"]])]
     known = {one["name"] for one in after}
-    after += [_said(one) for one in drivers.values() if one is not None and one.name not in known]
+    after += [_entry(one) for one in drivers.values() if one is not None and one.name not in known]
     return csi_node if after == before else {**csi_node, "spec": {**spec, "drivers": after}}
 
 
@@ -80,17 +80,17 @@ def _ids(annotation: str | None) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def _said(driver: Driver) -> Json:
-    said: Json = {"name": driver.name, "nodeID": driver.node_id, "topologyKeys": sorted(driver.topology)}
+def _entry(driver: Driver) -> Json:
+    entry: Json = {"name": driver.name, "nodeID": driver.node_id, "topologyKeys": sorted(driver.topology)}
     if driver.max_volumes > 0:
-        said["allocatable"] = {"count": min(driver.max_volumes, _MOST)}
-    return said
+        entry["allocatable"] = {"count": min(driver.max_volumes, _MOST)}
+    return entry
 
 
-def _is_said(one: Mapping[str, Any], driver: Driver | None) -> bool:
+def _is_listed(one: Mapping[str, Any], driver: Driver | None) -> bool:
     if driver is None:
         return False
-    wanted = _said(driver)
+    wanted = _entry(driver)
     given = {**one, "topologyKeys": sorted(one.get("topologyKeys") or ())}
     return {key: given.get(key) for key in (*wanted, "allocatable")} == {
         key: wanted.get(key) for key in (*wanted, "allocatable")

@@ -80,8 +80,8 @@ class Informer:
                 self._read.set()
                 self._changed()
 
-    def _take(self, said: Listed | Changed) -> None:
-        match said:
+    def _take(self, change: Listed | Changed) -> None:
+        match change:
             case Listed(items=items):
                 self.known = {_name(found): without_managed_fields(found) for found in items}
             case Changed(type="DELETED", object=found):

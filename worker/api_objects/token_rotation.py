@@ -67,8 +67,8 @@ def wish_of(pod: PodSnapshot, key: str) -> TokenWish:
 class TokenRotation:
     """The loop that renews."""
 
-    def __init__(self, tokens: TokenSource, pods: Callable[[], Iterable[PodSnapshot]], tell: SendSignal) -> None:
-        self._tokens, self._pods, self._tell = tokens, pods, tell
+    def __init__(self, tokens: TokenSource, pods: Callable[[], Iterable[PodSnapshot]], send_signal: SendSignal) -> None:
+        self._tokens, self._pods, self._send_signal = tokens, pods, send_signal
         self._not_before: dict[tuple[str, str], datetime] = {}
         """By pod uid and key: when a failed renewal is retried."""
 
@@ -100,6 +100,6 @@ class TokenRotation:
         try:
             version = (await self._tokens.token(one.wish)).version
             if version != one.version:
-                await self._tell(one.pod.workflow_id, ObjectsChanged(SOURCE, {one.key: version}))
+                await self._send_signal(one.pod.workflow_id, ObjectsChanged(SOURCE, {one.key: version}))
         except (TokenRefused, RPCError, RuntimeError, TimeoutError) as error:
             _log.warning("a token of a pod can't be renewed now; it keeps the old one", **where, err=str(error))

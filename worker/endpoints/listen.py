@@ -27,15 +27,15 @@ def opening(address: Address, routes: Mapping[str, Route]) -> Opening:
 
 async def listen(open_endpoint: Opening) -> None:
     """Keep an endpoint open until cancelled."""
-    said = ""
+    logged = ""
     while True:
         try:
             endpoint = open_endpoint()
             break
         except OSError as error:
-            if str(error) != said:
-                said = str(error)
-                log.warning("cannot listen, trying again", error=said, seconds=TRY_AGAIN.total_seconds())
+            if str(error) != logged:
+                logged = str(error)
+                log.warning("cannot listen, trying again", error=logged, seconds=TRY_AGAIN.total_seconds())
             await asyncio.sleep(TRY_AGAIN.total_seconds())
     try:
         await asyncio.Event().wait()

@@ -111,12 +111,12 @@ class Correlation:
             return None
         return EventToSend(event, key, again=seen is not None)
 
-    def anew(self, told: EventToSend, at: datetime) -> EventToSend:
+    def anew(self, outgoing: EventToSend, at: datetime) -> EventToSend:
         """Return a repetition as a new Event, because the server has deleted the original."""
-        name = event_name(told.event["involvedObject"]["name"], at)
-        event = {**told.event, "metadata": {**told.event["metadata"], "name": name}}
-        self._seen.put(told.key, _Seen(name, event["firstTimestamp"], event["count"]))
-        return EventToSend(event, told.key)
+        name = event_name(outgoing.event["involvedObject"]["name"], at)
+        event = {**outgoing.event, "metadata": {**outgoing.event["metadata"], "name": name}}
+        self._seen.put(outgoing.key, _Seen(name, event["firstTimestamp"], event["count"]))
+        return EventToSend(event, outgoing.key)
 
     def _apart(self, at: datetime) -> datetime:
         """Return a unique time for events of the same microsecond, because their names contain it."""

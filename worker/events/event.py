@@ -98,5 +98,5 @@ def event_name(name: str, at: datetime) -> str:
 
 def cut(message: str) -> str:
     """Truncate a message to the API's limit, between characters."""
-    said = message.encode()
-    return message if len(said) <= LONGEST_MESSAGE else said[:LONGEST_MESSAGE].decode(errors="ignore")
+    encoded = message.encode()
+    return message if len(encoded) <= LONGEST_MESSAGE else encoded[:LONGEST_MESSAGE].decode(errors="ignore")

@@ -48,7 +48,7 @@ class PodEvents:
         self.recorder, self._root_dir, self._without_dns = recorder, root_dir, without_dns
         self._present = " and can be accessed by the pod" if checks_rights else ""
         self._specs: dict[str, Mapping[str, Any]] = {}
-        self._told: dict[str, frozenset[str]] = {}
+        self._recorded: dict[str, frozenset[str]] = {}
         self._once: OrderedDict[str, None] = OrderedDict()
 
     def know(self, snapshots: Iterable[PodSnapshot]) -> None:
@@ -56,30 +56,30 @@ class PodEvents:
         for one in snapshots:
             if one.pod:  # already read from disk, with its snapshot
                 self._specs[one.uid] = one.pod.get("spec") or {}
-            self._told[one.uid] = frozenset(key for key, _ in status_occurrences(one, self._subject_of(one)))
+            self._recorded[one.uid] = frozenset(key for key, _ in status_occurrences(one, self._subject_of(one)))
 
     def publish(self, snapshot: PodSnapshot) -> None:
         """Record the events of a snapshot; returns at once."""
         if is_final(snapshot):
-            self._told.pop(snapshot.uid, None)
+            self._recorded.pop(snapshot.uid, None)
             self._specs.pop(snapshot.uid, None)
             return
         if snapshot.pod:
             self._specs[snapshot.uid] = snapshot.pod.get("spec") or {}
         subject = self._subject_of(snapshot)
         found = dict(status_occurrences(snapshot, subject))
-        before = self._told.get(snapshot.uid, frozenset())
-        self._told[snapshot.uid] = frozenset(found)
+        before = self._recorded.get(snapshot.uid, frozenset())
+        self._recorded[snapshot.uid] = frozenset(found)
         self._take(ended_occurrences(before - found.keys(), found, snapshot, subject))
         self._take(happened for key, happened in found.items() if key not in before)
 
     def began(self, request: Any) -> None:
         """Record that an activity begins; called for the first attempt only."""
-        if (told_of := self._row(request)) is None:
+        if (found_row := self._row(request)) is None:
             return
-        row, subject = told_of
+        row, subject = found_row
         if isinstance(request, StartContainer):
-            self._tell_present(subject, request)
+            self._record_present(subject, request)
         if isinstance(request, RunPodSandbox) and self._without_dns and wants_cluster_dns(request.sandbox_spec):
             self._take(missing_cluster_dns(subject, self._without_dns))
         found = list(row.began(subject, request))
@@ -91,16 +91,16 @@ class PodEvents:
         """Record an activity's result."""
         if isinstance(request, RemovePodDirectories):
             self._specs.pop(request.pod.uid, None)
-        if (told_of := self._row(request)) is not None:
-            row, subject = told_of
+        if (found_row := self._row(request)) is not None:
+            row, subject = found_row
             if isinstance(request, PullImage) and not answer.present:
                 self._remember(_pull_key(request.pod, subject.name_with(request.image)))
             self._take(row.done(subject, request, answer))
 
     def failed(self, request: Any, reason: str, message: str) -> None:
         """Record why an activity failed."""
-        if reason not in WAITING_REASONS and (told_of := self._row(request)) is not None:
-            row, subject = told_of
+        if reason not in WAITING_REASONS and (found_row := self._row(request)) is not None:
+            row, subject = found_row
             self._take(row.failed(subject, request, Fault(reason, message)))
 
     def pull_begun(self, request: PullImage) -> None:
@@ -135,7 +135,7 @@ class PodEvents:
                 return {}
         return self._specs[uid]
 
-    def _tell_present(self, subject: Subject, request: StartContainer) -> None:
+    def _record_present(self, subject: Subject, request: StartContainer) -> None:
         """Record that a container's image was present, unless it was just pulled for it."""
         name = str(request.container["name"])
         if (key := _pull_key(request.pod, name)) in self._once:

@@ -70,9 +70,9 @@ class EventRecorder:
             await self._some.wait()
             while (next_one := self._next()) is not None:
                 try:
-                    if (told := self._correlation.take(*next_one)) is not None:
+                    if (outgoing := self._correlation.take(*next_one)) is not None:
                         await self._may_send()
-                        await self._send(told)
+                        await self._send(outgoing)
                 except Exception:  # noqa: BLE001 - a defect loses one event, not all that follow
                     _log.exception("a defect of tempolet, please report it: an event was not sent")
 
@@ -100,41 +100,43 @@ class EventRecorder:
                 return
             await asyncio.sleep((1 - self._tokens) / self._qps)
 
-    async def _send(self, told: EventToSend) -> None:
+    async def _send(self, outgoing: EventToSend) -> None:
         """Send one event; dropped when it is refused, when the server fails, or after two minutes without an API server."""
         for tried in range(TRIES):
             try:
-                await self._write(told)
+                await self._write(outgoing)
             except ApiAway as error:
                 # a webhook may fail for this event only, and others wait behind it
                 if error.status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after:
-                    _log.warning("the API server fails on an event", err=str(error), reason=told.event["reason"])
+                    _log.warning("the API server fails on an event", err=str(error), reason=outgoing.event["reason"])
                     return
                 if tried == TRIES - 1:
                     _log.warning(
-                        "an event is given up, the API server is away", err=str(error), reason=told.event["reason"]
+                        "an event is given up, the API server is away", err=str(error), reason=outgoing.event["reason"]
                     )
                     return
                 await asyncio.sleep(PAUSE if tried else random.uniform(0, PAUSE))  # noqa: S311 - no secret
             except ApiRefused as error:
                 if error.reason != "AlreadyExists":  # an earlier try succeeded after all
-                    _log.info("the API server takes no event", err=str(error), reason=told.event["reason"])
+                    _log.info("the API server takes no event", err=str(error), reason=outgoing.event["reason"])
                 return
             else:
                 return
 
-    async def _write(self, told: EventToSend) -> None:
-        namespace = told.event["metadata"]["namespace"]
-        if told.again:
+    async def _write(self, outgoing: EventToSend) -> None:
+        namespace = outgoing.event["metadata"]["namespace"]
+        if outgoing.again:
             try:
-                await self._api.patch(EVENTS.path(told.event["metadata"]["name"], namespace=namespace), told.patch())
+                await self._api.patch(
+                    EVENTS.path(outgoing.event["metadata"]["name"], namespace=namespace), outgoing.patch()
+                )
             except ApiRefused as error:
                 if not error.not_found:
                     raise
-                told = self._correlation.anew(told, datetime.now(UTC))
+                outgoing = self._correlation.anew(outgoing, datetime.now(UTC))
             else:
                 return
-        await self._api.create(EVENTS.path(namespace=namespace), told.event)
+        await self._api.create(EVENTS.path(namespace=namespace), outgoing.event)
 
 
 @contextlib.asynccontextmanager

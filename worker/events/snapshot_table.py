@@ -45,7 +45,7 @@ def ended_occurrences(
         return
     for key in before:
         if key.startswith(_RESIZE_STARTED):
-            message = _resize_told(subject, "completed", int(key.removeprefix(_RESIZE_STARTED)))
+            message = _resize_message(subject, "completed", int(key.removeprefix(_RESIZE_STARTED)))
             yield Occurrence(subject.pod, NORMAL, "ResizeCompleted", message)
 
 
@@ -71,23 +71,23 @@ def _resizing(subject: Subject, condition: Mapping[str, Any]) -> Iterator[Keyed]
         case "PodResizePending", ("Deferred" | "Infeasible") as why:
             yield f"resize/{generation}/{why}", Occurrence(subject.pod, WARNING, f"Resize{why}", message)
         case "PodResizeInProgress", why:
-            told = _resize_told(subject, "started", generation)
-            yield f"{_RESIZE_STARTED}{generation}", Occurrence(subject.pod, NORMAL, "ResizeStarted", told)
+            message_text = _resize_message(subject, "started", generation)
+            yield f"{_RESIZE_STARTED}{generation}", Occurrence(subject.pod, NORMAL, "ResizeStarted", message_text)
             if why == "Error":
-                told = _resize_told(subject, "error", generation, message)
-                yield f"resize/{generation}/Error", Occurrence(subject.pod, WARNING, "ResizeError", told)
+                message_text = _resize_message(subject, "error", generation, message)
+                yield f"resize/{generation}/Error", Occurrence(subject.pod, WARNING, "ResizeError", message_text)
 
 
-def _resize_told(subject: Subject, what: str, generation: int, error: str = "") -> str:
+def _resize_message(subject: Subject, what: str, generation: int, error: str = "") -> str:
     """Return a resize message with the containers' resources in JSON (pkg/kubelet/events/resize.go)."""
-    said: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for kind in ("initContainers", "containers"):
         if found := subject.spec.get(kind):
-            said[kind] = [{"name": one["name"], "resources": _sorted(one.get("resources") or {})} for one in found]
-    said["generation"] = generation
+            content[kind] = [{"name": one["name"], "resources": _sorted(one.get("resources") or {})} for one in found]
+    content["generation"] = generation
     if error:
-        said["error"] = error
-    return f"Pod resize {what}: {json.dumps(said, separators=(',', ':'))}"
+        content["error"] = error
+    return f"Pod resize {what}: {json.dumps(content, separators=(',', ':'))}"
 
 
 def _sorted(resources: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,14 +69,14 @@ class Lease:
                 return False
             except ApiRefused as error:
                 self._known = None  # somebody else updated it, or it is gone
-                self._note(f"{error.status} {error.reason}: {error}")
+                self._log_change(f"{error.status} {error.reason}: {error}")
                 if not error.conflict and not error.not_found:
                     return False
             except ApiAway as error:
-                self._note(str(error))
+                self._log_change(str(error))
                 return False
             else:
-                self._note("")
+                self._log_change("")
                 return True
         return False
 
@@ -99,7 +99,7 @@ class Lease:
         except ApiRefused as error:
             raise _NoNode if error.not_found else error from error
 
-    def _note(self, trouble: str) -> None:
+    def _log_change(self, trouble: str) -> None:
         """Log once that it cannot be renewed, and once that it can again."""
         if trouble and not self._trouble:
             log.warning("the node's lease cannot be renewed, it is tried again", node=self._node, err=trouble)

@@ -49,13 +49,13 @@ class PodResources(api_pb2_grpc.PodResourcesListerServicer):  # type: ignore[mis
 
     async def List(self, request: Any, context: Any) -> api.ListPodResourcesResponse:  # noqa: ARG002, N802 - gRPC's
         """List the pods that have not ended."""
-        return api.ListPodResourcesResponse(pod_resources=map(_told, await self._active()))
+        return api.ListPodResourcesResponse(pod_resources=map(_pod_resources, await self._active()))
 
     async def Get(self, request: api.GetPodResourcesRequest, context: Any) -> api.GetPodResourcesResponse:  # noqa: N802 - gRPC's
         """Return one pod; NOT_FOUND if there is none of that name (the kubelet answers UNKNOWN)."""
         for pod in await self._active():
             if (pod.namespace, pod.name) == (request.pod_namespace, request.pod_name):
-                return api.GetPodResourcesResponse(pod_resources=_told(pod))
+                return api.GetPodResourcesResponse(pod_resources=_pod_resources(pod))
         sentence = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
         await context.abort(grpc.StatusCode.NOT_FOUND, sentence)
         raise AssertionError("unreached")
@@ -77,6 +77,6 @@ def _active_pods(root_dir: Path, pods: PodFiles) -> list[PodFile]:
     return pods.all(one.uid for one in read_snapshots(root_dir) if one.phase not in FINAL_PHASES)
 
 
-def _told(pod: PodFile) -> api.PodResources:
+def _pod_resources(pod: PodFile) -> api.PodResources:
     containers = [api.ContainerResources(name=one) for one in pod.containers]
     return api.PodResources(name=pod.name, namespace=pod.namespace, containers=containers)

@@ -109,10 +109,10 @@ class NodeStats:
         images = await self._disks.images() if whole else ImageDisk()
         machine = await asyncio.to_thread(read_machine, self._config, images)
         if not whole:
-            said = brief_summary(machine, read, rates)
+            content = brief_summary(machine, read, rates)
         else:
-            said = summary(machine, read, rates, await self._disks.of(read))
-        return json.dumps(said, separators=(",", ":")).encode()
+            content = summary(machine, read, rates, await self._disks.of(read))
+        return json.dumps(content, separators=(",", ":")).encode()
 
     async def _found(self, *, with_disks: bool = False) -> _Found:
         """Find the pods' cgroups and, as far as the runtime answers, their owners."""

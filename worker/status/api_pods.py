@@ -77,10 +77,10 @@ class ApiPods:
     async def follow(self) -> None:
         """Watch until cancelled."""
         async for news in self._reflector.changes():
-            self._hear(news)
+            self._apply(news)
             del news  # frees the whole objects, of which only statuses are kept
 
-    def _hear(self, news: Listed | Changed) -> None:
+    def _apply(self, news: Listed | Changed) -> None:
         match news:
             case Listed(items):
                 self._list([ApiPod.of(one) for one in items])

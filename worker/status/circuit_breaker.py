@@ -21,25 +21,25 @@ class CircuitBreaker:
     """Closed, in the electrical sense, while the API server answers."""
 
     def __init__(self) -> None:
-        self._open = asyncio.Event()
-        self._open.set()
+        self._closed = asyncio.Event()
+        self._closed.set()
         self._pause = FIRST_PAUSE
 
-    async def passed(self) -> None:
+    async def wait(self) -> None:
         """Wait until calls may be tried."""
-        await self._open.wait()
+        await self._closed.wait()
 
-    def shut(self, error: ApiAway) -> None:
+    def trip(self, error: ApiAway) -> None:
         """Hold up calls for a pause; the server may have said how long."""
-        if not self._open.is_set():
+        if not self._closed.is_set():
             return  # another call has already failed
-        self._open.clear()
-        told = error.retry_after.total_seconds() if error.retry_after else 0.0
-        pause, self._pause = max(self._pause, told), min(self._pause * 2, LONGEST_PAUSE)
+        self._closed.clear()
+        requested = error.retry_after.total_seconds() if error.retry_after else 0.0
+        pause, self._pause = max(self._pause, requested), min(self._pause * 2, LONGEST_PAUSE)
         _log.info("statuses of pods wait for the API server", err=str(error), seconds=pause)
-        asyncio.get_running_loop().call_later(pause, self._open.set)
+        asyncio.get_running_loop().call_later(pause, self._closed.set)
 
-    def open(self) -> None:
+    def reset(self) -> None:
         """Note that the server answers."""
         self._pause = FIRST_PAUSE
-        self._open.set()
+        self._closed.set()

@@ -77,7 +77,7 @@ class StatusKeeper:
         self._uids: dict[Name, set[str]] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._queue: WorkQueue[str] = WorkQueue()
-        self._gate = CircuitBreaker()
+        self._breaker = CircuitBreaker()
         self._arrived: dict[str, PodSnapshot] = {}
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -151,7 +151,7 @@ class StatusKeeper:
 
     def _changed(self, name: Name) -> None:
         """Compare again what somebody has changed; the API server answers, so nothing has to wait any longer."""
-        self._gate.open()
+        self._breaker.reset()
         there = self._pods.get(name)
         for uid in tuple(self._uids.get(name, ())):
             wanted = self._wanted[uid]
@@ -192,7 +192,7 @@ class StatusKeeper:
         await self._pods.listed.wait()
         while True:
             uid = await self._queue.get()
-            await self._gate.passed()
+            await self._breaker.wait()
             try:
                 await self._settle(uid)
             finally:
@@ -207,12 +207,12 @@ class StatusKeeper:
             async with wanted.lock:
                 if not wanted.last:
                     await self._write(wanted)
-            self._gate.open()
+            self._breaker.reset()
         except ApiAway as error:
             if error.status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after:
                 self._again_later(wanted, error, LONGEST_FAILURE)
             else:
-                self._gate.shut(error)
+                self._breaker.trip(error)
                 self._queue.add(uid)
         except Exception as error:  # noqa: BLE001 - a refusal, or a defect
             self._again_later(wanted, error, LONGEST_REFUSAL)

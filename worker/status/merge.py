@@ -65,12 +65,12 @@ def _keep(new: Json, api: Mapping[str, Any], fields: tuple[str, ...]) -> None:
 def _conditions(api: Mapping[str, Any], ours: Mapping[str, Any], *, disrupted: bool) -> list[Json]:
     """Return others' conditions, then the node's; an unchanged status keeps its lastTransitionTime."""
     known = {one["type"]: one for one in api.get("conditions", ())}
-    said = [_timed(one, known.get(one["type"])) for one in ours.get("conditions", ())]
-    shared = [one for one in said if one["type"] == SHARED_CONDITION and disrupted]
+    timed = [_timed(one, known.get(one["type"])) for one in ours.get("conditions", ())]
+    shared = [one for one in timed if one["type"] == SHARED_CONDITION and disrupted]
     of_others = [one for name, one in known.items() if name not in OWN_CONDITIONS]
     if shared:
         of_others = [one for one in of_others if one["type"] != SHARED_CONDITION]
-    return [*of_others, *shared, *(one for one in said if one["type"] in OWN_CONDITIONS)]
+    return [*of_others, *shared, *(one for one in timed if one["type"] in OWN_CONDITIONS)]
 
 
 def _timed(ours: Json, api: Json | None) -> Json:

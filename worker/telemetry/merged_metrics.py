@@ -67,6 +67,6 @@ def merged_families(texts: Mapping[str, str]) -> list[Family]:
             together = found.setdefault(name, Family(name, family.help, family.kind))
             if together.kind != family.kind:  # two releases side by side, during an upgrade
                 continue
-            said = f'process="{process}"'
-            together.lines += family.lines if owner else [with_labels(line, said) for line in family.lines]
+            label = f'process="{process}"'
+            together.lines += family.lines if owner else [with_labels(line, label) for line in family.lines]
     return list(found.values())

@@ -67,7 +67,7 @@ def rows_of(reader: CgroupReader) -> list[Row]:
     """Read its rows; its processes are not real ones, so their network is given."""
     rows = read_rows(reader, pod_cgroups(reader, node.ROOT), node.OWNERS, 10.0)
     for row in rows:
-        row.devices = [node.DEVICE] if node.SANDBOX in row.said else []
+        row.devices = [node.DEVICE] if node.SANDBOX in row.labels else []
     return rows
 
 

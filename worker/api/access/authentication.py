@@ -44,7 +44,7 @@ class Authenticator:
     def __init__(self, api: ApiServer, settings: Authentication, clock: Callable[[], float] = time.monotonic) -> None:
         self._review = Review(api, "TokenReview", TOKEN_REVIEWS)
         self._settings = settings
-        self._kept: TimedCache[User | None] = TimedCache(MOST_KEPT, clock)
+        self._users: TimedCache[User | None] = TimedCache(MOST_KEPT, clock)
         self._seldom = RateLimitedLog(log, clock)
         self._seal = os.urandom(
             32
@@ -77,7 +77,7 @@ class Authenticator:
             return _reviewed_user(status), self._settings.webhook_ttl
 
         try:
-            return await self._kept.get(key, ask)
+            return await self._users.get(key, ask)
         except (ApiAway, ApiRefused) as error:
             self._seldom.warning("Unable to authenticate the request due to an error", error=str(error))
             return None

@@ -67,7 +67,7 @@ class Authorizer:
         self._review = Review(api, "SubjectAccessReview", SUBJECT_ACCESS_REVIEWS)
         self._settings = settings
         self._node_name = node_name
-        self._kept: TimedCache[bool] = TimedCache(MOST_KEPT, clock)
+        self._decisions: TimedCache[bool] = TimedCache(MOST_KEPT, clock)
         self._seldom = RateLimitedLog(log, clock)
 
     async def check(self, user: User, wants: RequiredAccess) -> None:
@@ -100,7 +100,7 @@ class Authorizer:
             holds = self._settings.allowed_ttl if allowed else self._settings.denied_ttl
             return allowed, holds if len(key) <= _LONGEST_KEPT else timedelta(0)
 
-        return await self._kept.get(key, ask)
+        return await self._decisions.get(key, ask)
 
     def _spec(self, user: User, verb: str, subresource: str) -> dict[str, Any]:
         spec: dict[str, Any] = {

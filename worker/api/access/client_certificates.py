@@ -50,8 +50,8 @@ def user_of(certificate: bytes, now: datetime) -> User:
         raise CertificateRefused("it has no common name")
     if len(uids) > 1 or "" in uids:
         raise CertificateRefused("its UID is empty, or there are several")
-    said = {_CREDENTIAL_ID: (f"X509SHA256={hashlib.sha256(certificate).hexdigest()}",)}
-    return User(names[-1], "".join(uids), tuple(groups), said)
+    extra = {_CREDENTIAL_ID: (f"X509SHA256={hashlib.sha256(certificate).hexdigest()}",)}
+    return User(names[-1], "".join(uids), tuple(groups), extra)
 
 
 def _text(value: str | bytes) -> str:

@@ -15,13 +15,13 @@ class RateLimitedLog:
         """Take structlog's logger and a monotonic clock in seconds."""
         self._log = log
         self._clock = clock
-        self._told, self._untold = -INTERVAL, 0
+        self._logged_at, self._suppressed = -INTERVAL, 0
 
     def warning(self, what: str, **details: object) -> None:
         """Log the warning, or count it as suppressed."""
         now = self._clock()
-        if now - self._told < INTERVAL:
-            self._untold += 1
+        if now - self._logged_at < INTERVAL:
+            self._suppressed += 1
             return
-        self._log.warning(what, **details, notTold=self._untold)
-        self._told, self._untold = now, 0
+        self._log.warning(what, **details, notTold=self._suppressed)
+        self._logged_at, self._suppressed = now, 0

@@ -35,8 +35,13 @@ class ContainerRequest:
     @classmethod
     def of(cls, request: web.Request) -> "ContainerRequest":
         """Read the path's parameters; those that the route does not have are empty."""
-        said = request.match_info
-        return cls(said["podNamespace"], said["podID"], said.get("uid", ""), said.get("containerName", ""))
+        parameters = request.match_info
+        return cls(
+            parameters["podNamespace"],
+            parameters["podID"],
+            parameters.get("uid", ""),
+            parameters.get("containerName", ""),
+        )
 
 
 @dataclass(frozen=True, slots=True)

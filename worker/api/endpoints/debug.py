@@ -34,15 +34,15 @@ async def verbosity(request: web.Request, _: NodeDependencies) -> web.StreamResp
         return text_response("unsupported http method\n", HTTPStatus.NOT_ACCEPTABLE)
     try:
         async with asyncio.timeout(_READ_WITHIN):
-            said = (await request.read()).decode("utf-8", "replace")
+            body = (await request.read()).decode("utf-8", "replace")
     except TimeoutError:
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, "error reading request body: it took too long\n") from None
-    if not _NUMBER.fullmatch(said) or int(said) > _HIGHEST:
-        wrong = f"failed set klog.logging.verbosity {said[:20]!r}: a number from 0 to {_HIGHEST} belongs there\n"
+    if not _NUMBER.fullmatch(body) or int(body) > _HIGHEST:
+        wrong = f"failed set klog.logging.verbosity {body[:20]!r}: a number from 0 to {_HIGHEST} belongs there\n"
         return text_response(wrong, HTTPStatus.BAD_REQUEST)
-    set_verbosity(int(said))
-    log.info("Verbosity changed", verbosity=int(said))
-    return text_response(f"successfully set klog.logging.verbosity to {said}\n")
+    set_verbosity(int(body))
+    log.info("Verbosity changed", verbosity=int(body))
+    return text_response(f"successfully set klog.logging.verbosity to {body}\n")
 
 
 async def profile(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
@@ -58,18 +58,18 @@ async def profile(request: web.Request, node: NodeDependencies) -> web.StreamRes
 
 def stacks(_: NodeDependencies) -> str:
     """Return the stack of each task and each thread of this process."""
-    said = io.StringIO()
+    output = io.StringIO()
     tasks = sorted(asyncio.all_tasks(), key=lambda one: one.get_name())
-    print(f"{len(tasks)} tasks, {threading.active_count()} threads", file=said)
+    print(f"{len(tasks)} tasks, {threading.active_count()} threads", file=output)
     for task in tasks:
-        print(f"\ntask {task.get_name()}:", file=said)
+        print(f"\ntask {task.get_name()}:", file=output)
         for frame in task.get_stack(limit=20):
-            said.writelines(traceback.format_stack(frame, limit=1))
+            output.writelines(traceback.format_stack(frame, limit=1))
     threads = {one.ident: one.name for one in threading.enumerate()}
     for ident, frame in sys._current_frames().items():  # noqa: SLF001 - the only way to other threads' frames
-        print(f"\nthread {threads.get(ident, ident)}:", file=said)
-        said.writelines(traceback.format_stack(frame, limit=20))
-    return said.getvalue()
+        print(f"\nthread {threads.get(ident, ident)}:", file=output)
+        output.writelines(traceback.format_stack(frame, limit=20))
+    return output.getvalue()
 
 
 def _command_line(node: NodeDependencies) -> str:

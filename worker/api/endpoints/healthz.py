@@ -32,8 +32,8 @@ class Report:
 async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer for all checks together."""
     excluded = frozenset(request.query.getall("exclude", ()))
-    said = await report(checks(node), excluded=excluded, verbose="verbose" in request.query)
-    return text_response(said.text, said.status)
+    result = await report(checks(node), excluded=excluded, verbose="verbose" in request.query)
+    return text_response(result.text, result.status)
 
 
 async def one(request: web.Request, node: NodeDependencies) -> web.StreamResponse:

@@ -22,7 +22,7 @@ async def handler(request: web.Request, node: NodeDependencies) -> web.StreamRes
     command = request.query.get("cmd", "").split(" ")
     ended = await runtime_result(node.runtime.exec_sync(container_id, command))
     if ended.exit_code:
-        said = ended.stderr.decode(errors="replace")
-        sentence = f"command '{' '.join(command)}' exited with {ended.exit_code}: {said}"
+        stderr = ended.stderr.decode(errors="replace")
+        sentence = f"command '{' '.join(command)}' exited with {ended.exit_code}: {stderr}"
         raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, sentence)
     return web.Response(body=ended.stdout + ended.stderr, content_type="application/json")

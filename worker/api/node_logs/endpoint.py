@@ -152,8 +152,8 @@ async def _services(request: web.Request, query: LogQuery) -> web.StreamResponse
     if journaled:
         await _from_journal(response, journal_arguments(journaled, query.options))
     if in_files and query.options != LogOptions():
-        said = " ".join(in_files)
-        line = f"\noptions present and query resolved to log files for [{said}]\ntry without specifying options\n"
+        services = " ".join(in_files)
+        line = f"\noptions present and query resolved to log files for [{services}]\ntry without specifying options\n"
         await response.write(line.encode())
     elif in_files:
         for service in in_files:

@@ -21,16 +21,16 @@ class JournalAway(Exception):
 
 async def known_units() -> frozenset[str]:
     """Return the units that have ever written to the journal; none without a journal."""
-    said = bytearray()
+    listed = bytearray()
     try:
         async with contextlib.aclosing(output(["--field", "_SYSTEMD_UNIT"])) as chunks:
             async for chunk in chunks:
-                said += chunk
-                if len(said) > _MOST_UNITS:
+                listed += chunk
+                if len(listed) > _MOST_UNITS:
                     break
     except (JournalAway, TimeoutError):
         return frozenset()
-    return frozenset(said.decode("utf-8", "replace").split())
+    return frozenset(listed.decode("utf-8", "replace").split())
 
 
 async def output(arguments: Sequence[str]) -> AsyncGenerator[bytes, None]:

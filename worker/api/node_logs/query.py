@@ -68,13 +68,13 @@ def parse_log_query(query: MultiMapping[str]) -> LogQuery | None:
 
 def journal_arguments(services: Sequence[str], options: LogOptions) -> list[str]:
     """Return journalctl's arguments; times in UTC, whatever their zone in the query."""
-    said = ["--utc", "--no-pager", "--output=short-precise"]
-    said += [f"--since={_journal_time(options.since)}"] if options.since else []
-    said += [f"--until={_journal_time(options.until)}"] if options.until else []
-    said += ["--pager-end", f"--lines={options.lines}"] if options.lines is not None else []
-    said += [f"--unit={service}" for service in services]
-    said += [f"--grep={options.pattern}"] if options.pattern else []
-    return said + ([f"--boot={options.boot}"] if options.boot is not None else [])
+    arguments = ["--utc", "--no-pager", "--output=short-precise"]
+    arguments += [f"--since={_journal_time(options.since)}"] if options.since else []
+    arguments += [f"--until={_journal_time(options.until)}"] if options.until else []
+    arguments += ["--pager-end", f"--lines={options.lines}"] if options.lines is not None else []
+    arguments += [f"--unit={service}" for service in services]
+    arguments += [f"--grep={options.pattern}"] if options.pattern else []
+    return arguments + ([f"--boot={options.boot}"] if options.boot is not None else [])
 
 
 def _journal_time(time: datetime) -> str:
@@ -140,8 +140,8 @@ def _number(query: MultiMapping[str], name: str, wrong: list[str]) -> int | None
 
 
 def _invalid(name: str, value: object, detail: str) -> str:
-    said = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(value, str) else str(value)
-    return f"{name}: Invalid value: {said}: {detail}"
+    quoted = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(value, str) else str(value)
+    return f"{name}: Invalid value: {quoted}: {detail}"
 
 
 def _refuse(wrong: list[str], status: HTTPStatus) -> None:

@@ -47,7 +47,7 @@ def accepted(header: str) -> list[tuple[str, dict[str, str]]]:
         media, *pairs = (part.strip() for part in one.split(";"))
         parameters = {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in pairs)}
         found.append((-_quality(parameters.get("q", "1")), position, media.lower(), parameters))
-    return [(media, parameters) for wish, _, media, parameters in sorted(found, key=lambda one: one[:2]) if wish < 0]
+    return [(media, parameters) for rank, _, media, parameters in sorted(found, key=lambda one: one[:2]) if rank < 0]
 
 
 def _quality(text: str) -> float:

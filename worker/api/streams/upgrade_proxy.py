@@ -22,7 +22,7 @@ from worker.api.streams.relay import Relay
 _OFFERED: Final = "Sec-WebSocket-Protocol"
 _BEARER: Final = "base64url.bearer.authorization.k8s.io."
 """Prefix of a subprotocol that carries a browser's token (apiserver authentication/request/websocket); it is not accepted here."""
-_TOLD: Final = ("X-Accepted-Stream-Protocol-Versions", "Sec-WebSocket-Version")
+_KEPT_HEADERS: Final = ("X-Accepted-Stream-Protocol-Versions", "Sec-WebSocket-Version")
 """Headers that tell a refused client what is supported."""
 _LONGEST_MESSAGE: Final = 1 << 20
 
@@ -103,9 +103,11 @@ async def backend_refusal(backend: Backend) -> web.Response:
     answer: Answer = backend.answer
     if answer.status < HTTPStatus.BAD_REQUEST:
         raise Refused(HTTPStatus.BAD_GATEWAY, f"invalid upgrade response: status code {answer.status}")
-    told = [(name, value) for name, value in answer.headers if name.lower() in {one.lower() for one in _TOLD}]
+    kept_headers = [
+        (name, value) for name, value in answer.headers if name.lower() in {one.lower() for one in _KEPT_HEADERS}
+    ]
     response = web.Response(status=answer.status, body=await backend.refusal(), content_type="text/plain")
-    for name, value in told:
+    for name, value in kept_headers:
         response.headers.add(name, value)
     return response
 

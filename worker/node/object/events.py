@@ -25,10 +25,10 @@ def event_sender(deps: NodeDependencies) -> Callable[[Sequence[NodeEvent]], None
     """Return the function that records the node's events; it never blocks."""
     name = deps.config.node_name
 
-    def told(events: Sequence[NodeEvent]) -> None:
+    def send(events: Sequence[NodeEvent]) -> None:
         for one in events:
             message = one.message or f"Node {name} status is now: {one.reason}"
             log.info("node event", reason=one.reason, message=message)
             deps.recorder.record(node_reference(name), one.type, one.reason, message)
 
-    return told
+    return send

@@ -44,15 +44,15 @@ class NodeCallbacks:
     """Called with events of the node."""
     pod_cidrs: Callable[[Sequence[str]], None]
     """Called with the pod CIDRs that the cluster assigned."""
-    look_now: asyncio.Event = field(default_factory=asyncio.Event)
+    sync_now: asyncio.Event = field(default_factory=asyncio.Event)
     """Set to compute the status now instead of at the next interval."""
 
 
 class OwnNode:
     """This machine's Node."""
 
-    def __init__(self, deps: NodeDependencies, settings: NodeSettings, others: NodeCallbacks) -> None:
-        self._deps, self._settings, self._others = deps, settings, others
+    def __init__(self, deps: NodeDependencies, settings: NodeSettings, callbacks: NodeCallbacks) -> None:
+        self._deps, self._settings, self._callbacks = deps, settings, callbacks
         self._api, self._cluster = deps.api, deps.cluster
         self._path = NODES.path(settings.name)
         self._status_path = NODES.path(settings.name, sub="status")
@@ -72,35 +72,35 @@ class OwnNode:
     async def _report(self) -> None:
         every = self._cluster.status_every
         while True:
-            self._others.look_now.clear()
+            self._callbacks.sync_now.clear()
             self._deps.health.turn(LOOP, every)
             if self.json is None:
                 await self._register()
-            await self._look()
+            await self._sync()
             pause = every.total_seconds() * random.uniform(1, 1 + JITTER)  # noqa: S311 - no secret
-            await _until(self._others.look_now, pause)
+            await _until(self._callbacks.sync_now, pause)
 
     async def _watch(self) -> None:
         selector = f"metadata.name={self._settings.name}"
         reflector = Reflector(self._api, NODES.path(), what="our own Node", field_selector=selector)
         async for news in reflector.changes():
             if isinstance(news, Listed):
-                self._seen(next(iter(news.items), None))
+                self._observe(next(iter(news.items), None))
             else:
-                self._seen(None if news.type == "DELETED" else news.object)
+                self._observe(None if news.type == "DELETED" else news.object)
 
-    def _seen(self, node: Json | None) -> None:
+    def _observe(self, node: Json | None) -> None:
         before = self.json
         if node is not None and before is not None and _is_older(node, before):
             return  # the watch lags behind the response to our own patch
         self.json = node
-        self._others.pod_cidrs((node or {}).get("spec", {}).get("podCIDRs") or ())
+        self._callbacks.pod_cidrs((node or {}).get("spec", {}).get("podCIDRs") or ())
         if node is None:
             log.warning("the node's object is gone from the API server", node=self._settings.name)
             self._reported = None
-            self._others.look_now.set()
+            self._callbacks.sync_now.set()
         elif before is not None and _unschedulable(before) != _unschedulable(node):
-            self._others.events([NodeEvent("NodeNotSchedulable" if _unschedulable(node) else "NodeSchedulable")])
+            self._callbacks.events([NodeEvent("NodeNotSchedulable" if _unschedulable(node) else "NodeSchedulable")])
 
     async def _register(self) -> None:
         """Create the object, or adopt the existing one; retried until it succeeds. Without registerNode, only the latter."""
@@ -110,16 +110,16 @@ class OwnNode:
             try:
                 self.json = await (self._create() if self._cluster.register else self._read())
             except (ApiAway, ApiRefused) as error:
-                self._note(f"node {self._settings.name} is not registered: {_said(error)}")
+                self._log_change(f"node {self._settings.name} is not registered: {_message(error)}")
             else:
-                self._note("")
+                self._log_change("")
                 self._deps.metrics.node_registered()
                 return
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _create(self) -> Json:
-        facts = await self._others.facts()
+        facts = await self._callbacks.facts()
         initial = initial_node(self._settings.name, self._cluster, facts.machine.architecture)
         node, events = node_now(initial, self._settings, facts, datetime.now(UTC))
         try:
@@ -130,7 +130,7 @@ class OwnNode:
             refused = error
         else:
             log.info("node registered", node=self._settings.name)
-            self._others.events(events)
+            self._callbacks.events(events)
             return made
         try:
             existing = await self._read()
@@ -145,7 +145,7 @@ class OwnNode:
     async def _read(self) -> Json:
         return await self._api.get(self._path)
 
-    async def _look(self) -> None:
+    async def _sync(self) -> None:
         """Send the status if it is due or changed; a failure is retried at once, then at the next interval."""
         for attempt in range(TRIES):
             try:
@@ -154,41 +154,41 @@ class OwnNode:
                 await self._send()
             except ApiRefused as error:
                 if error.not_found:
-                    self._seen(None)
+                    self._observe(None)
                     return
-                self._note(f"the node's status cannot be written: {_said(error)}")
+                self._log_change(f"the node's status cannot be written: {_message(error)}")
             except ApiAway as error:
-                self._note(f"the node's status cannot be written: {_said(error)}")
+                self._log_change(f"the node's status cannot be written: {_message(error)}")
                 if error.retry_after:
                     return
             else:
-                self._note("")
+                self._log_change("")
                 return
 
     async def _send(self) -> None:
-        facts = await self._others.facts()
+        facts = await self._callbacks.facts()
         node, now = self.json, monotonic_now()
         if node is None:  # deleted meanwhile
-            self._others.look_now.set()
+            self._callbacks.sync_now.set()
             return
         wanted, events = node_now(node, self._settings, facts, datetime.now(UTC))
         differs = changed(node, wanted)
         if not differs and self._reported and now - self._reported < self._cluster.report_every + self._delay:
             return
-        self._delay = self._some_time() if differs or self._reported is None else timedelta()
+        self._delay = self._random_delay() if differs or self._reported is None else timedelta()
         answer = await self._api.patch(self._status_path, node_patch(node, wanted))
         if self.json is None:  # deleted while the request was in progress, so it is to be created at once
             return
         self.json, self._reported = self.json if _is_older(answer, self.json) else answer, now
         if is_ready(answer) != is_ready(node):
             log.info("node is ready" if is_ready(answer) else "node is not ready", why=_why(answer))
-        self._others.events(events)
+        self._callbacks.events(events)
 
-    def _some_time(self) -> timedelta:
+    def _random_delay(self) -> timedelta:
         """Return a random offset, which spreads the reports of nodes that changed at the same time."""
         return self._cluster.report_every * random.uniform(-0.5, 0.5)  # noqa: S311 - no secret
 
-    def _note(self, trouble: str) -> None:
+    def _log_change(self, trouble: str) -> None:
         """Log an error if it is new, and once that it is over."""
         if trouble == self._trouble:
             return
@@ -200,7 +200,7 @@ class OwnNode:
         self._deps.service.status(trouble or f"node {self._settings.name}")
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return f"{error.status} {error.reason}: {error}" if isinstance(error, ApiRefused) else str(error)
 
 

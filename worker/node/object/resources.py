@@ -27,9 +27,9 @@ def capacity(machine: Machine, storage_bytes: int | None, pods: int) -> dict[str
     return found
 
 
-def allocatable(has: Mapping[str, str], kept: Mapping[str, Quantity]) -> dict[str, str]:
-    """Return what remains of `has` for pods after `kept` is reserved."""
-    left = {name: max(ZERO, minus(parse_quantity(text), kept.get(name, ZERO))) for name, text in has.items()}
+def allocatable(has: Mapping[str, str], reserved: Mapping[str, Quantity]) -> dict[str, str]:
+    """Return what remains of `has` for pods after `reserved` is subtracted."""
+    left = {name: max(ZERO, minus(parse_quantity(text), reserved.get(name, ZERO))) for name, text in has.items()}
     for name in has:
         if name.startswith(HUGE_PAGES):
             left["memory"] = max(ZERO, minus(left["memory"], parse_quantity(has[name])))

@@ -48,7 +48,7 @@ class NodeFacts:
     """The node's addresses; empty: not found, and the known ones are kept."""
     storage_bytes: int | None = None
     """Size of the root directory's disk; None: not limited, or not readable."""
-    kept: Mapping[str, Quantity] = field(default_factory=dict)
+    reserved: Mapping[str, Quantity] = field(default_factory=dict)
     """Resources reserved from pods."""
     volumes_in_use: tuple[str, ...] = ()
     """By the names the attach/detach controller uses."""
@@ -73,7 +73,7 @@ def node_now(node: Json, settings: NodeSettings, facts: NodeFacts, now: datetime
     status: Json = {
         **before,
         "capacity": has,
-        "allocatable": allocatable(has, facts.kept),
+        "allocatable": allocatable(has, facts.reserved),
         "conditions": found,
         "addresses": _addresses(before.get("addresses") or [], settings, facts.addresses),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": settings.port}},

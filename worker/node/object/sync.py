@@ -36,12 +36,12 @@ log = structlog.get_logger(__name__)
 async def sync_node(deps: NodeDependencies) -> None:
     """Keep the Node in sync until cancelled."""
     machine = await in_node_thread(read_machine)
-    look_now = asyncio.Event()
-    runtime = RuntimeWatch(deps.runtime, deps.cluster.most_images, look_now.set)
-    pressure = PressureWatch(deps.config.eviction, deps.config.root_dir, runtime.image_folder, look_now.set)
+    sync_now = asyncio.Event()
+    runtime = RuntimeWatch(deps.runtime, deps.cluster.most_images, sync_now.set)
+    pressure = PressureWatch(deps.config.eviction, deps.config.root_dir, runtime.image_folder, sync_now.set)
     facts = _Facts(deps, machine, runtime, pressure)
-    others = NodeCallbacks(facts.now, event_sender(deps), runtime.set_pod_cidrs, look_now)
-    node = OwnNode(deps, node_settings(deps.config), others)
+    callbacks = NodeCallbacks(facts.now, event_sender(deps), runtime.set_pod_cidrs, sync_now)
+    node = OwnNode(deps, node_settings(deps.config), callbacks)
     await runtime.first()
     await pressure.look()
     async with asyncio.TaskGroup() as group:
@@ -89,14 +89,14 @@ class _Facts:
             runtime=self._runtime.state,
             addresses=self._addresses,
             storage_bytes=self._storage,
-            kept=self._kept(),
+            reserved=self._reserved(),
             pressures=self._pressure.state.conditions,
             troubles=self._processes.troubles(),
             volumes_in_use=tuple(await in_node_thread(volumes_in_use, self._config.root_dir)),
             found_at=monotonic_now(),
         )
 
-    def _kept(self) -> dict[str, Quantity]:
+    def _reserved(self) -> dict[str, Quantity]:
         config, memory = self._config, self._machine.memory_bytes
         return with_thresholds(config.reserved, config.eviction, memory, self._storage or 0).by_name()
 

@@ -68,15 +68,15 @@ class NodeMetrics:
     @contextmanager
     def request(self, method: str, path: str, *, read_only: bool, long_running: bool) -> Iterator[None]:
         """Count a request while it is answered; `path` is a row's, so that clients cannot create series."""
-        said = (method, path, "readonly" if read_only else "readwrite", str(long_running).lower())
-        self._requests.labels(*said).inc()
-        self._in_flight.labels(*said).inc()
+        values = (method, path, "readonly" if read_only else "readwrite", str(long_running).lower())
+        self._requests.labels(*values).inc()
+        self._in_flight.labels(*values).inc()
         start = time.perf_counter()
         try:
             yield
         finally:
-            self._in_flight.labels(*said).dec()
-            self._request_seconds.labels(*said).observe(time.perf_counter() - start)
+            self._in_flight.labels(*values).dec()
+            self._request_seconds.labels(*values).observe(time.perf_counter() - start)
 
     def node_registered(self) -> None:
         """Record the node's registration; only the first call counts."""
@@ -106,20 +106,20 @@ def certificate_text(certificates: Mapping[str, CertificateFacts], now: datetime
 
     A certificate that the node does not rotate has no series; a missing one has no lifetime.
     """
-    told = []
+    families = []
     for which, errors in _RENEW_ERRORS.items():
         if (facts := certificates.get(which)) is None:
             continue
         prefix = f"kubelet_certificate_manager_{which}"
         if facts.not_after is not None:
             left = (facts.not_after - now).total_seconds()
-            told.append(
+            families.append(
                 single_sample(f"{prefix}_ttl_seconds", f"Seconds until the {which} certificate ends.", "gauge", left)
             )
-        told.append(single_sample(errors, "Renewals that failed.", "counter", facts.renew_errors))
+        families.append(single_sample(errors, "Renewals that failed.", "counter", facts.renew_errors))
         if facts.lived is not None:
             lived = facts.lived.total_seconds()
-            told.append(
+            families.append(
                 single_sample(f"{prefix}_rotation_seconds", "How old the one before had become.", "gauge", lived)
             )
-    return render(told).decode()
+    return render(families).decode()

@@ -55,9 +55,11 @@ def with_status(before: RuntimeState, answer: cri.StatusResponse, now: datetime)
     """Return the state after the answer to a Status call."""
     conditions = {one.type: one for one in answer.status.conditions}
     network, runtime = conditions.get("NetworkReady"), conditions.get("RuntimeReady")
-    network_trouble = "" if network and network.status else f"container runtime network not ready: {_said(network)}"
+    network_trouble = (
+        "" if network and network.status else f"container runtime network not ready: {_described(network)}"
+    )
     if runtime is None or not runtime.status:
-        trouble = f"container runtime not ready: {_said(runtime)}"
+        trouble = f"container runtime not ready: {_described(runtime)}"
         return replace(before, network_trouble=network_trouble, runtime_trouble=trouble)
     features = answer.features if answer.HasField("features") else None
     return replace(
@@ -77,7 +79,7 @@ def _handlers(found: Sequence[cri.RuntimeHandler]) -> tuple[Handler, ...]:
     return tuple(sorted(handlers, key=lambda one: one.name))
 
 
-def _said(condition: cri.RuntimeCondition | None) -> str:
+def _described(condition: cri.RuntimeCondition | None) -> str:
     if condition is None:
         return "<nil>"
     holds = "true" if condition.status else "false"

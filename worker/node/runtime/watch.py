@@ -35,9 +35,9 @@ class RuntimeWatch:
     def __init__(self, runtime: RuntimeClient, most_images: int, changed: Callable[[], None]) -> None:
         """Take the client, the image limit, and the function to call when the runtime's readiness changes."""
         self._runtime, self._most, self._changed = runtime, most_images, changed
-        self._there = asyncio.Event()
-        self._said = ""
-        self._pod_cidrs = self._told_cidrs = ""
+        self._answered = asyncio.Event()
+        self._logged = ""
+        self._pod_cidrs = self._sent_cidrs = ""
         self.state = RuntimeState()
 
     async def run(self) -> None:
@@ -51,7 +51,7 @@ class RuntimeWatch:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_WITHIN.total_seconds()):
                 await self.ask()
-                if self._there.is_set():
+                if self._answered.is_set():
                     await self.take_inventory()
 
     async def ask(self) -> None:
@@ -60,12 +60,12 @@ class RuntimeWatch:
         try:
             answer = await self._runtime.abilities()
         except CriError as error:
-            self._note(str(error))
+            self._log_change(str(error))
         else:
             self.state = with_status(self.state, answer, monotonic_now())
-            self._note("")
+            self._log_change("")
             if not self.state.runtime_trouble:
-                self._there.set()
+                self._answered.set()
         if self._troubles() != before:
             self._changed()
 
@@ -76,7 +76,7 @@ class RuntimeWatch:
             images = await self._runtime.list_images()
             places = await self._runtime.image_fs_info()
         except CriError as error:
-            self._note(str(error))
+            self._log_change(str(error))
             return
         self.state = replace(
             self.state,
@@ -93,27 +93,27 @@ class RuntimeWatch:
         """Set the pod CIDRs that the cluster assigned; the runtime is told when they change."""
         self._pod_cidrs = ",".join(cidrs)
 
-    async def _tell_pod_cidrs(self) -> None:
+    async def _send_pod_cidrs(self) -> None:
         """Send the pod CIDRs to runtimes that generate their CNI configuration from them.
 
         Retried until it succeeds (updatePodCIDR).
         """
         wanted = self._pod_cidrs
-        if not wanted or wanted == self._told_cidrs:
+        if not wanted or wanted == self._sent_cidrs:
             return
         try:
             await self._runtime.update_runtime_config(wanted)
         except CriError as error:
-            self._note(str(error))
+            self._log_change(str(error))
             return
         log.info("the runtime was told of the pods' addresses", podCIDR=wanted)
-        self._told_cidrs = wanted
+        self._sent_cidrs = wanted
 
     async def _conditions(self) -> None:
         turns = 0
         while True:
             await self.ask()
-            await self._tell_pod_cidrs()
+            await self._send_pod_cidrs()
             turns += 1
             quickly = turns < FIRST_TURNS and self._troubles()
             turns = turns if quickly else FIRST_TURNS
@@ -121,7 +121,7 @@ class RuntimeWatch:
 
     async def _inventory(self) -> None:
         while True:
-            await self._there.wait()
+            await self._answered.wait()
             known = self.state.images is not None
             await self.take_inventory()
             if not known:
@@ -131,10 +131,10 @@ class RuntimeWatch:
     def _troubles(self) -> tuple[str, ...]:
         return self.state.troubles(monotonic_now())
 
-    def _note(self, trouble: str) -> None:
+    def _log_change(self, trouble: str) -> None:
         """Log once that it does not answer, and once that it does again."""
-        if trouble and not self._said:
+        if trouble and not self._logged:
             log.warning("the container runtime does not answer, it is asked again", err=trouble)
-        elif self._said and not trouble:
+        elif self._logged and not trouble:
             log.info("the container runtime answers again")
-        self._said = trouble
+        self._logged = trouble

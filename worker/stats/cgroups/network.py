@@ -37,6 +37,6 @@ def parse_devices(text: bytes) -> list[Device]:
         name, _, numbers = line.partition(b":")
         name, fields = name.strip(), numbers.split()
         if len(fields) == _FIELDS and not name.lower().startswith(_JOINTS):
-            said = name.decode("utf-8", "backslashreplace")  # a pod may name its devices with any bytes
-            found.append(Device(said, *(int(one) for one in (*fields[:4], *fields[8:12]))))
+            decoded = name.decode("utf-8", "backslashreplace")  # a pod may name its devices with any bytes
+            found.append(Device(decoded, *(int(one) for one in (*fields[:4], *fields[8:12]))))
     return found

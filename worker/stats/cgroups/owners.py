@@ -64,9 +64,9 @@ class Owners:
         containers = await self._runtime.list_containers()
         await self._learn_images({one.image_ref or one.image.image for one in containers})
         for one in sandboxes:
-            said, created = one.metadata, one.created_at / _NANOSECOND
+            metadata, created = one.metadata, one.created_at / _NANOSECOND
             self._known[one.id] = Owner(
-                one.id, said.namespace, said.name, said.uid, "", self._sandbox_image, created, one.id
+                one.id, metadata.namespace, metadata.name, metadata.uid, "", self._sandbox_image, created, one.id
             )
         for container in containers:
             if (sandbox := self._known.get(container.pod_sandbox_id)) is None:

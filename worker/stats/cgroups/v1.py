@@ -45,12 +45,12 @@ class CgroupsV1:
     def cpu_and_memory(self, cgroup: str) -> CgroupUsage | None:
         """Read cpu, memory and swap only."""
         memory = self._at("memory", cgroup)
-        said = read_text(f"{memory}/memory.usage_in_bytes")
-        if not said:
+        current = read_text(f"{memory}/memory.usage_in_bytes")
+        if not current:
             return None
         usage = CgroupUsage(time.time())
         usage.cpu = number(read_text(f"{self._at('cpuacct', cgroup)}/cpuacct.usage"))
-        usage.memory = number(said)
+        usage.memory = number(current)
         counted = table(read_text(f"{memory}/memory.stat"))
         usage.cache = counted.get(b"total_cache", 0)
         usage.rss = counted.get(b"total_rss", 0)

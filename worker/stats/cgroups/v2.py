@@ -134,8 +134,8 @@ def _transfers(text: bytes) -> dict[str, Transfers]:
     found = {}
     for line in text.splitlines():
         device, *words = line.split()
-        said = dict(word.split(b"=", 1) for word in words if b"=" in word)
-        values = [int(said.get(name, 0)) for name in (b"rbytes", b"wbytes", b"rios", b"wios")]
+        fields = dict(word.split(b"=", 1) for word in words if b"=" in word)
+        values = [int(fields.get(name, 0)) for name in (b"rbytes", b"wbytes", b"rios", b"wios")]
         if any(values):
             found[device.decode()] = Transfers(*values)
     return found

@@ -60,7 +60,7 @@ class BoundedReads(Generic[_Key, _Answer]):
         """Read in a new thread: one that hangs must block neither an executor nor the process's exit."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[_Answer] = loop.create_future()
-        answered.add_done_callback(lambda _: self._note(key, answered))
+        answered.add_done_callback(lambda _: self._store(key, answered))
         self._asked[key] = answered
 
         def work() -> None:
@@ -77,7 +77,7 @@ class BoundedReads(Generic[_Key, _Answer]):
 
         threading.Thread(target=work, name=f"stats of {key}", daemon=True).start()
 
-    def _note(self, key: _Key, answered: "asyncio.Future[_Answer]") -> None:
+    def _store(self, key: _Key, answered: "asyncio.Future[_Answer]") -> None:
         self._asked.pop(key, None)
         if answered.cancelled() or answered.exception() is not None:
             self._answers.pop(key, None)

@@ -52,8 +52,8 @@ class PodFiles:
 
 
 def _cut(pod: Mapping[str, Any]) -> PodFile:
-    said, spec = pod["metadata"], pod["spec"]
-    uid, namespace, name = said["uid"], said.get("namespace", "default"), said["name"]
+    metadata, spec = pod["metadata"], pod["spec"]
+    uid, namespace, name = metadata["uid"], metadata.get("namespace", "default"), metadata["name"]
     sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     kept = {
         "metadata": {"uid": uid, "namespace": namespace, "name": name},

@@ -83,8 +83,8 @@ class Volume(NamedTuple):
 
 def volumes_of(root_dir: Path, pod: Mapping[str, Any], mount_points: Container[str]) -> Iterator[Volume]:
     """Yield the volumes of a pod that can be measured, without accessing them; mounted ones if in `mount_points`."""
-    said = pod["metadata"]
-    uid, namespace, pod_name = said["uid"], said["namespace"], said["name"]
+    metadata = pod["metadata"]
+    uid, namespace, pod_name = metadata["uid"], metadata["namespace"], metadata["name"]
     home = root_dir / "pods" / uid / "volumes"
     for one in pod["spec"].get("volumes") or ():
         name = one["name"]

@@ -36,7 +36,7 @@ class Processes:
 class Row:
     """One cgroup, with the kubelet's labels (server.go containerPrometheusLabelsFunc)."""
 
-    said: str
+    labels: str
     """The formatted labels."""
     usage: CgroupUsage
     started: float
@@ -55,7 +55,7 @@ def read_rows(
     if (usage := reader.usage("/")) is not None:
         usage.memory_limit = usage.memory_limit or memory_capacity()
         usage.transfers = usage.transfers or disk_transfers(read_text("/proc/diskstats"))
-        node = _said("/", None)
+        node = _labels("/", None)
         rows.append(Row(node, usage, boot_time, processes_of(reader.processes("/")), devices_of("self")))
     for cgroup in cgroups:
         owner = owners.get(cgroup.container_id)
@@ -66,8 +66,8 @@ def read_rows(
         pids = reader.processes(cgroup.path)
         pod = owner or pods.get(cgroup.pod_uid)
         started = pod.created if pod else reader.created_at(cgroup.path)
-        said = _said(cgroup.path, pod, whole_pod=not cgroup.container_id)
-        row = Row(said, usage, started, processes_of(pids))
+        formatted = _labels(cgroup.path, pod, whole_pod=not cgroup.container_id)
+        row = Row(formatted, usage, started, processes_of(pids))
         if owner and owner.is_sandbox and pids:
             row.devices = devices_of(pids[0])
         rows.append(row)
@@ -104,7 +104,7 @@ def disk_transfers(text: bytes) -> dict[str, Transfers]:
     return found
 
 
-def _said(path: str, pod: Owner | None, *, whole_pod: bool = False) -> str:
+def _labels(path: str, pod: Owner | None, *, whole_pod: bool = False) -> str:
     """Format the six labels of a row: container, image and name are empty for a whole pod."""
     named = pod if pod and not whole_pod else None
     return labels(

@@ -20,7 +20,9 @@ def machine_families() -> tuple[Family, ...]:
 
 
 def _families(machine: Machine) -> Iterator[Family]:
-    said = labels({"boot_id": machine.boot_id, "machine_id": machine.machine_id, "system_uuid": machine.system_uuid})
+    machine_labels = labels(
+        {"boot_id": machine.boot_id, "machine_id": machine.machine_id, "system_uuid": machine.system_uuid}
+    )
     logical, places = os.cpu_count() or 1, list(_places())
     for name, text, value in (
         ("machine_cpu_cores", "Logical processors.", logical),
@@ -29,7 +31,7 @@ def _families(machine: Machine) -> Iterator[Family]:
         ("machine_memory_bytes", "Memory.", machine.memory_bytes),
         ("machine_swap_bytes", "Swap.", machine.swap_bytes),
     ):
-        yield single_sample(name, text, "gauge", value, said=said)
+        yield single_sample(name, text, "gauge", value, label_text=machine_labels)
     versions = {
         "cadvisorRevision": "",
         "cadvisorVersion": "",
@@ -38,7 +40,7 @@ def _families(machine: Machine) -> Iterator[Family]:
         "osVersion": machine.os_image,
     }
     text = "1, with the versions of kernel and system."
-    yield single_sample("cadvisor_version_info", text, "gauge", 1, said=labels(versions))
+    yield single_sample("cadvisor_version_info", text, "gauge", 1, label_text=labels(versions))
 
 
 def _places() -> Iterator[tuple[bytes, bytes]]:

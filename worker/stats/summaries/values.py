@@ -20,19 +20,19 @@ def when(at: float) -> str:
 
 def cpu(usage: CgroupUsage, nanocores: int | None) -> Json:
     """Return cpu usage; `nanocores` None: only one reading is known."""
-    said: Json = {"time": when(usage.at)}
+    content: Json = {"time": when(usage.at)}
     if nanocores is not None:
-        said["usageNanoCores"] = nanocores
-    return said | {"usageCoreNanoSeconds": usage.cpu} | _pressure(usage.pressure.get("cpu"))
+        content["usageNanoCores"] = nanocores
+    return content | {"usageCoreNanoSeconds": usage.cpu} | _pressure(usage.pressure.get("cpu"))
 
 
 def memory(usage: CgroupUsage, limit: int | None) -> Json:
     """Return memory usage; available is what remains of the limit, if there is one."""
-    said: Json = {"time": when(usage.at)}
+    content: Json = {"time": when(usage.at)}
     if limit is not None:
-        said["availableBytes"] = max(0, limit - usage.working_set)
+        content["availableBytes"] = max(0, limit - usage.working_set)
     return (
-        said
+        content
         | {
             "usageBytes": usage.memory,
             "workingSetBytes": usage.working_set,
@@ -46,10 +46,10 @@ def memory(usage: CgroupUsage, limit: int | None) -> Json:
 
 def swap(usage: CgroupUsage, limit: int | None) -> Json:
     """Return swap usage."""
-    said: Json = {"time": when(usage.at)}
+    content: Json = {"time": when(usage.at)}
     if limit is not None:
-        said["swapAvailableBytes"] = max(0, limit - usage.swap)
-    return said | {"swapUsageBytes": usage.swap}
+        content["swapAvailableBytes"] = max(0, limit - usage.swap)
+    return content | {"swapUsageBytes": usage.swap}
 
 
 def transfers(usage: CgroupUsage) -> Json:

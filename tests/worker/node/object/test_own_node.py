@@ -124,13 +124,13 @@ async def node(server: Server, machine: Machines, tmp_path: Path) -> AsyncIterat
 async def test_what_does_not_change_is_not_sent(server: Server, machine: Machines, node: OwnNode) -> None:
     """One request makes it, the first look reports it, and then only what is new is told."""
     await node._register()
-    await node._look()
+    await node._sync()
     assert server.asked == ["POST", "PATCH"]
     for _ in range(3):
-        await node._look()
+        await node._sync()
     assert len(server.asked) == 2
     machine.image = "Plan 9"
-    await node._look()
+    await node._sync()
     assert server.asked[2:] == ["PATCH"]
     assert server.node is not None
     assert server.node["status"]["nodeInfo"]["osImage"] == "Plan 9"
@@ -179,10 +179,10 @@ async def test_a_status_that_is_not_taken(server: Server, node: OwnNode, told: l
     await node._register()
     server.asked.clear()
     server.answers = {"PATCH": told}
-    await node._look()
+    await node._sync()
     assert server.asked == asked
     server.answers = {}
-    await node._look()
+    await node._sync()
     assert server.node is not None
     assert node._reported is not None
 
@@ -190,11 +190,11 @@ async def test_a_status_that_is_not_taken(server: Server, node: OwnNode, told: l
 async def test_another_object_of_the_same_name_is_not_taken_for_ours(server: Server, node: OwnNode) -> None:
     """Deleted and made by somebody else between two looks: written as a whole, not as a difference to the old one."""
     await node._register()
-    await node._look()
+    await node._sync()
     server.node = {"metadata": {"name": "n1", "uid": "another"}}
     node._reported = None
     server.asked.clear()
-    await node._look()
+    await node._sync()
     assert server.asked == ["PATCH", "GET", "PATCH"]
     assert server.node["status"]["nodeInfo"]["osImage"] == "Debian"
 
@@ -203,9 +203,9 @@ async def test_an_object_that_is_gone_is_to_be_made_anew(server: Server, node: O
     """With the next turn, which comes at once."""
     await node._register()
     server.node = None
-    await node._look()
+    await node._sync()
     assert node.json is None
-    assert node._others.look_now.is_set()
+    assert node._callbacks.sync_now.is_set()
 
 
 async def test_an_object_that_goes_on_the_way_of_our_patch_s_answer_is_made_anew(server: Server, node: OwnNode) -> None:
@@ -214,12 +214,12 @@ async def test_an_object_that_goes_on_the_way_of_our_patch_s_answer_is_made_anew
 
     def delete() -> None:
         server.node = None
-        node._seen(None)
+        node._observe(None)
 
     server.patched = delete
-    await node._look()
+    await node._sync()
     assert node.json is None
-    assert node._others.look_now.is_set()
+    assert node._callbacks.sync_now.is_set()
 
 
 async def test_what_the_watch_tells_on_the_way_of_our_patch_s_answer_is_newer(server: Server, node: OwnNode) -> None:
@@ -227,8 +227,8 @@ async def test_what_the_watch_tells_on_the_way_of_our_patch_s_answer_is_newer(se
     server.node = {"metadata": {"name": "n1", "uid": "u", "resourceVersion": "9"}}
     await node._register()
     cordoned = {"metadata": {"name": "n1", "uid": "u", "resourceVersion": "10"}, "spec": {"unschedulable": True}}
-    server.patched = lambda: node._seen(cordoned)
-    await node._look()
+    server.patched = lambda: node._observe(cordoned)
+    await node._sync()
     assert node.json is cordoned
     assert node._reported is not None
 
@@ -238,10 +238,10 @@ async def test_a_watch_that_lags_behind_our_own_patch_is_not_believed(server: Se
     server.node = {"metadata": {"name": "n1", "uid": "u", "resourceVersion": "9"}}
     await node._register()
     known = node.json
-    node._seen({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "8"}, "spec": {"unschedulable": True}})
+    node._observe({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "8"}, "spec": {"unschedulable": True}})
     assert node.json is known
-    node._seen({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "10"}})
+    node._observe({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "10"}})
     assert node.json is not known
-    node._seen({"metadata": {"name": "n1", "uid": "younger", "resourceVersion": "3"}})
+    node._observe({"metadata": {"name": "n1", "uid": "younger", "resourceVersion": "3"}})
     assert node.json is not None
     assert node.json["metadata"]["uid"] == "younger", "another object"

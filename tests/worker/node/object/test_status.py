@@ -51,7 +51,7 @@ def test_sizes_are_written_as_the_api_server_shows_them() -> None:
 def test_what_is_kept_back_comes_off_and_huge_pages_come_off_memory() -> None:
     """Never below nothing."""
     kept = {"cpu": parse_quantity("500m"), "memory": parse_quantity("1Gi"), "ephemeral-storage": parse_quantity("1P")}
-    assert status(kept=kept)["allocatable"] == {
+    assert status(reserved=kept)["allocatable"] == {
         "cpu": "1500m",
         "memory": "6Gi",
         "pods": "110",
