@@ -53,7 +53,7 @@ async def serve_api(node: NodeDependencies) -> None:
             log.info("Serving the node's API", address=serving.address, port=port)
         if serving.enabled and serving.read_only_port:
             await stack.enter_async_context(open_read_only(node))
-            log.info("Serving what needs no credentials", address=serving.address, port=serving.read_only_port)
+            log.info("Serving the read-only API", address=serving.address, port=serving.read_only_port)
         await asyncio.Event().wait()
 
 

@@ -97,7 +97,9 @@ class ObjectChangeSignals:
         try:
             await self._send_signal(hint.workflow_id, signal)
         except (RPCError, RuntimeError, TimeoutError) as error:
-            _log.warning("a pod could not be told of a changed object", workflow=hint.workflow_id, err=str(error))
+            _log.warning(
+                "a pod could not be signalled about a changed object", workflow=hint.workflow_id, err=str(error)
+            )
             return False
         self._last_notified |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
         return True

@@ -97,5 +97,5 @@ class CsiNodeKeeper:
 
     def _log_trouble(self, trouble: str) -> None:
         if trouble and trouble != self._trouble:
-            _log.warning("the node's CSINode can't be written now, it is tried again", node=self._name, err=trouble)
+            _log.warning("the node's CSINode cannot be written, retrying", node=self._name, err=trouble)
         self._trouble = trouble

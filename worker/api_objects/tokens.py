@@ -65,7 +65,9 @@ class ApiTokens:
             if self._now() >= kept.expires:
                 words = f"the token of service account {account} expired and refresh failed: {error}"
                 raise TokenRefused(words) from error
-            _log.warning("a token could not be renewed; the old one lives on", serviceAccount=account, err=str(error))
+            _log.warning(
+                "a token could not be renewed; the old one is still valid", serviceAccount=account, err=str(error)
+            )
             return kept
         self._kept[wish] = fresh
         return fresh

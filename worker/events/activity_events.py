@@ -52,4 +52,4 @@ def _log_defects() -> Iterator[None]:
     try:
         yield
     except Exception:  # noqa: BLE001 - the activity is not responsible for it
-        _log.exception("a defect of tempolet, please report it: an event was not told")
+        _log.exception("a defect of tempolet, please report it: an event was not recorded")

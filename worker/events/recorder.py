@@ -83,7 +83,7 @@ class EventRecorder:
                 self._some.clear()
             found = self._queue.popleft() if self._queue else None
         if lost:
-            _log.warning("events were lost, for the API server took them too slowly", lost=lost)
+            _log.warning("events were lost because the API server accepted them too slowly", lost=lost)
         return found
 
     async def _may_send(self) -> None:
@@ -112,13 +112,15 @@ class EventRecorder:
                     return
                 if tried == TRIES - 1:
                     _log.warning(
-                        "an event is given up, the API server is away", err=str(error), reason=outgoing.event["reason"]
+                        "an event was dropped, the API server is unavailable",
+                        err=str(error),
+                        reason=outgoing.event["reason"],
                     )
                     return
                 await asyncio.sleep(PAUSE if tried else random.uniform(0, PAUSE))  # noqa: S311 - no secret
             except ApiRefused as error:
                 if error.reason != "AlreadyExists":  # an earlier try succeeded after all
-                    _log.info("the API server takes no event", err=str(error), reason=outgoing.event["reason"])
+                    _log.info("the API server refused an event", err=str(error), reason=outgoing.event["reason"])
                 return
             else:
                 return

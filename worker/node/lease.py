@@ -102,7 +102,7 @@ class Lease:
     def _log_change(self, trouble: str) -> None:
         """Log once that it cannot be renewed, and once that it can again."""
         if trouble and not self._trouble:
-            log.warning("the node's lease cannot be renewed, it is tried again", node=self._node, err=trouble)
+            log.warning("the node's lease cannot be renewed, retrying", node=self._node, err=trouble)
         elif self._trouble and not trouble:
             log.info("the node's lease is renewed again", node=self._node)
         self._trouble = trouble

@@ -102,11 +102,11 @@ class ObjectFolder:
 def place_of(kind: ObjectKind, namespace: str, name: str) -> tuple[str, str, str]:
     """Return the two folders and the file name without suffix; raises ObjectRefused for an invalid name."""
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
-        raise ObjectRefused(f"{kind.singular} {name[:80]!r} is not looked for: that is no name of an object")
+        raise ObjectRefused(f"{kind.singular} {name[:80]!r} is not looked up: that is not a valid object name")
     if not kind.namespaced:
         return CLUSTER, str(kind), name
     if len(namespace) > _LONGEST_NAMESPACE or not _NAMESPACE.fullmatch(namespace):
-        raise ObjectRefused(f'{kind.singular} "{name}" is not looked for: {namespace[:80]!r} is no namespace')
+        raise ObjectRefused(f'{kind.singular} "{name}" is not looked up: {namespace[:80]!r} is not a valid namespace')
     return namespace, str(kind), name
 
 

@@ -54,7 +54,7 @@ def validate(kind: ObjectKind, namespace: str, name: str, document: Any) -> dict
         raise ObjectInvalid(f"{expected_kind(kind)} is expected, not a list or a single value")
     for field, value in zip(("apiVersion", "kind"), _TYPES[kind], strict=True):
         if document.get(field) != value:
-            raise ObjectInvalid(f"{field}: must be {value}, for it lies among the {kind}")
+            raise ObjectInvalid(f"{field}: must be {value}, because it is in the folder {kind}")
     admitted = {**document, "metadata": _metadata(kind, namespace, name, document.get("metadata"))}
     match kind:
         case ObjectKind.CONFIG_MAPS:

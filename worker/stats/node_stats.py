@@ -123,7 +123,7 @@ class NodeStats:
                 found.disks = await self._disks.file_systems()
         except CriError as error:
             found.failed = True
-            _log.warning("the runtime does not say whose cgroups are whose", err=str(error))
+            _log.warning("the runtime did not answer, so cgroups have no owners", err=str(error))
         return found
 
     def _cgroups(self) -> list[PodCgroup]:

@@ -222,7 +222,7 @@ class StatusKeeper:
         pause = min(2.0**wanted.refusals, longest)
         wanted.refusals = min(wanted.refusals + 1, 10)
         _log.warning(
-            "a pod's status cannot be written, it is tried again",
+            "a pod's status cannot be written, retrying",
             pod=str(wanted.pod),
             podUID=wanted.pod.uid,
             err=str(error) or type(error).__name__,

@@ -70,7 +70,7 @@ async def keep_serving_texts(path: Path, texts: Mapping[str, Callable[[], bytes]
         async with serving_texts(path, texts):
             await asyncio.Event().wait()
     except OSError as error:
-        log.warning("the node process will not get this process's numbers", socket=str(path), err=str(error))
+        log.warning("the node process will not get this process's metrics", socket=str(path), err=str(error))
 
 
 async def fetch_text(path: Path, name: str, within: timedelta) -> str:
@@ -101,7 +101,7 @@ async def _asked(path: Path, name: str) -> str:
     finally:
         writer.close()
     if not text.endswith(END):
-        raise TextUnavailable(f"{path}: the answer is torn")
+        raise TextUnavailable(f"{path}: the answer is incomplete")
     return text.removesuffix(END).decode()
 
 

@@ -126,7 +126,7 @@ async def test_a_name_that_is_no_name_makes_no_path(
     folder: ObjectFolder, kind: ObjectKind, namespace: str, name: str
 ) -> None:
     """It is refused before anything is opened."""
-    with pytest.raises(ObjectRefused, match="is not looked for") as caught:
+    with pytest.raises(ObjectRefused, match="is not looked up") as caught:
         await folder.get(kind, namespace, name)
     assert len(str(caught.value)) < 400
 

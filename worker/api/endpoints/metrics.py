@@ -70,7 +70,7 @@ async def _ask(node: NodeDependencies, process: str, name: str) -> str | None:
     try:
         return await fetch_text(socket_path(node.config.state_dir, process), name, WITHIN)
     except TextUnavailable as error:
-        log.debug("a process tells no numbers", process=process, err=str(error))
+        log.debug("a process did not send its metrics", process=process, err=str(error))
         return None
 
 

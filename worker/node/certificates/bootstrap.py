@@ -54,12 +54,16 @@ async def bootstrap(cluster: ClusterSettings, node: str) -> None:
                 store.update(certificate, key, datetime.now(UTC))
                 break
             except (ApiAway, ApiRefused, NotIssued, ValueError) as error:
-                _log.warning("no certificate for this node yet, it is asked again", err=str(error), seconds=pause)
+                _log.warning("no certificate for this node yet, requesting again", err=str(error), seconds=pause)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
     write_kubeconfig(cluster.kubeconfig, given, store.current_path)
     (cluster.cert_dir / PENDING_KEY).unlink(missing_ok=True)
-    _log.info("this machine is a node now", kubeconfig=str(cluster.kubeconfig), certificate=str(store.current_path))
+    _log.info(
+        "this machine is bootstrapped as a node",
+        kubeconfig=str(cluster.kubeconfig),
+        certificate=str(store.current_path),
+    )
 
 
 def is_still_valid(path: Path, now: datetime) -> bool:
@@ -68,13 +72,11 @@ def is_still_valid(path: Path, now: datetime) -> bool:
         leaves = x509.load_pem_x509_certificates(load_kubeconfig(path).certificate.read())
     except (KubeconfigRefused, ValueError) as error:
         if path.exists():
-            _log.warning("the kubeconfig that is there cannot be used, a new one is asked for", err=str(error))
+            _log.warning("the existing kubeconfig cannot be used, requesting a new certificate", err=str(error))
         return False
     over = [one.not_valid_after_utc for one in leaves if now > one.not_valid_after_utc]
     if over:
-        _log.warning(
-            "the certificate of the kubeconfig has expired, a new one is asked for", path=str(path), at=over[0]
-        )
+        _log.warning("the certificate of the kubeconfig has expired, requesting a new one", path=str(path), at=over[0])
     return not over
 
 

@@ -57,7 +57,7 @@ class RenewedCertificate:
             except (ApiAway, ApiRefused, NotIssued, StoreRefused, ValueError, OSError) as error:
                 self.facts.renew_errors += 1
                 message = str(error)
-                _log.error("the certificate could not be renewed, it is tried again", of=self.store.prefix, err=message)
+                _log.error("the certificate could not be renewed, retrying", of=self.store.prefix, err=message)
                 wait, pause = timedelta(seconds=pause), min(pause * 2, LONGEST_PAUSE)
             await asyncio.sleep(wait.total_seconds())
 

@@ -32,15 +32,13 @@ async def certificate_for(api: ApiServer, wanted: DesiredCertificate, key: bytes
         async with asyncio.timeout(WAIT.total_seconds()):
             return await _issued(api, wanted, key)
     except TimeoutError as error:
-        raise NotIssued(f"nobody has decided within {WAIT}") from error
+        raise NotIssued(f"no decision within {WAIT}") from error
 
 
 async def _issued(api: ApiServer, wanted: DesiredCertificate, key: bytes) -> bytes:
     asked = await api.create(CERTIFICATE_SIGNING_REQUESTS.path(), request_for(wanted, key))
     name = asked["metadata"]["name"]
-    _log.info(
-        f"a certificate is asked for; `kubectl certificate approve {name}` if nobody else does", signer=wanted.signer
-    )
+    _log.info(f"certificate requested; to approve it: kubectl certificate approve {name}", signer=wanted.signer)
     reflector = Reflector(
         api, CERTIFICATE_SIGNING_REQUESTS.path(), what=f"request {name}", field_selector=f"metadata.name={name}"
     )
@@ -51,7 +49,7 @@ async def _issued(api: ApiServer, wanted: DesiredCertificate, key: bytes) -> byt
         if issued := issued_by(found[0]):
             _log.info("a certificate was issued", csr=name, signer=wanted.signer)
             return issued
-    raise NotIssued(f"the CertificateSigningRequest {name} is not followed any more")
+    raise NotIssued(f"the CertificateSigningRequest {name} is no longer watched")
 
 
 def issued_by(request: dict[str, Any]) -> bytes:

@@ -139,7 +139,7 @@ class OwnNode:
         wanted = reconciled(existing, initial)
         if changed(existing, wanted):
             existing = await self._api.patch(self._status_path, node_patch(existing, wanted))
-        log.info("node was registered before", node=self._settings.name)
+        log.info("node was already registered", node=self._settings.name)
         return existing
 
     async def _read(self) -> Json:
@@ -195,7 +195,7 @@ class OwnNode:
         if trouble:
             log.error(trouble)
         else:
-            log.info("the API server takes the node's status again", node=self._settings.name)
+            log.info("the API server accepts the node's status again", node=self._settings.name)
         self._trouble = trouble
         self._deps.service.status(trouble or f"node {self._settings.name}")
 

@@ -47,5 +47,5 @@ class PressureWatch:
         self.state = evaluate(self._eviction, observed, before, monotonic_now())
         if self.state.conditions != before.conditions:
             left = {signal: f"{one.available} of {one.capacity}" for signal, one in observed.items()}
-            log.info("pressure on this node", conditions=sorted(self.state.conditions), left=left)
+            log.info("pressure conditions changed", conditions=sorted(self.state.conditions), left=left)
             self._changed()

@@ -106,7 +106,7 @@ class RuntimeWatch:
         except CriError as error:
             self._log_change(str(error))
             return
-        log.info("the runtime was told of the pods' addresses", podCIDR=wanted)
+        log.info("pod CIDRs sent to the runtime", podCIDR=wanted)
         self._sent_cidrs = wanted
 
     async def _conditions(self) -> None:
@@ -134,7 +134,7 @@ class RuntimeWatch:
     def _log_change(self, trouble: str) -> None:
         """Log once that it does not answer, and once that it does again."""
         if trouble and not self._logged:
-            log.warning("the container runtime does not answer, it is asked again", err=trouble)
+            log.warning("the container runtime does not answer, retrying", err=trouble)
         elif self._logged and not trouble:
             log.info("the container runtime answers again")
         self._logged = trouble

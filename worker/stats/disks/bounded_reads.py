@@ -70,7 +70,7 @@ class BoundedReads(Generic[_Key, _Answer]):
             except OSError as error:
                 found, fault = None, error
             except Exception as error:  # noqa: BLE001 - a defect of ours must not occupy its key for ever
-                _log.exception("a volume could not be measured, unexpectedly", of=str(key))
+                _log.exception("unexpected error while measuring a volume", of=str(key))
                 found, fault = None, error
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_settle, answered, found, fault)
