@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.network.resolver import wants_cluster_dns
-from proto.pod_snapshot import PodSnapshot, is_final, pod_path
+from proto.pod_snapshot import PodSnapshot, is_over, pod_path
 from proto.temporal.pod import PodKey, ProbeKind
 from proto.temporal.requests import (
     PullImage,
@@ -60,7 +60,7 @@ class PodEvents:
 
     def publish(self, snapshot: PodSnapshot) -> None:
         """Record the events of a snapshot; returns at once."""
-        if is_final(snapshot):
+        if is_over(snapshot):
             self._recorded.pop(snapshot.uid, None)
             self._specs.pop(snapshot.uid, None)
             return

@@ -20,7 +20,7 @@ import structlog
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import PODS
 from activities.objects.pod_objects import ObjectState
-from proto.pod_snapshot import PodSnapshot, is_final
+from proto.pod_snapshot import PodSnapshot, is_over
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import Lifecycle, PodKey
 from worker.documents.defects import in_spite_of_defects
@@ -133,7 +133,7 @@ class StatusKeeper:
             self._want(snapshot)
             if uid in self._wanted:
                 self._ask(uid)
-            if is_final(snapshot) and snapshot.source != API_SOURCE:
+            if is_over(snapshot) and snapshot.source != API_SOURCE:
                 self._drop(uid)  # its mirror pod is deleted with it; the same manifest would have the same UID again
 
     def _want(self, snapshot: PodSnapshot) -> None:
