@@ -78,8 +78,8 @@ class PodSnapshot:
         return cls(**raw)
 
 
-def is_final(snapshot: PodSnapshot) -> bool:
-    """Report whether this is the last snapshot of a deleted pod."""
+def is_over(snapshot: PodSnapshot) -> bool:
+    """Say whether this is a pod's last snapshot: it is being deleted and all its containers have terminated."""
     return snapshot.deleting and snapshot.lifecycle == Lifecycle.TERMINATED
 
 

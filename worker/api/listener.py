@@ -1,7 +1,7 @@
-"""Connections, taken one by one and never more than so many: when all places are taken, the oldest idle one makes room.
+"""Accepts connections up to a limit; when it is reached, the oldest idle connection is closed.
 
-asyncio's own server counts no handshakes, so that clients which connect and say nothing would be without bound. A client
-that holds connections open without asking anything, or never ends its handshake, can't keep others out.
+asyncio's server does not count handshakes, so clients that connect and send nothing would be unlimited. Here, a client that
+keeps idle connections or unfinished handshakes open cannot lock others out.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ HANDSHAKE: Final = timedelta(seconds=10)
 _BACKLOG: Final = 128
 _OUT_OF_DESCRIPTORS: Final = timedelta(seconds=1)
 _KEEPALIVE: Final = {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 9}
-"""Seconds, seconds, probes: Go's, of which the kubelet changes nothing (net/tcpsock.go); the kernel's own take over two hours."""
+"""Seconds, seconds, probes. Go's defaults, which the kubelet keeps (net/tcpsock.go); the kernel's take over two hours."""
 
 log = structlog.get_logger(__name__)
 
 
 class Listener:
-    """One address; `server` makes the protocol of each connection and knows those that are open."""
+    """Listens on one address; `server` creates the protocol of each connection and tracks the open ones."""
 
     def __init__(self, server: web.Server, context: Callable[[], ssl.SSLContext] | None, *, most: int) -> None:
-        """Take aiohttp's server, what gives the TLS of a new connection (None: clear text), and the most connections."""
+        """Take aiohttp's server, the function that returns the TLS context (None: clear text), and the connection limit."""
         self._server = server
         self._context = context
         self._most = most
@@ -43,12 +43,12 @@ class Listener:
 
     @property
     def open(self) -> int:
-        """Count the connections, those that are still in their handshake included."""
+        """Count the connections, including those in their handshake."""
         return len(self._server.connections) + len(self._handshakes)
 
     @contextlib.contextmanager
     def busy(self, request: web.Request) -> Iterator[None]:
-        """Mark a connection while it is answered: it does not have to make room."""
+        """Protect a connection from being closed as idle while a request is answered."""
         protocol = request.protocol
         self._busy.add(protocol)
         try:
@@ -58,7 +58,7 @@ class Listener:
 
     @contextlib.asynccontextmanager
     async def listening(self, host: str, port: int) -> AsyncIterator[int]:
-        """Take connections while the block runs, and give the port. Raises OSError naming the address."""
+        """Accept connections while the block runs; yields the port. Raises OSError naming the address."""
         with _bound(host, port) as listener:
             accepting = asyncio.create_task(self._accept(listener), name=f"accept {port}")
             try:
@@ -96,11 +96,11 @@ class Listener:
                     await _shake_hands(connection, self._server(), self._context())
         except ssl.SSLCertVerificationError as error:
             self._seldom.warning("A client certificate was refused", peer=peer, error=error.verify_message)
-        except OSError as error:  # an SSLError is one, too; the socket is its transport's, which closes it
+        except OSError as error:  # also for an SSLError; the transport closes the socket
             log.debug("TLS handshake failed", peer=peer, error=str(error))
 
     def end_all(self) -> None:
-        """End all connections, those that are being answered with their answer."""
+        """Close all connections; those with a request in progress after their answer."""
         for task in self._handshakes:
             task.cancel()
         for protocol in self._server.connections:
@@ -110,7 +110,10 @@ class Listener:
                 protocol.transport.close()
 
     def _made_room(self) -> bool:
-        """End what says nothing: a handshake where these take half of all places or more, else an idle connection."""
+        """Close the oldest handshake if half of all connections are handshakes, else an idle connection.
+
+        Returns False if there is none.
+        """
         if len(self._handshakes) >= self._most / 2:
             oldest = next(iter(self._handshakes))
             del self._handshakes[oldest]
@@ -124,7 +127,7 @@ class Listener:
 
 
 class _Tls(SSLProtocol):
-    """asyncio's TLS, but for a handshake that fails: the client is sent the alert, before the connection is closed."""
+    """asyncio's TLS, except that a failed handshake sends its alert before the connection is closed."""
 
     def _on_handshake_complete(self, handshake_exc: BaseException | None) -> None:
         if handshake_exc is not None:
@@ -133,7 +136,7 @@ class _Tls(SSLProtocol):
 
 
 async def _shake_hands(connection: socket.socket, protocol: asyncio.BaseProtocol, context: ssl.SSLContext) -> None:
-    """Begin TLS on a connection and give it to a protocol; raises OSError."""
+    """Start TLS on a connection and hand it to a protocol; raises OSError."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
     tls = _Tls(loop, protocol, context, done, server_side=True)
@@ -146,8 +149,8 @@ async def _shake_hands(connection: socket.socket, protocol: asyncio.BaseProtocol
 
 
 def _look_after(connection: socket.socket) -> None:
-    """Ask a silent client's machine whether it is still there: one that lost its power would keep a stream for hours."""
-    with contextlib.suppress(OSError):  # gone by now, which the handshake will find
+    """Enable TCP keepalive: the stream of a client that lost its power would otherwise stay open for hours."""
+    with contextlib.suppress(OSError):  # already closed; the handshake will notice
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _KEEPALIVE.items():
             connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,7 +1,7 @@
-"""What stands between a request and its endpoint: who asks, whether they may, whether that is open, whether there is room.
+"""What every request passes before its handler: authentication, authorization, its switch, the concurrency limit.
 
-Made by `server`, once for each port. An endpoint's answer is written here, within the time that a client has for taking it, so that
-nothing of a request is left when its place goes to the next.
+One instance for each port. It also writes the response, within a time limit for the client to read it, so a request has ended
+when its slot is given to the next.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from worker.api.responses.responses import PAGE_NOT_FOUND, Refused, text_respons
 from worker.node.process.dependencies import NodeDependencies
 
 ANSWERED_WITHIN: Final = timedelta(minutes=5)
-"""From a request to the last byte that its client takes, streams apart."""
+"""From the request to the last byte read by the client; streams have no such limit."""
 LARGEST_BODY: Final = 64 * 1024
 AT_ONCE: Final = 64
-"""Requests that are answered at a time. /healthz and streams do not count."""
+"""Limit on concurrent requests; /healthz and streams are not counted."""
 STREAMS: Final = 400
 OTHER: Final = "other"
 _PIECE: Final = 128 * 1024
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 
 class Guard:
-    """Who may do what; absent on the read-only port."""
+    """Authenticates and authorizes requests; absent on the read-only port."""
 
     def __init__(self, authenticator: Authenticator, authorizer: Authorizer, *, fine_grained: bool) -> None:
         self._authenticator = authenticator
@@ -47,13 +47,13 @@ class Guard:
         self._fine_grained = fine_grained
 
     async def check(self, request: web.Request, route: Route | None) -> None:
-        """Return when the request may be answered; raises Refused."""
+        """Return if the request is allowed; raises Refused."""
         user = await self._authenticator.user(request)
         await self._authorizer.check(user, required_access(request.method, route, fine_grained=self._fine_grained))
 
 
 class Middleware:
-    """What stands between a request and its endpoint."""
+    """Wraps every handler of one port."""
 
     def __init__(self, node: NodeDependencies, guard: Guard | None) -> None:
         self._node = node
@@ -63,7 +63,7 @@ class Middleware:
         self.busy: Callable[[web.Request], contextlib.AbstractContextManager[None]] = lambda _: contextlib.nullcontext()
 
     def application(self, routes: Sequence[Route]) -> web.Application:
-        """Make aiohttp's application out of the rows."""
+        """Return an aiohttp application that serves the rows."""
 
         @web.middleware
         async def through(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:  # noqa: ARG001 - aiohttp calls it by that name
@@ -79,7 +79,7 @@ class Middleware:
         return app
 
     async def _pass(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request whole: nothing of it is left to do when this returns."""
+        """Answer one request completely, including writing the response."""
         row = self._rows.get(request.match_info.route)
         limit = None if row is not None and row.long_running else ANSWERED_WITHIN.total_seconds()
         with self.busy(request), self._counted(request, row):
@@ -101,12 +101,14 @@ class Middleware:
                 return await row.handler(request, self._node)
         except Refused as refused:
             return _replacement(request, refused.answer())
-        except web.HTTPException as answer:  # aiohttp's own: a body that is too large
+        except web.HTTPException as answer:  # raised by aiohttp itself: the body is too large
             return _replacement(request, text_response(f"{answer.status}: {answer.reason}", HTTPStatus(answer.status)))
         except (ConnectionError, asyncio.CancelledError, TimeoutError):
             raise
         except Exception:
-            log.exception("The node's API failed", path=row.path if row else "")  # a request's own may hold a command
+            log.exception(
+                "The node's API failed", path=row.path if row else ""
+            )  # not the request's own path: it may hold a command
             return _replacement(request, text_response(_DEFECT, HTTPStatus.INTERNAL_SERVER_ERROR))
 
     @contextlib.asynccontextmanager
@@ -121,7 +123,7 @@ class Middleware:
             yield
 
     def _counted(self, request: web.Request, row: Route | None) -> contextlib.AbstractContextManager[None]:
-        """Count the request under the kubelet's labels (pkg/kubelet/server ServeHTTP)."""
+        """Count the request with the kubelet's labels (pkg/kubelet/server ServeHTTP)."""
         method = request.method if request.method in _METHODS else OTHER
         path = metrics_path(row)
         read_only = self._guard is None
@@ -135,7 +137,7 @@ class Middleware:
         return closed != PAGE_NOT_FOUND and (self._guard is not None or row.read_only or bool(closed))
 
     def _closed(self, row: Route) -> str:
-        """Say why a row is closed; on the read-only port everything is that needs debugging."""
+        """Return why a row is disabled; on the read-only port, rows that need debugging are."""
         serving = self._node.cluster.serving
         return row.switch(serving if self._guard is not None else dataclasses.replace(serving, debugging=False))
 
@@ -144,19 +146,19 @@ class Middleware:
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, closed)
 
     async def _unreached(self, request: web.Request) -> web.StreamResponse:
-        raise AssertionError(f"{request.path} came past the door")
+        raise AssertionError(f"{request.path} bypassed the middleware")
 
 
 def metrics_path(row: Route | None) -> str:
-    """Name a row in the metrics as the kubelet does: by its first part, those of /metrics by two."""
+    """Return the `path` label of a row as the kubelet has it: the first part of the path, two parts for /metrics."""
     parts = row.path.split("/") if row is not None else ["", OTHER]
     return "/".join(parts[1:3]) if parts[1] == "metrics" else parts[1]
 
 
 async def _write_response(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Write an answer and wait until its client has taken it, but for what fits into buffers.
+    """Write a response and wait until the client has read all but what fits into buffers.
 
-    In pieces: asyncio's TLS counts a write that it has passed on as taken, however large (sslproto.py _process_outgoing).
+    In pieces, because asyncio's TLS takes any write as done once it is passed on (sslproto.py _process_outgoing).
     """
     if response.prepared:
         return response
@@ -175,21 +177,24 @@ async def _write_response(request: web.Request, response: web.StreamResponse) ->
 
 
 def _replacement(request: web.Request, answer: web.Response) -> web.Response:
-    """Give an answer that stands for the endpoint's; raises ConnectionResetError where that has begun, for two would be read as one."""
+    """Return the response that replaces the handler's.
+
+    Raises ConnectionResetError if that one has begun, because a client would read two as one.
+    """
     if request.writer.output_size:
         raise _abort_connection(request)
     return answer
 
 
 def _abort_connection(request: web.Request) -> ConnectionResetError:
-    """End a connection whose answer can't be whole, so that its client sees that."""
+    """Abort a connection whose response cannot be completed, so that the client notices."""
     if request.transport is not None:
         request.transport.abort()
     return ConnectionResetError("an answer was cut off")
 
 
 def _with_trailing_slash(path: str, routes: Sequence[Route]) -> Sequence[str]:
-    """Give a path, and the same with a slash at its end where no other row stands for that."""
+    """Return a path, and the same path with a trailing slash unless another row serves that."""
     deeper = f"{path}/{{{WHOLE_PATH}:.*}}"
     return (path,) if path.endswith(":.*}") or any(row.path == deeper for row in routes) else (path, f"{path}/")
 
@@ -202,7 +207,7 @@ def _not_found(request: web.Request) -> web.Response:
 
 
 def _refuse_slashes_in_names(request: web.Request) -> None:
-    """Refuse a name with a quoted slash in it: it would be a path to whoever looks for a file of that name."""
+    """Refuse a parameter that contains a quoted slash: used as a file name it would be a path."""
     for name, value in request.match_info.items():
         if "\0" in value or ("/" in value and name != WHOLE_PATH):
             raise Refused(HTTPStatus.NOT_FOUND, PAGE_NOT_FOUND)

@@ -1,8 +1,8 @@
-"""The one table of the node's API: path, who may ask for it, which switch of KubeletConfiguration opens it, who answers.
+"""The table of the node's API: path, required access, the KubeletConfiguration switch that enables it, and handler.
 
-A new endpoint is a file with `async def handler(request, node)` and a row here. Authorization reads the row, never the
-path: what is authorized is what runs. A test asks each row without and with every kind of credentials, and fails for an
-endpoint's file that no row names.
+A new endpoint is a file with `async def handler(request, node)` and a row here. Authorization reads the row and never the path,
+so what is authorized is what runs. A test requests each row without and with every kind of credentials, and fails for a handler
+without a row.
 """
 
 from typing import Final
@@ -30,33 +30,34 @@ from worker.api.responses.responses import PAGE_NOT_FOUND
 from worker.settings.cluster import Serving
 
 STREAMING: Final = "create"
-"""The verb of what runs in containers, whatever the method: a WebSocket comes as GET (nodes/proxy `get` must not be `exec`)."""
+"""The verb for what runs in containers, whatever the method: a WebSocket comes as GET, and nodes/proxy `get` must not allow
+`exec`."""
 
 DEBUGGING_DISABLED: Final = "Debug endpoints are disabled.\n"
 
 
 def debugging(serving: Serving) -> str:
-    """Ask enableDebuggingHandlers."""
+    """Check enableDebuggingHandlers."""
     return "" if serving.debugging else DEBUGGING_DISABLED
 
 
 def with_debugging(serving: Serving) -> str:
-    """Ask enableDebuggingHandlers for what is not even there without it."""
+    """Check enableDebuggingHandlers for a path that does not exist without it."""
     return "" if serving.debugging else PAGE_NOT_FOUND
 
 
 def system_logs(serving: Serving) -> str:
-    """Ask enableSystemLogHandler, which counts only with debugging."""
+    """Check enableSystemLogHandler, which also needs enableDebuggingHandlers."""
     return debugging(serving) or ("" if serving.system_logs else "logs endpoint is disabled.\n")
 
 
 def debug_flags(serving: Serving) -> str:
-    """Ask enableDebugFlagsHandler."""
+    """Check enableDebugFlagsHandler."""
     return with_debugging(serving) or ("" if serving.flags_handler else "flags endpoint is disabled.\n")
 
 
 def profiling(serving: Serving) -> str:
-    """Ask enableProfilingHandler."""
+    """Check enableProfilingHandler."""
     return debugging(serving) or ("" if serving.profiling else "profiling endpoint is disabled.\n")
 
 

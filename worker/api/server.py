@@ -1,8 +1,8 @@
-"""The node's HTTPS server: what every request goes through before its endpoint, and how much is done at a time.
+"""The node's HTTPS server.
 
-A part of the node process. Each request is authenticated, then authorized for what its row in `routes` says, then given to its
-endpoint's file; a path without a row is authorized as well, so that nobody learns what exists here. HTTP/1.1 only: the API server
-and metrics-server speak it to a node, and upgraded connections need it.
+A part of the node process. Each request is authenticated, authorized for what its row in `routes` requires, and passed to its
+handler. A path without a row is authorized as well, so that nobody learns which paths exist. HTTP/1.1 only: the API server and
+metrics-server use it to reach a node, and upgraded connections need it.
 """
 
 import asyncio
@@ -28,22 +28,22 @@ from worker.api.routes import ROUTES
 from worker.node.process.dependencies import NodeDependencies
 
 IDLE: Final = timedelta(seconds=90)
-"""Of a connection without a request or with half a header; the kubelet's IdleTimeout."""
+"""For a connection without a request or with an incomplete header; the kubelet's IdleTimeout."""
 LARGEST_FIELD: Final = 16 * 1024
-"""Bytes of the request line and of a header."""
+"""Bytes of the request line and of one header."""
 MOST_HEADERS: Final = 64
 LINGERING: Final = timedelta(seconds=1)
-"""So long the rest of a refused body is read, for a client that sends on before it listens."""
+"""How long the rest of a refused body is read, for a client that sends all before it reads."""
 CONNECTIONS: Final = 512
 FILES_LOOKED_AT: Final = timedelta(seconds=5)
-"""How soon changed certificates are taken."""
+"""How often certificate files are checked for changes."""
 
 
 log = structlog.get_logger(__name__)
 
 
 async def serve_api(node: NodeDependencies) -> None:
-    """Serve until cancelled; raises ConfigurationRefused, and OSError where the port is taken."""
+    """Serve until cancelled; raises ConfigurationRefused, and OSError if the port is taken."""
     serving = node.cluster.serving
     async with contextlib.AsyncExitStack() as stack:
         if serving.enabled:
@@ -53,13 +53,13 @@ async def serve_api(node: NodeDependencies) -> None:
             log.info("Serving the node's API", address=serving.address, port=port)
         if serving.enabled and serving.read_only_port:
             await stack.enter_async_context(open_read_only(node))
-            log.info("Serving what needs no credentials", address=serving.address, port=serving.read_only_port)
+            log.info("Serving the read-only API", address=serving.address, port=serving.read_only_port)
         await asyncio.Event().wait()
 
 
 @contextlib.asynccontextmanager
 async def open_server(node: NodeDependencies, routes: Sequence[Route] = ROUTES) -> AsyncIterator[int]:
-    """Serve HTTPS while the block runs, and give the port."""
+    """Serve HTTPS while the block runs; yields the port."""
     serving = node.cluster.serving
     renewed = ReloadingContext(serving, partial(serving_pair, node.cluster, node.config.node_name))
     await asyncio.to_thread(renewed.refresh)
@@ -78,7 +78,7 @@ async def open_server(node: NodeDependencies, routes: Sequence[Route] = ROUTES) 
 
 @contextlib.asynccontextmanager
 async def open_read_only(node: NodeDependencies, routes: Sequence[Route] = ROUTES) -> AsyncIterator[int]:
-    """Serve, in clear text and to everybody, the rows that say so, and give the port (the kubelet's readOnlyPort)."""
+    """Serve the read-only rows in clear text and without credentials; yields the port (the kubelet's readOnlyPort)."""
     async with _served(node, routes, None, None) as (_, port):
         yield port
 
@@ -88,8 +88,8 @@ async def _served(
     node: NodeDependencies, routes: Sequence[Route], guard: Guard | None, renewed: ReloadingContext | None
 ) -> AsyncIterator[tuple[Listener, int]]:
     serving = node.cluster.serving
-    door = Middleware(node, guard)
-    app = door.application(routes)
+    middleware = Middleware(node, guard)
+    app = middleware.application(routes)
     runner = web.AppRunner(
         app,
         handle_signals=False,
@@ -107,7 +107,7 @@ async def _served(
     await runner.setup()
     assert runner.server is not None
     listener = Listener(runner.server, (lambda: renewed.context) if renewed else None, most=CONNECTIONS)
-    door.busy = listener.busy
+    middleware.busy = listener.busy
     port = serving.port if guard else serving.read_only_port
     try:
         async with listener.listening(serving.address, port) as bound:
@@ -117,7 +117,7 @@ async def _served(
 
 
 def _protocol_log() -> logging.Logger:
-    """Give aiohttp a log that leaves out what is no HTTP: anybody may send that, and each would be a page of stack."""
+    """Return a logger for aiohttp that drops malformed HTTP: anybody may send it, and each would log a stack trace."""
     found = logging.getLogger("aiohttp.server.node")
     if not found.filters:
         found.addFilter(_is_ours)
@@ -132,4 +132,4 @@ async def _keep_looking(renewed: ReloadingContext, listener: Listener) -> None:
     while True:
         await asyncio.sleep(FILES_LOOKED_AT.total_seconds())
         if await asyncio.to_thread(renewed.refresh):
-            listener.end_all()  # whom the CA before has let in comes again to be judged by the new one
+            listener.end_all()  # clients that the previous CA admitted must reconnect and be verified by the new one

@@ -1,1 +1,1 @@
-"""The objects of a cluster's node: ConfigMaps, Secrets, tokens and what else its pods refer to, from the API server."""
+"""The objects that pods of a cluster's node refer to, from the API server. See README.md."""

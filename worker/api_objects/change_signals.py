@@ -1,7 +1,8 @@
-"""Tells pods that an object they show has another version: what is watched, compared with the snapshots of their workflows.
+"""Signals pods when an object they mount or wait for has another version.
 
-Run by `cluster_objects`. Level-triggered, like `poller.objects` for a folder: after each change, each snapshot that
-wants to hear of something else, and once a minute, all is compared, so neither a lost event nor a restart matters.
+Run by `cluster_objects`. Level-triggered, like `poller/objects.py` for a folder: the watched objects are compared with the
+workflows' snapshots after each change, after a snapshot that mounts something else, and once a minute. So neither a lost event
+nor a restart matters.
 """
 
 import asyncio
@@ -29,44 +30,44 @@ from worker.temporal.signal_numbers import SignalNumbers
 
 SOURCE: Final = "objects"
 SETTLE: Final = 0.05
-"""Seconds after a change: what belongs together comes together, and a hundred pods are compared once."""
+"""Seconds to wait after a change: related changes come together, and up to a hundred pods are compared once."""
 EVERY: Final = 60.0
 RETRY: Final = 2.0
-"""Seconds until what could not be told is told again."""
+"""Seconds until a failed signal is sent again."""
 _CALL_LIMIT: Final = 10.0
 
 _log: Final = structlog.get_logger(__name__)
 SendSignal = Callable[[str, ObjectsChanged], Awaitable[None]]
-"""Tells the workflow of that id; raises RPCError and RuntimeError."""
+"""Signals the workflow with that id; raises RPCError and RuntimeError."""
 
 
 class ObjectChangeSignals:
-    """The loop that tells."""
+    """The loop that compares and signals."""
 
     def __init__(
         self,
         watched: WatchedObjects,
         bundles: ApiTrustBundles,
         pods: Callable[[], Iterable[PodSnapshot]],
-        tell: SendSignal,
+        send_signal: SendSignal,
         *,
         numbers: SignalNumbers,
     ) -> None:
         self._numbers = numbers
-        self._watched, self._bundles, self._pods, self._tell_workflow = watched, bundles, pods, tell
-        self._told: LastNotified = {}
+        self._watched, self._bundles, self._pods, self._send_signal = watched, bundles, pods, send_signal
+        self._last_notified: LastNotified = {}
 
     async def run(self, changed: asyncio.Event) -> None:
         """Compare at once, after each change and once a minute, until cancelled."""
         while True:
             changed.clear()
-            told = await self.compare()
+            all_sent = await self.compare()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), EVERY if told else RETRY)
+                await asyncio.wait_for(changed.wait(), EVERY if all_sent else RETRY)
             await asyncio.sleep(SETTLE)
 
     async def compare(self) -> bool:
-        """Compare all with all, and tell whom it concerns; False when somebody could not be told."""
+        """Compare all objects with all pods and signal those concerned; False if a signal failed."""
         pods = [(pod, _wanted(pod)) for pod in self._pods()]
         await self._watched.follow(frozenset(key for _, wanted in pods for key in wanted))
         read = self._watched.read()
@@ -74,11 +75,11 @@ class ObjectChangeSignals:
         versions = {_named(key): version for key, (version, _) in read.items()} | shown_anchors
         behind = [replace(pod, objects=shown) for pod, _ in pods if (shown := _outdated(pod, versions))]
         answered = {_named(key): last for key, (_, last) in read.items()}
-        hints, self._told = object_hints(behind, versions, self._told, answered)
-        return all(await asyncio.gather(*map(self._tell, hints)))
+        hints, self._last_notified = object_hints(behind, versions, self._last_notified, answered)
+        return all(await asyncio.gather(*map(self._signal, hints)))
 
     def _trust_anchors(self, pods: Iterable[PodSnapshot]) -> dict[tuple[str, str], str]:
-        """Give the versions of what pods show of trust bundles; nothing before one was asked for."""
+        """Return the versions of the trust bundles that pods mount; empty before one was requested."""
         if (bundles := self._bundles.known()) is None:
             return {}
         found = {}
@@ -91,21 +92,23 @@ class ObjectChangeSignals:
                 found[pod.namespace, trust_bundle_key(source)] = version
         return found
 
-    async def _tell(self, hint: Hint) -> bool:
-        told = ObjectsChanged(SOURCE, hint.versions, self._numbers.next())
+    async def _signal(self, hint: Hint) -> bool:
+        signal = ObjectsChanged(SOURCE, hint.versions, self._numbers.next())
         try:
-            await self._tell_workflow(hint.workflow_id, told)
+            await self._send_signal(hint.workflow_id, signal)
         except (RPCError, RuntimeError, TimeoutError) as error:
-            _log.warning("a pod could not be told of a changed object", workflow=hint.workflow_id, err=str(error))
+            _log.warning(
+                "a pod could not be signalled about a changed object", workflow=hint.workflow_id, err=str(error)
+            )
             return False
-        self._told |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
+        self._last_notified |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
         return True
 
 
 def signal_sender(client: Client) -> SendSignal:
-    """Tell workflows by their client; one that has ended needs no hint."""
+    """Return a function that signals workflows; one that has ended is ignored."""
 
-    async def tell(workflow_id: str, signal: ObjectsChanged) -> None:
+    async def send(workflow_id: str, signal: ObjectsChanged) -> None:
         try:
             handle = client.get_workflow_handle(workflow_id)
             async with asyncio.timeout(_CALL_LIMIT):
@@ -114,11 +117,11 @@ def signal_sender(client: Client) -> SendSignal:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
 
-    return tell
+    return send
 
 
 def trust_sources(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """List the clusterTrustBundle projections of a pod."""
+    """Yield the clusterTrustBundle projections of a pod."""
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         for projection in (volume.get("projected") or {}).get("sources") or ():
             if source := projection.get("clusterTrustBundle"):
@@ -126,7 +129,7 @@ def trust_sources(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _wanted(pod: PodSnapshot) -> list[Key]:
-    """Name what a pod is to be told of; what is immutable will not change, and a pod that goes is told of nothing."""
+    """Return the objects whose changes a pod must learn of; immutable ones do not change, and a terminating pod needs none."""
     wanted: list[Key] = []
     if pod.deleting:
         return wanted
@@ -138,7 +141,7 @@ def _wanted(pod: PodSnapshot) -> list[Key]:
 
 
 def _outdated(pod: PodSnapshot, versions: Versions) -> dict[str, str]:
-    """Name what a pod shows of what is known, and that has another version now: hardly ever anything."""
+    """Return the known objects that a pod mounts in another version; usually none."""
     return {name: shown for name, shown in pod.objects.items() if versions.get((pod.namespace, name), shown) != shown}
 
 

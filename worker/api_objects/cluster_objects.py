@@ -1,7 +1,7 @@
-"""All that a cluster's worker knows of objects: who reads them, who renews tokens, and who tells the pods.
+"""The objects of a cluster's node: their source, their tokens, and the loops that renew and signal.
 
-Made by `host.api_side` before the activities' services, which take `source` and `tokens` from it; it hears each snapshot that a workflow
-publishes, and the loops run while the worker works.
+Created before the activities' services, which use `source` and `tokens`. It observes each snapshot that a workflow publishes;
+the loops run while the worker works.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ from worker.documents.defects import in_spite_of_defects
 from worker.temporal.signal_numbers import SignalNumbers
 
 COALESCE_SECONDS: Final = 0.2
-"""Seconds in which pods that show something else are looked at together: each look is at all pods of the node."""
+"""Seconds over which changes of pods are collected, because each comparison covers all pods of the node."""
 
 
 class ClusterObjects:
-    """The objects of one node's pods; made in the event loop, hears of pods from any thread."""
+    """The objects of one node's pods; created in the event loop, observes pods from any thread."""
 
     def __init__(self, api: ApiServer, node: str, numbers: SignalNumbers) -> None:
         self._api, self._node, self._numbers = api, node, numbers
         self._loop = asyncio.get_running_loop()
         self._changed, self._other_tokens = asyncio.Event(), asyncio.Event()
         self._snapshots: Callable[[], Iterable[PodSnapshot]] = tuple
-        self._heard: dict[str, Mapping[str, str]] = {}
-        """By pod uid: the versions that a pod showed last."""
+        self._mounted: dict[str, Mapping[str, str]] = {}
+        """By pod uid: the versions that a pod last mounted."""
         self._waking: asyncio.TimerHandle | None = None
         self.source = ApiObjects(api, self._pods, self._changed.set)
         self.tokens = ApiTokens(api)
@@ -45,35 +45,37 @@ class ClusterObjects:
         self._services = Informer(api, SERVICES, cut=linked)
 
     async def services(self) -> Iterable[Mapping[str, Any]]:
-        """Give all Services of the cluster; raises ServicesUnknown."""
+        """Return all Services of the cluster; raises ServicesUnknown."""
         try:
             return [one.json for one in (await self._services.all()).values()]
         except NotSynced as error:
             raise ServicesUnknown(str(error)) from error
 
-    def hear(self, snapshot: PodSnapshot) -> None:
-        """Take notice of a snapshot; returns at once, and does nothing unless the pod shows something else now."""
-        if self._heard.get(snapshot.uid, {}) == (shown := {} if snapshot.deleting else snapshot.objects):
+    def observe(self, snapshot: PodSnapshot) -> None:
+        """Observe a snapshot; returns at once, and does nothing unless the pod mounts something else."""
+        if self._mounted.get(snapshot.uid, {}) == (shown := {} if snapshot.deleting else snapshot.objects):
             return
         if shown:
-            self._heard[snapshot.uid] = shown
+            self._mounted[snapshot.uid] = shown
         else:
-            self._heard.pop(snapshot.uid, None)
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is told of anything any more
+            self._mounted.pop(snapshot.uid, None)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, so nothing is signalled any more
             self._loop.call_soon_threadsafe(self._wake_soon)
 
     @contextlib.asynccontextmanager
-    async def telling(
-        self, snapshots: Callable[[], Iterable[PodSnapshot]], tell: SendSignal, drivers: CsiDrivers
+    async def running(
+        self, snapshots: Callable[[], Iterable[PodSnapshot]], send_signal: SendSignal, drivers: CsiDrivers
     ) -> AsyncIterator[None]:
-        """Tell pods of what changes, renew tokens and keep the CSINode while the block runs.
+        """Signal changes, renew tokens and update the CSINode while the block runs.
 
-        `snapshots` are the newest of all pods.
+        `snapshots` returns the newest snapshot of every pod.
         """
         self._snapshots = snapshots
-        objects = ObjectChangeSignals(self.source.watched, self.trust_bundles, self._pods, tell, numbers=self._numbers)
-        rotation = TokenRotation(self.tokens, self._pods, tell)
-        self._services.follow()  # the first container that starts shall not wait for them
+        objects = ObjectChangeSignals(
+            self.source.watched, self.trust_bundles, self._pods, send_signal, numbers=self._numbers
+        )
+        rotation = TokenRotation(self.tokens, self._pods, send_signal)
+        self._services.follow()  # in advance, so that the first container does not wait for the list
         running = {
             "changed objects": lambda: objects.run(self._changed),
             "token rotation": lambda: rotation.run(self._other_tokens),

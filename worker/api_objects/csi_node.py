@@ -1,9 +1,9 @@
-"""Keeps the CSINode of this node as its registered drivers are, and what of them stands in the Node itself.
+"""Keeps this node's CSINode, and the CSI part of its Node, in sync with the registered drivers.
 
-Run in a cluster's worker, which is the process that drivers register with. Made at the start even where there is no driver, for the
-scheduler asks it how many volumes fit. A driver that has not registered yet since this process began stays in it: only one that
-went is taken out (pkg/volume/csi/nodeinfomanager, csi_plugin.go DeRegisterPlugin). It goes with its Node, which the node process makes anew
-when somebody has deleted it; so, where drivers are, it is looked for now and then and all of them are written again.
+Runs in a cluster's worker, the process that drivers register with. It is created at the start even without drivers, because the
+scheduler reads volume limits from it. A driver that has not registered since this process began stays listed; only one that
+deregistered is removed (pkg/volume/csi/nodeinfomanager, csi_plugin.go DeRegisterPlugin). Its owner is the Node. If that is
+deleted and created again, the CSINode is gone too, so it is checked at intervals while there are drivers, and written again.
 """
 
 import asyncio
@@ -22,24 +22,24 @@ from worker.api_objects.csi_node_objects import TopologyCollision, is_of, new_cs
 FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 30.0
 LOOK: Final = timedelta(minutes=5)
-"""Between two looks whether it is still there: a node may not watch it."""
+"""How often its existence is checked: a node may not watch it."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
 class CsiNodeKeeper:
-    """The loop that keeps it."""
+    """The loop that keeps it in sync."""
 
     def __init__(self, api: ApiServer, node: str, drivers: CsiDrivers) -> None:
         self._api, self._name = api, node
         self._changed = asyncio.Event()
         self._known: dict[str, Driver | None] = {}
-        """All that drivers have said since this process began; None: it went."""
+        """All driver changes since this process began; None: deregistered."""
         self._pending: dict[str, Driver | None] = {}
-        drivers.on_change(self._note)
+        drivers.on_change(self._driver_changed)
 
     async def run(self) -> None:
-        """Keep it until cancelled; what could not be written is tried again."""
+        """Keep it in sync until cancelled; failed writes are retried."""
         pause, self._trouble = FIRST_PAUSE, ""
         while True:
             self._changed.clear()
@@ -47,11 +47,11 @@ class CsiNodeKeeper:
             try:
                 await self._write(pending)
             except (ApiAway, ApiRefused, TopologyCollision) as error:
-                self._tell(str(error))
+                self._log_trouble(str(error))
                 await asyncio.sleep(pause * random.uniform(1, 1.5))  # noqa: S311 - no secret
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
-            self._tell("")
+            self._log_trouble("")
             pause = FIRST_PAUSE
             self._pending = {name: one for name, one in self._pending.items() if pending.get(name, self) is not one}
             while not (self._pending or self._changed.is_set()):
@@ -61,7 +61,7 @@ class CsiNodeKeeper:
                     self._pending = dict(self._known)
 
     async def _write(self, drivers: dict[str, Driver | None]) -> None:
-        """Write drivers into both objects, as far as they do not stand there."""
+        """Write the drivers into both objects, where they differ."""
         node = await self._api.get(NODES.path(self._name))
         if patch := node_patch(node, drivers):
             await self._api.patch(NODES.path(self._name), patch, kind=MERGE_PATCH)
@@ -80,7 +80,7 @@ class CsiNodeKeeper:
             await self._api.replace(path, wanted)
 
     async def _is_missing(self) -> bool:
-        """Say whether drivers are here that no CSINode tells of."""
+        """Report whether there are drivers but no CSINode."""
         if not any(self._known.values()):
             return False
         try:
@@ -91,11 +91,11 @@ class CsiNodeKeeper:
             return False
         return False
 
-    def _note(self, name: str, driver: Driver | None) -> None:
+    def _driver_changed(self, name: str, driver: Driver | None) -> None:
         self._known[name] = self._pending[name] = driver
         self._changed.set()
 
-    def _tell(self, trouble: str) -> None:
+    def _log_trouble(self, trouble: str) -> None:
         if trouble and trouble != self._trouble:
-            _log.warning("the node's CSINode can't be written now, it is tried again", node=self._name, err=trouble)
+            _log.warning("the node's CSINode cannot be written, retrying", node=self._name, err=trouble)
         self._trouble = trouble

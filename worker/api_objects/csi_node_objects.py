@@ -1,6 +1,6 @@
-"""What stands of this node's CSI drivers in its CSINode and Node objects.
+"""The part of CSINode and Node objects that describes this node's CSI drivers.
 
-Pure; asked by `csi_node`. What other drivers or administrators have there stays (pkg/volume/csi/nodeinfomanager).
+Pure; used by `csi_node`. Entries of other drivers and of administrators are kept (pkg/volume/csi/nodeinfomanager).
 """
 
 import json
@@ -16,11 +16,11 @@ Json = dict[str, Any]
 
 
 class TopologyCollision(Exception):
-    """A driver says that the node lies elsewhere than its labels do; the words are the kubelet's."""
+    """A driver's topology contradicts the node's labels; the message is the kubelet's."""
 
 
 def new_csi_node(node: Mapping[str, Any]) -> Json:
-    """Write the CSINode of a node that has none: it goes with its Node."""
+    """Return the CSINode of a node that has none; its owner is the Node."""
     metadata = node["metadata"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
     return {
@@ -32,23 +32,23 @@ def new_csi_node(node: Mapping[str, Any]) -> Json:
 
 
 def is_of(csi_node: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
-    """Say whether a CSINode is this Node's, and not that of an earlier one of its name."""
+    """Report whether a CSINode belongs to this Node, not to an earlier one of the same name."""
     owners = csi_node["metadata"].get("ownerReferences") or ()
     return any(one.get("kind") == "Node" and one.get("uid") == node["metadata"]["uid"] for one in owners)
 
 
 def with_drivers(csi_node: Json, drivers: Mapping[str, Driver | None]) -> Json:
-    """Write drivers into a CSINode, each by its name; None takes one out. Answers the same object where nothing changes."""
+    """Set drivers in a CSINode by name; None removes one. Returns the same object if nothing changes."""
     spec = csi_node.get("spec") or {}
     before = list(spec.get("drivers") or ())
-    after = [one for one in before if one["name"] not in drivers or _is_said(one, drivers[one["name"]])]
+    after = [one for one in before if one["name"] not in drivers or _is_listed(one, drivers[one["name"]])]
     known = {one["name"] for one in after}
-    after += [_said(one) for one in drivers.values() if one is not None and one.name not in known]
+    after += [_entry(one) for one in drivers.values() if one is not None and one.name not in known]
     return csi_node if after == before else {**csi_node, "spec": {**spec, "drivers": after}}
 
 
 def node_patch(node: Mapping[str, Any], drivers: Mapping[str, Driver | None]) -> Json:
-    """Write what of the Node's annotations and labels is to be merged; empty where nothing is. Raises TopologyCollision."""
+    """Return the merge patch for the Node's annotations and labels, {} if nothing changes. Raises TopologyCollision."""
     metadata = node["metadata"]
     labels: Mapping[str, str] = metadata.get("labels") or {}
     annotation = (metadata.get("annotations") or {}).get(NODE_ID)
@@ -80,17 +80,17 @@ def _ids(annotation: str | None) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def _said(driver: Driver) -> Json:
-    said: Json = {"name": driver.name, "nodeID": driver.node_id, "topologyKeys": sorted(driver.topology)}
+def _entry(driver: Driver) -> Json:
+    entry: Json = {"name": driver.name, "nodeID": driver.node_id, "topologyKeys": sorted(driver.topology)}
     if driver.max_volumes > 0:
-        said["allocatable"] = {"count": min(driver.max_volumes, _MOST)}
-    return said
+        entry["allocatable"] = {"count": min(driver.max_volumes, _MOST)}
+    return entry
 
 
-def _is_said(one: Mapping[str, Any], driver: Driver | None) -> bool:
+def _is_listed(one: Mapping[str, Any], driver: Driver | None) -> bool:
     if driver is None:
         return False
-    wanted = _said(driver)
+    wanted = _entry(driver)
     given = {**one, "topologyKeys": sorted(one.get("topologyKeys") or ())}
     return {key: given.get(key) for key in (*wanted, "allocatable")} == {
         key: wanted.get(key) for key in (*wanted, "allocatable")

@@ -1,7 +1,7 @@
-"""All objects of a kind that a node may list: RuntimeClasses, CSIDrivers, Services.
+"""Caches all objects of a kind that a node may list: RuntimeClasses, CSIDrivers, Services.
 
-Followed from the moment when one is first asked for, as the kubelet's informers do from its start. What was read last stays
-known while the API server is away.
+It starts with the first request, while the kubelet's informers start with the process. The last known objects stay available
+while the API server is not.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from worker.documents.defects import in_spite_of_defects
 
 READ_WITHIN: Final = timedelta(seconds=5)
 _Name = tuple[str, str]
-"""Namespace (empty where the kind has none) and name."""
+"""Namespace (empty for a cluster-scoped kind) and name."""
 
 
 class NotSynced(Exception):
-    """The kind was not read since this process began; says where and why."""
+    """The kind was not listed since this process began; the message says from where and why."""
 
 
 class Informer:
-    """One kind; used from one event loop."""
+    """The cache of one kind; used from one event loop."""
 
     def __init__(
         self,
@@ -35,28 +35,28 @@ class Informer:
         changed: Callable[[], None] = lambda: None,
         cut: Callable[[dict[str, Any]], dict[str, Any]] = lambda found: found,
     ) -> None:
-        """Follow nothing yet; `changed` is told of each change, `cut` gives what of an object is kept."""
+        """Does not start yet; `changed` is called for each change, `cut` returns the part of an object to keep."""
         self._api, self._resource, self._changed = api, resource, changed
         self._reflector = Reflector(api, resource.path(), what=resource.plural)
         self._reflector.cut = cut
         self.known: dict[_Name, KeptObject] = {}
-        """All that there are, as far as they were read."""
+        """All known objects."""
         self._read = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
 
     @property
     def was_read(self) -> bool:
-        """Say whether all were read once."""
+        """Report whether the first list is complete."""
         return self._read.is_set()
 
     def follow(self) -> None:
-        """Begin to follow it."""
+        """Start it."""
         if self._following is None:
             what = f"follow {self._resource.plural}"
             self._following = asyncio.create_task(in_spite_of_defects(what, self._follow), name=what)
 
     async def all(self) -> Mapping[_Name, KeptObject]:
-        """Give all that there are, after the first list; raises NotRead."""
+        """Return all objects, after the first list; raises NotSynced."""
         self.follow()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._read.wait(), READ_WITHIN.total_seconds())
@@ -66,7 +66,7 @@ class Informer:
         return self.known
 
     async def stop(self) -> None:
-        """Follow it no more."""
+        """Stop it."""
         following, self._following = self._following, None
         if following is not None:
             following.cancel()
@@ -76,12 +76,12 @@ class Informer:
         async with contextlib.aclosing(self._reflector.changes()) as changes:
             async for one in changes:
                 self._take(one)
-                del one  # whole objects, of which less is kept
+                del one  # frees the whole object, of which only a part is kept
                 self._read.set()
                 self._changed()
 
-    def _take(self, said: Listed | Changed) -> None:
-        match said:
+    def _take(self, change: Listed | Changed) -> None:
+        match change:
             case Listed(items=items):
                 self.known = {_name(found): without_managed_fields(found) for found in items}
             case Changed(type="DELETED", object=found):
@@ -91,7 +91,7 @@ class Informer:
 
 
 def without_managed_fields(found: Mapping[str, Any]) -> KeptObject:
-    """Keep of an object what somebody may ask for: who wrote which field is as long as the rest, and nobody's business."""
+    """Return the object without managedFields, which are as long as the rest and which nobody reads."""
     metadata = {key: value for key, value in found["metadata"].items() if key != "managedFields"}
     return KeptObject(str(metadata.get("resourceVersion", "")), {**found, "metadata": metadata})
 

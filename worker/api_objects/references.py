@@ -1,7 +1,7 @@
-"""Which ConfigMaps and Secrets a pod refers to, everywhere in its spec.
+"""The ConfigMaps and Secrets that a pod's spec refers to.
 
-Pure; asked by `watched_objects`, which watches only what pods of this node name, for the node authorizer allows no more
-(pkg/api/v1/pod VisitPodSecretNames, VisitPodConfigmapNames).
+Pure; used by `watched_objects`, which watches only objects that pods of this node refer to, because the node authorizer allows
+no others (pkg/api/v1/pod VisitPodSecretNames, VisitPodConfigmapNames).
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from proto.kubernetes.pod_containers import every_container
 
 _Source = Mapping[str, Any]
 Reference = tuple[ObjectKind, str]
-"""An object of the pod's namespace."""
+"""An object in the pod's namespace."""
 
 _VOLUME_SECRETS: Final[Mapping[str, str]] = {
     "azureFile": "secretName",
@@ -21,11 +21,11 @@ _VOLUME_SECRETS: Final[Mapping[str, str]] = {
     "csi": "nodePublishSecretRef",
     "secret": "secretName",
 }
-"""Where a type of volume names its Secret: a name, or an object that has one."""
+"""The field of a volume type that names its Secret: a name, or an object with a name."""
 
 
 def references(pod: _Source) -> frozenset[Reference]:
-    """Name all of them, each once."""
+    """Return all references, each once."""
     spec = pod.get("spec") or {}
     found = {(ObjectKind.SECRETS, one.get("name")) for one in spec.get("imagePullSecrets") or ()}
     for container in every_container(spec):

@@ -1,7 +1,7 @@
-"""The ObjectSource of a cluster's node: each kind read in the way that the node authorizer allows, and as fresh as it must be.
+"""The ObjectSource of a cluster's node, which reads each kind in a way that the node authorizer allows.
 
-ConfigMaps and Secrets are watched one by one (`watched_objects`), small kinds of the whole cluster are followed (`followed_kind`),
-and what is looked at once in a pod's life is read when it is needed: claims, their volumes, service accounts.
+ConfigMaps and Secrets are watched one by one (`watched_objects`), small kinds of the whole cluster are cached (`informer`), and
+kinds that are needed once in a pod's life are read on demand: claims, their volumes, service accounts.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -36,10 +36,10 @@ _FOLLOWED: Final[Mapping[ObjectKind, Resource]] = {
 
 
 class ApiObjects:
-    """Objects behind the API; used from one event loop."""
+    """Objects from the API server; used from one event loop."""
 
     def __init__(self, api: ApiServer, pods: Callable[[], Iterable[PodSnapshot]], changed: Callable[[], None]) -> None:
-        """Take the pods of the node, which say what may be watched, and who is to be told of changes."""
+        """Take the function that returns the node's pods, which determine what may be watched, and one to call on changes."""
         self._api = api
         self.watched = WatchedObjects(api, pods, changed)
         self._followed = {kind: Informer(api, resource) for kind, resource in _FOLLOWED.items()}
@@ -53,7 +53,7 @@ class ApiObjects:
         return await self._once(kind, namespace, name)
 
     async def stop(self) -> None:
-        """Watch nothing any more."""
+        """Stop all watches."""
         await self.watched.stop()
         for followed in self._followed.values():
             await followed.stop()

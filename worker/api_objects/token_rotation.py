@@ -1,8 +1,8 @@
-"""Renews the tokens that volumes show before they grow old, and tells the pods' workflows, which write them anew.
+"""Renews the tokens in volumes before they expire, and signals the pods' workflows, which write them.
 
-Run by `cluster_objects`. When a token is due stands in its version, so in the snapshots: there is nothing to remember,
-and a worker that was away goes on where it was. One that can't be had costs no history: it is tried again every minute, and the
-pod keeps the old one (pkg/kubelet/token/token_manager.go).
+Run by `cluster_objects`. A token's version contains its expiry, and the snapshots contain the version, so there is no other
+state to keep. A failed renewal is retried every minute without an event in history, and the pod keeps the old token
+(pkg/kubelet/token/token_manager.go).
 """
 
 import asyncio
@@ -25,16 +25,16 @@ from worker.api_objects.tokens import seed_of
 AGAIN: Final = timedelta(minutes=1)
 """Between two tries to renew a token, as between two syncs of a pod."""
 LONGEST: Final = timedelta(hours=1)
-"""Until the next look where no token is shown."""
+"""Until the next check if no token is mounted."""
 LOOK: Final = timedelta(minutes=1)
-"""Nobody waits longer for what is due: a clock may be set meanwhile, and while a machine sleeps no waiting goes on."""
+"""The longest wait: the clock may be set meanwhile, and a suspended machine does not count the time."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class MountedToken:
-    """A token that a pod's volume shows, and when it is to be another one."""
+    """A token in a pod's volume, and when it is to be renewed."""
 
     pod: PodSnapshot
     key: str
@@ -44,18 +44,20 @@ class MountedToken:
 
 
 def mounted_tokens(pods: Iterable[PodSnapshot]) -> Iterator[MountedToken]:
-    """List the tokens that volumes of pods show; of pods that go, none."""
+    """Yield the tokens in volumes of pods that are not terminating."""
     for pod in pods:
         for key, version in pod.objects.items():
             if pod.deleting or not key.startswith(f"{TOKENS}/") or "/" not in version:
                 continue
             wish = wish_of(pod, key)
-            with contextlib.suppress(ValueError):  # no time: another release wrote it, which has its own
+            with contextlib.suppress(
+                ValueError
+            ):  # no expiry in it: written by another release, which uses another format
                 yield MountedToken(pod, key, version, wish, due(version, seed_of(wish)))
 
 
 def wish_of(pod: PodSnapshot, key: str) -> TokenWish:
-    """Say which token a pod shows under a key."""
+    """Return the token request for a key of a pod's objects."""
     audience, seconds = audience_of(key)
     spec: Mapping[str, Any] = pod.pod.get("spec") or {}
     bound = BoundPod(pod.namespace, pod.name, pod.uid)
@@ -65,13 +67,13 @@ def wish_of(pod: PodSnapshot, key: str) -> TokenWish:
 class TokenRotation:
     """The loop that renews."""
 
-    def __init__(self, tokens: TokenSource, pods: Callable[[], Iterable[PodSnapshot]], tell: SendSignal) -> None:
-        self._tokens, self._pods, self._tell = tokens, pods, tell
+    def __init__(self, tokens: TokenSource, pods: Callable[[], Iterable[PodSnapshot]], send_signal: SendSignal) -> None:
+        self._tokens, self._pods, self._send_signal = tokens, pods, send_signal
         self._not_before: dict[tuple[str, str], datetime] = {}
-        """By pod uid and key: when a token that could not be renewed is tried again."""
+        """By pod uid and key: when a failed renewal is retried."""
 
     async def run(self, changed: asyncio.Event, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """Renew what is due, then wait for what is due next or for other pods, until cancelled."""
+        """Renew what is due, then wait for the next one or for a change of pods, until cancelled."""
         while True:
             changed.clear()
             wake = await self.renew(now())
@@ -80,7 +82,7 @@ class TokenRotation:
                 await asyncio.wait_for(changed.wait(), seconds)
 
     async def renew(self, now: datetime) -> datetime:
-        """Renew what is due; answers when to look again."""
+        """Renew what is due; returns when to check again."""
         shown = list(mounted_tokens(self._pods()))
         keys = {(one.pod.uid, one.key) for one in shown}
         self._not_before = {key: at for key, at in self._not_before.items() if key in keys}
@@ -98,6 +100,6 @@ class TokenRotation:
         try:
             version = (await self._tokens.token(one.wish)).version
             if version != one.version:
-                await self._tell(one.pod.workflow_id, ObjectsChanged(SOURCE, {one.key: version}))
+                await self._send_signal(one.pod.workflow_id, ObjectsChanged(SOURCE, {one.key: version}))
         except (TokenRefused, RPCError, RuntimeError, TimeoutError) as error:
             _log.warning("a token of a pod can't be renewed now; it keeps the old one", **where, err=str(error))

@@ -1,8 +1,7 @@
-"""Service account tokens from the API server, each asked for once and kept until it is due.
+"""Service account tokens from the API server, cached until they are due for renewal.
 
-Made by `cluster_objects`; asked while volumes are mounted, and by `rotation` before a token grows old. A token is bound to its pod,
-so it ends with it. Kept in memory only: a worker that starts asks anew for what it needs, as the kubelet does
-(pkg/kubelet/token/token_manager.go).
+Used while volumes are mounted, and by `token_rotation`. A token is bound to its pod and becomes invalid with it. Tokens are
+kept in memory only; a worker that starts requests what it needs, as the kubelet does (pkg/kubelet/token/token_manager.go).
 """
 
 import asyncio
@@ -19,10 +18,10 @@ from activities.execution.shared_tasks import SharedTasks
 from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenWish, due
 
 AT_ONCE: Final = 16
-"""Requests side by side: 110 pods that start together must not open as many connections."""
+"""Concurrent requests: 110 pods that start together must not open as many connections."""
 
 SOON_KNOWN: Final = (0.05, 0.15, 0.4)
-"""Seconds between tries that are refused: the API server's own caches may learn of a pod a moment after the node does."""
+"""Seconds between tries after a refusal: the API server's caches may learn of a pod a moment after the node."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -32,7 +31,7 @@ def _now() -> datetime:
 
 
 class ApiTokens:
-    """A TokenSource over the API; used from one event loop."""
+    """A TokenSource backed by the API; used from one event loop."""
 
     def __init__(self, api: ApiServer, now: Callable[[], datetime] = _now) -> None:
         self._api, self._now = api, now
@@ -41,14 +40,14 @@ class ApiTokens:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def token(self, wish: TokenWish) -> ServiceAccountToken:
-        """Give the kept one until it is due; then a new one, or the kept one while it lives and no other is to be had."""
+        """Return the cached token until it is due, then a new one; if that fails, the cached one while it is valid."""
         kept = self._kept.get(wish)
         if kept is not None and self._now() < due(kept.version, seed_of(wish)):
             return kept
         return await self._asking.run(wish, lambda: self._renewed(wish, kept), f"token of {wish.service_account}")
 
     def forget(self, pods: frozenset[str]) -> None:
-        """Keep the tokens of these pods (by uid) only, and of what belongs to none until it ends."""
+        """Drop the tokens of pods that are not in `pods` (uids), and expired ones that belong to no pod."""
         now = self._now()
         self._kept = {
             wish: kept
@@ -66,7 +65,9 @@ class ApiTokens:
             if self._now() >= kept.expires:
                 words = f"the token of service account {account} expired and refresh failed: {error}"
                 raise TokenRefused(words) from error
-            _log.warning("a token could not be renewed; the old one lives on", serviceAccount=account, err=str(error))
+            _log.warning(
+                "a token could not be renewed; the old one is still valid", serviceAccount=account, err=str(error)
+            )
             return kept
         self._kept[wish] = fresh
         return fresh
@@ -86,7 +87,7 @@ class ApiTokens:
 
 
 def token_request(wish: TokenWish) -> dict[str, Any]:
-    """Write the TokenRequest for a wish."""
+    """Return the TokenRequest."""
     spec: dict[str, Any] = {"audiences": list(wish.audiences)}
     if wish.expiration_seconds is not None:
         spec["expirationSeconds"] = wish.expiration_seconds
@@ -97,16 +98,18 @@ def token_request(wish: TokenWish) -> dict[str, Any]:
 
 
 def seed_of(wish: TokenWish) -> str:
-    """Tell one token from others of the same time, for the moment at which it is renewed."""
+    """Return a text that differs between tokens, which spreads their renewals over time."""
     return f"{wish.pod.uid if wish.pod else wish.service_account} {' '.join(wish.audiences)} {wish.expiration_seconds}"
 
 
 def _read(answer: Mapping[str, Any], now: datetime) -> ServiceAccountToken:
-    """Read what the API server gave; how long it lives it may have decided otherwise than asked."""
+    """Parse the response; the API server may have chosen another lifetime than requested."""
     status = answer.get("status") or {}
     text, expires = status.get("token"), status.get("expirationTimestamp")
     if not text or not expires:
-        raise ApiRefused(0, "", "the API server answered without a token")  # never quoted: it may hold one elsewhere
+        raise ApiRefused(
+            0, "", "the API server answered without a token"
+        )  # the response is never quoted: it may contain a token elsewhere
     ends = datetime.fromisoformat(expires)
     seconds = (answer.get("spec") or {}).get("expirationSeconds")
     return ServiceAccountToken(text, ends - timedelta(seconds=seconds) if seconds else now, ends)

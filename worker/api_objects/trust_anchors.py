@@ -1,7 +1,7 @@
-"""Which certificates a clusterTrustBundle projection chooses, as one PEM file.
+"""The certificates that a clusterTrustBundle projection selects, as one PEM file.
 
-Pure; asked by `trust_bundles` (pkg/kubelet/clustertrustbundle). The kubelet shuffles the certificates anew with each start; here
-they are ordered by a digest of theirs, which means as little, and lets a volume stay as it is when a worker starts.
+Pure; used by `trust_bundles` (pkg/kubelet/clustertrustbundle). The kubelet shuffles the certificates at each start. Here they
+are ordered by their digest, which is as arbitrary, and leaves a volume unchanged when a worker starts.
 """
 
 import base64
@@ -26,7 +26,7 @@ _OPERATORS: Final[Mapping[str, Callable[[_Labels, str, list[str]], bool]]] = {
 
 
 def anchors(source: Mapping[str, Any], bundles: Mapping[str, KeptObject]) -> TrustAnchors:
-    """Choose and put together; of an optional source that chooses nothing, nothing. Raises TrustBundleRefused."""
+    """Return the selected certificates; empty for an optional source that selects none. Raises TrustBundleRefused."""
     chosen = _chosen(source, bundles)
     if not chosen:
         if source.get("optional"):
@@ -42,13 +42,13 @@ def anchors(source: Mapping[str, Any], bundles: Mapping[str, KeptObject]) -> Tru
 
 
 def merge_bundles(bundles: Iterable[str]) -> bytes:
-    """Put the certificates of bundles together, each once."""
+    """Merge the certificates of bundles, each once."""
     found = {base64.b64decode(body) for text in bundles for body in _CERTIFICATE.findall(text)}
     return b"".join(map(_pem, sorted(found, key=lambda one: hashlib.sha256(one).digest())))
 
 
 def matches(selector: Mapping[str, Any] | None, labels: _Labels) -> bool:
-    """Say whether labels are chosen: none said chooses nothing, an empty selector everything (LabelSelectorAsSelector)."""
+    """Report whether labels match: no selector matches nothing, an empty one everything (LabelSelectorAsSelector)."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels") or {}

@@ -1,7 +1,7 @@
-"""ClusterTrustBundles of the API server, followed from when a pod first shows one.
+"""ClusterTrustBundles of the API server, cached from the first pod that mounts one.
 
-Behind the feature gate ClusterTrustBundleProjection, as in the kubelet; whether the API server has them, and in which version, is
-asked then (pkg/kubelet/clustertrustbundle LazyInformerManager).
+Behind the feature gate ClusterTrustBundleProjection, as in the kubelet. Whether the API server has them, and in which version,
+is found out then (pkg/kubelet/clustertrustbundle LazyInformerManager).
 """
 
 import asyncio
@@ -21,16 +21,16 @@ _VERSIONS: Final = ("v1beta1", "v1alpha1")
 
 
 class ApiTrustBundles:
-    """A TrustBundleSource over the API; used from one event loop."""
+    """A TrustBundleSource backed by the API; used from one event loop."""
 
     def __init__(self, api: ApiServer, changed: Callable[[], None]) -> None:
-        """Take who is to be told that something has changed."""
+        """Take the function to call on changes."""
         self._api, self._changed = api, changed
         self._followed: Informer | None = None
         self._finding = asyncio.Lock()
 
     async def anchors(self, source: Mapping[str, Any]) -> TrustAnchors:
-        """Give what a projection chooses; raises TrustBundleRefused."""
+        """Return what a projection selects; raises TrustBundleRefused."""
         try:
             followed = await self._kind()
             return anchors(source, _by_name(await followed.all()))
@@ -40,18 +40,18 @@ class ApiTrustBundles:
             raise TrustBundleRefused(f"failed to find out which ClusterTrustBundles there are: {error}") from error
 
     def known(self) -> Mapping[str, KeptObject] | None:
-        """Give the bundles as they are known, by name; None before anybody has asked for one."""
+        """Return the known bundles by name; None before one was requested."""
         if self._followed is None or not self._followed.was_read:
             return None
         return _by_name(self._followed.known)
 
     async def stop(self) -> None:
-        """Follow them no more."""
+        """Stop the informer."""
         if self._followed is not None:
             await self._followed.stop()
 
     async def _kind(self) -> Informer:
-        """Begin to follow them once: pods that start together ask together, and nobody would end a second watch."""
+        """Start the informer once, although pods that start together call this concurrently."""
         async with self._finding:
             if self._followed is None:
                 self._followed = Informer(self._api, await self._resource(), self._changed)

@@ -1,7 +1,8 @@
-"""One ConfigMap or Secret, watched while pods of this node refer to it.
+"""Watches one ConfigMap or Secret while pods of this node refer to it.
 
-Made by `watched_objects`. The node authorizer lets a node watch single objects that its pods name, so each has a watch of its own
-(pkg/kubelet/util/manager/watch_based_manager.go). What was read last stays known while the API server is away.
+Created by `watched_objects`. The node authorizer only allows watches of single objects that the node's pods refer to, so each
+has its own (pkg/kubelet/util/manager/watch_based_manager.go). The last known object stays available while the API server is
+not.
 """
 
 import asyncio
@@ -19,20 +20,21 @@ from worker.api_objects.informer import without_managed_fields
 from worker.documents.defects import in_spite_of_defects
 
 PACE: Final = Pace(first_pause=0.05, watch_seconds=(1800, 3600))
-"""The authorizer may learn of a pod a moment after the node does, and somebody waits then; a watch lasts as the kubelet's."""
+"""Starts fast: the authorizer may learn of a pod a moment after the node, and a caller waits. A watch lasts as long as the
+kubelet's."""
 _CONTENT: Final = ("data", "binaryData", "type", "immutable")
 
 
 class WatchedObject:
-    """What is known of one object, and the task that follows it."""
+    """The last known state of one object, and the task that watches it."""
 
     def __init__(self, api: ApiServer, resource: Resource, place: tuple[str, str], changed: Callable[[], None]) -> None:
-        """Begin to watch; `changed` is told of each change, the first reading included."""
+        """Start the watch; `changed` is called for each change, including the first read."""
         namespace, name = place
         self._changed = changed
         self._read = asyncio.Event()
         self.kept: KeptObject | None = None
-        """As it was last seen; None: there is none, or it was never read."""
+        """The last known object; None: it does not exist, or was never read."""
         self._reflector = Reflector(
             api,
             resource.path(namespace=namespace),
@@ -45,32 +47,32 @@ class WatchedObject:
 
     @property
     def was_read(self) -> bool:
-        """Say whether the API server has told of it, be it that there is none."""
+        """Report whether it was read once, or found not to exist."""
         return self._read.is_set()
 
     @property
     def version(self) -> str:
-        """Say which version is known; empty: of none."""
+        """The known version; empty if there is no object."""
         return self.kept.version if self.kept else ""
 
     @property
     def trouble(self) -> str:
-        """Say why it can't be read at the moment; empty while it can."""
+        """Why it cannot be read at the moment; empty if it can."""
         return self._reflector.trouble
 
     async def read(self, within: timedelta) -> bool:
-        """Wait until it was read once; False when that takes longer."""
+        """Wait until it was read once; False on timeout."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._read.wait(), within.total_seconds())
         return self.was_read
 
     async def stop(self) -> None:
-        """Watch no more."""
+        """Stop the watch."""
         self._following.cancel()
         await asyncio.gather(self._following, return_exceptions=True)
 
     async def _follow(self) -> None:
-        """Follow it until it promises not to change any more."""
+        """Watch until the object is immutable."""
         async with contextlib.aclosing(self._reflector.changes()) as changes:
             async for one in changes:
                 match one:
@@ -85,7 +87,7 @@ class WatchedObject:
 
 
 def newer(before: KeptObject | None, found: dict[str, Any]) -> KeptObject:
-    """Take an object as it is now; it keeps its version while nothing of its content changes (an annotation, an owner)."""
+    """Return the new state; the version stays if the content did not change (only an annotation, an owner)."""
     now = without_managed_fields(found)
     if before is None or before.json["metadata"].get("uid") != now.json["metadata"].get("uid"):
         return now

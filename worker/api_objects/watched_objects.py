@@ -1,8 +1,8 @@
-"""The ConfigMaps and Secrets of a node's pods, each watched from its first reading until nobody needs to hear of it.
+"""The watches of the ConfigMaps and Secrets of a node's pods.
 
-Asked by `source` and, for what has changed, by `telling`. A watch lives while a volume shows its object, and a while longer where
-it was only read (for variables, for a pull): the kubelet stops those after five syncs, too. What no pod refers to is read once
-and not watched: a Secret that a PersistentVolume names.
+Used by `source`, and by `change_signals` for changes. A watch lasts while a volume mounts its object, and for some minutes
+after it was only read (for variables or a pull); the kubelet stops those after five syncs. An object that no pod refers to is
+read once and not watched, such as a Secret of a PersistentVolume.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from worker.api_objects.watched_object import WatchedObject
 
 WATCHED: Final[Mapping[ObjectKind, Resource]] = {ObjectKind.CONFIG_MAPS: CONFIG_MAPS, ObjectKind.SECRETS: SECRETS}
 READ_WITHIN: Final = timedelta(seconds=3)
-"""How long whoever needs an object waits for its first reading. The kubelet gives it a second and tries again after half of
-one; here another try is history, and comes later."""
+"""How long a caller waits for the first read. The kubelet waits a second and retries after half a second; here each retry is an
+activity attempt in history, and comes later."""
 IDLE: Final = timedelta(minutes=5)
-"""A watch of what nobody has read for so long is stopped, unless a volume shows it (five times syncFrequency)."""
+"""A watch whose object nobody has read for so long is stopped, unless a volume mounts it (five times syncFrequency)."""
 SOON: Final = timedelta(seconds=30)
-"""What was just read is kept though no snapshot names it yet."""
+"""An object that was just read is kept, although no snapshot refers to it yet."""
 
 Key = tuple[ObjectKind, str, str]
 """Kind, namespace and name."""
@@ -36,25 +36,25 @@ Key = tuple[ObjectKind, str, str]
 class _Entry:
     watched: WatchedObject
     asked: float
-    """When somebody last wanted to read it; monotonic."""
+    """When it was last requested, by the monotonic clock."""
     answered: str | None = None
-    """The version that was given then: empty for none, or where it could not be read; None: nobody has asked yet."""
+    """The version returned then: empty if there was none or it could not be read; None: never requested."""
 
 
 class WatchedObjects:
-    """All that is watched of one node; used from one event loop."""
+    """All watches of one node; used from one event loop."""
 
     def __init__(self, api: ApiServer, pods: Callable[[], Iterable[PodSnapshot]], changed: Callable[[], None]) -> None:
-        """Take the pods of the node, and who is to be told that something has changed."""
+        """Take the function that returns the node's pods, and one to call on changes."""
         self._api, self._pods, self._changed = api, pods, changed
         self._entries: dict[Key, _Entry] = {}
         self._references: dict[str, tuple[object, frozenset[Reference]]] = {}
-        """By pod uid: the pod that was read, and what it refers to."""
+        """By pod uid: the pod that was scanned, and its references."""
 
     async def find(self, key: Key) -> KeptObject | None:
-        """Answer a watched object, or one that is watched from now on; None for one that no pod of the node refers to.
+        """Return an object and watch it from now on; None if no pod of the node refers to it.
 
-        Raises ObjectMissing, and ObjectRefused when it can't be read.
+        Raises ObjectMissing, and ObjectRefused if it cannot be read.
         """
         kind, namespace, name = key
         entry = self._entries.get(key)
@@ -73,7 +73,7 @@ class WatchedObjects:
         return entry.watched.kept
 
     async def follow(self, shown: frozenset[Key]) -> None:
-        """Watch what volumes show, and stop what nobody needs any more."""
+        """Watch what volumes mount, and stop watches that are not needed any more."""
         for key in shown - self._entries.keys():
             self._begin(key)
         now, referred = time.monotonic(), self._referred()
@@ -86,9 +86,10 @@ class WatchedObjects:
         await asyncio.gather(*(one.watched.stop() for one in ended))
 
     def read(self) -> dict[Key, tuple[str, str]]:
-        """Give the version of all that was read, empty for what there is none of, and what was last answered of it.
+        """Return the current version of each object (empty if there is none), and the version last returned to a caller.
 
-        Who waits for something hears of what came after that answer; where nobody has asked, there is no such news.
+        Whoever waits for an object is signalled for changes since the latter; for an object that nobody requested, both are
+        equal.
         """
         return {
             key: (now := one.watched.version, now if one.answered is None else one.answered)
@@ -97,7 +98,7 @@ class WatchedObjects:
         }
 
     async def stop(self) -> None:
-        """Watch nothing any more."""
+        """Stop all watches."""
         ended, self._entries = list(self._entries.values()), {}
         await asyncio.gather(*(one.watched.stop() for one in ended))
 
@@ -108,7 +109,7 @@ class WatchedObjects:
         return entry
 
     def _referred(self) -> frozenset[Key]:
-        """Name what the pods of the node refer to; a pod that has not changed is not read again."""
+        """Return what the node's pods refer to; an unchanged pod is not scanned again."""
         known: dict[str, tuple[object, frozenset[Reference]]] = {}
         found: set[Key] = set()
         for pod in self._pods():
@@ -120,5 +121,5 @@ class WatchedObjects:
 
 
 def is_needed(unread: float, *, shown: bool, referred: bool) -> bool:
-    """Say whether an object is to be watched on, or kept where it is immutable, that nobody has read for so many seconds."""
+    """Report whether to keep watching (or caching) an object that nobody has read for `unread` seconds."""
     return shown or unread < (IDLE if referred else SOON).total_seconds()

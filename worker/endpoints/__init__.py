@@ -1,1 +1,1 @@
-"""What worker and poller answer over HTTP on this machine: /healthz, /metrics, and the UI's decode."""
+"""The local HTTP endpoints of worker and poller: /healthz, /metrics, and the UI's decode."""

@@ -1,15 +1,15 @@
-"""How the Temporal UI shows payloads: it asks this endpoint, in the browser, to open them.
+"""The codec endpoint that decrypts payloads for the Temporal UI, which calls it from the browser.
 
-Served by the worker on loopback, at `http://<address>/<token>`; the UI is told that address when Temporal starts
-(`temporal server start-dev --ui-codec-endpoint`) and adds `/decode`. The token stands in the path because that is the
-only place where the UI takes one without a person typing: it passes an access token to https endpoints only, and
-start-dev has no option for cookies. `temporal … --codec-endpoint` takes the same address.
+Served by the worker on loopback, at `http://<address>/<token>`. The UI is given that address when Temporal starts (`temporal
+server start-dev --ui-codec-endpoint`) and adds `/decode`. The token is in the path because that is the only place where the UI
+takes one without a person entering it: it sends an access token to https endpoints only, and start-dev has no option for
+cookies. `temporal … --codec-endpoint` takes the same address.
 
-It only decodes. What the UI encoded would be a signal or an update from a browser, sealed as if it were ours. A payload
-that does not open is answered with the reason in its place, so that one of them doesn't hide the rest.
+It only decodes. Encoding would let a browser send signals and updates sealed as if tempolet had sent them. A payload that
+cannot be decrypted is replaced by the reason, so that it does not hide the rest.
 
-What the token does and doesn't: it keeps other web pages and other programs out that were not told it. It is no wall
-between users of one machine, for the UI's own settings, which name the endpoint, are open to all who reach the UI.
+The token keeps out web pages and programs that do not know it. It does not separate users of one machine, because the UI's
+settings, which contain the address, are readable for everyone who can reach the UI.
 """
 
 import contextlib
@@ -38,14 +38,14 @@ _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class CodecEndpointSettings:
-    """Where the endpoint is, who may ask, and what opens the payloads; ValueError for an address that others reach."""
+    """Address, token and key of the endpoint; ValueError for an address that other machines can reach."""
 
     address: Address
     token: str
     key_file: Path
     namespace: str
     origins: frozenset[str]
-    """The Temporal UI's, as browsers name them: no other page may ask."""
+    """The origins of the Temporal UI; pages of other origins are refused."""
 
     def __post_init__(self) -> None:
         if not self.address.loopback:
@@ -55,18 +55,18 @@ class CodecEndpointSettings:
 
     @property
     def url(self) -> str:
-        """What `--ui-codec-endpoint` and `temporal --codec-endpoint` are given."""
+        """The value for `--ui-codec-endpoint` and `temporal --codec-endpoint`."""
         return f"http://{self.address}/{self.token}"
 
 
 def ui_origins(ui: Address) -> frozenset[str]:
-    """Name the origins of a UI served at this address: on loopback it is opened under each of loopback's names."""
+    """Return the origins of a UI served at this address; on loopback, under each of loopback's names."""
     names = {str(ui)} | ({f"{name}:{ui.port}" for name in _LOOPBACK_NAMES} if ui.loopback else set())
     return frozenset(f"http://{name}" for name in names)
 
 
 def serve_codec(settings: CodecEndpointSettings) -> Endpoint:
-    """Start the endpoint; raises OSError when its port is taken."""
+    """Start the endpoint; raises OSError if its port is taken."""
     decoder = CodecRoutes(settings)
     base = f"/{settings.token}"
     return Endpoint(settings.address, {f"{base}/decode": decoder.decode, f"{base}/encode": decoder.encode}).start()
@@ -80,10 +80,10 @@ class CodecRoutes:
         self._token = settings.token
         self._origins = settings.origins
         self._seal = Seal(KeyFile(settings.key_file))
-        self._one_at_a_time = threading.Lock()  # a Seal is not for several threads
+        self._one_at_a_time = threading.Lock()  # a Seal is not thread-safe
 
     def decode(self, request: Request) -> Answer:
-        """Open the payloads of one request, each or its reason."""
+        """Decrypt the payloads of one request, or answer the reason in their place."""
         if refusal := self._refusal(request):
             return refusal
         if request.method == "OPTIONS":
@@ -97,7 +97,7 @@ class CodecRoutes:
         return Answer(body=MessageToJson(answer, indent=None).encode(), content_type=_JSON, headers=self._cors(request))
 
     def encode(self, request: Request) -> Answer:
-        """Refuse: signals come from tempolet's own clients. Nothing is encoded to nothing: a query without an argument."""
+        """Refuse: only tempolet's own clients send signals. An empty list is encoded, for a query without arguments."""
         if refusal := self._refusal(request):
             return refusal
         if request.method == "OPTIONS":

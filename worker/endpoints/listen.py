@@ -1,7 +1,7 @@
-"""Holds an endpoint open for as long as a process lives.
+"""Keeps an endpoint open while a process runs.
 
-Used by all three. A port that is taken is tried again every five seconds, as the kubelet does with its healthz: a restart may be faster
-than the end of the process before.
+Used by all three processes. If the port is taken, it retries every five seconds, as the kubelet does for healthz: the previous
+process may not have ended yet.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ Opening = Callable[[], Endpoint]
 
 
 def opening(address: Address, routes: Mapping[str, Route]) -> Opening:
-    """Give what begins to answer at an address; raises OSError when it is taken."""
+    """Return a function that opens an endpoint; it raises OSError if the address is taken."""
     return lambda: Endpoint(address, routes).start()
 
 
 async def listen(open_endpoint: Opening) -> None:
-    """Hold an endpoint open until cancelled."""
-    said = ""
+    """Keep an endpoint open until cancelled."""
+    logged = ""
     while True:
         try:
             endpoint = open_endpoint()
             break
         except OSError as error:
-            if str(error) != said:
-                said = str(error)
-                log.warning("cannot listen, trying again", error=said, seconds=TRY_AGAIN.total_seconds())
+            if str(error) != logged:
+                logged = str(error)
+                log.warning("cannot listen, trying again", error=logged, seconds=TRY_AGAIN.total_seconds())
             await asyncio.sleep(TRY_AGAIN.total_seconds())
     try:
         await asyncio.Event().wait()

@@ -1,8 +1,8 @@
-"""The small HTTP endpoints of worker and poller: /healthz, /metrics, and the UI's decode.
+"""A small HTTP server for worker and poller: /healthz, /metrics, and the UI's decode.
 
-Python's own http.server in threads of its own, not aiohttp: that is 10 MB more in each process (measured; prometheus_client
-has http.server loaded anyway), and an answer that comes from another thread can say that the event loop is stuck. Requests
-are few, small and local. The kubelet's API on 10250 is another matter.
+It uses http.server in threads instead of aiohttp, which would cost 10 MB more in each process (measured; prometheus_client
+loads http.server anyway). A response from another thread can also report that the event loop is stuck. Requests are few, small
+and local; the node's API on 10250 uses aiohttp.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 
 import structlog
 
-LARGEST_BODY: Final = 8 * 1024 * 1024  # a gRPC message of Temporal (4 MB) in base64 with room
+LARGEST_BODY: Final = 8 * 1024 * 1024  # a gRPC message of Temporal (4 MB) in base64, with some margin
 _CONNECTIONS: Final = 32  # a browser opens six
 _IDLE_SECONDS: Final = 15.0
-_WAKE_SECONDS: Final = 3600.0  # http.server looks twice a second whether it is to stop; close() wakes it instead
+_WAKE_SECONDS: Final = 3600.0  # http.server's poll interval for shutdown, by default 0.5 s; close() wakes it instead
 _HEALTH_LIMIT: Final = 2.0  # seconds for the loop to answer; the kubelet's probes of 10248 wait longer
 _TEXT: Final = "text/plain; charset=utf-8"
 
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a route is asked."""
+    """A request to a route."""
 
     method: str
     path: str
@@ -42,7 +42,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a route answers."""
+    """A route's response."""
 
     status: int = HTTPStatus.OK
     body: bytes = b""
@@ -60,16 +60,16 @@ class Address:
 
     host: str
     port: int
-    """0 takes a free one."""
+    """0 selects a free port."""
 
     @property
     def loopback(self) -> bool:
-        """Say whether only this machine reaches it."""
+        """Report whether only this machine can reach it."""
         return self.host == "localhost" or ip_address(self.host).is_loopback
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """Read `host:port` or `[v6]:port`; raises ValueError with what was expected."""
+        """Parse `host:port` or `[v6]:port`; raises ValueError with the expected form."""
         try:
             parts = urlsplit(f"//{text}")
             host, port = parts.hostname or "", parts.port
@@ -96,12 +96,12 @@ class Endpoint:
         )
 
     def start(self) -> "Endpoint":
-        """Begin to answer."""
+        """Start serving."""
         self._thread.start()
         return self
 
     def close(self) -> None:
-        """Stop answering and give the port back; a request under way is cut off."""
+        """Stop serving and release the port; a request in progress is cut off."""
         if self._thread.is_alive():
             self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
             self._server.shutdown()
@@ -110,9 +110,9 @@ class Endpoint:
 
 
 def healthz(check: Callable[[], Awaitable[str]], loop: asyncio.AbstractEventLoop) -> Route:
-    """Make the route that answers `ok`, or 500 with the reason that `check` gives or that the loop is stuck.
+    """Return the route that answers `ok`, or 500 with the reason from `check` or that the loop is stuck.
 
-    `check` runs on the loop and gives an empty text when all is well.
+    `check` runs on the loop and returns "" if all is well.
     """
 
     async def ask() -> str:
@@ -147,28 +147,28 @@ class _Server(ThreadingHTTPServer):
             raise OSError(error.errno, f"{address}: {error.strerror}") from error
 
     def server_bind(self) -> None:
-        """Bind without http.server's look-up of our own name, which asks DNS."""
+        """Bind without http.server's lookup of the host name, which queries DNS."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Refuse a connection over the limit instead of starting a thread without bound."""
+        """Close a connection over the limit instead of starting another thread."""
         if self._places.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve one connection, and give its place back."""
+        """Serve one connection, then release its slot."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - http.server's signature
-        """Say it in our log; a client that went away is nothing to say."""
+        """Log it; a client that disconnected is not an error."""
         log.debug("HTTP connection ended", client=str(client_address), exc_info=True)
 
 
@@ -201,11 +201,11 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             return route(request)
         except Exception:
-            log.exception("HTTP route failed", method=request.method)  # without the path: it may hold a token
+            log.exception("HTTP route failed", method=request.method)  # without the path: it may contain a token
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error; the log says more")
 
     def _body(self) -> bytes | None:
-        """Read the body; None when it is too long or its length is not said."""
+        """Read the body; None if it is too long or has no length."""
         length = self.headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > LARGEST_BODY or "transfer-encoding" in self.headers:
             return None
@@ -224,8 +224,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     def version_string(self) -> str:
-        """Name no versions."""
+        """Omit versions."""
         return "tempolet"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's signature
-        """Nothing for each request: the path may hold a token."""
+        """Log nothing: the path may contain a token."""

@@ -1,1 +1,1 @@
-"""Events of the API: what happened to this node's pods and to the node itself. See README.md."""
+"""Events of the API for this node's pods and for the node. See README.md."""

@@ -1,4 +1,4 @@
-"""Stands before every activity of the worker and tells the pod's events of it: when it begins, what came of it."""
+"""An interceptor that records events for every activity of the worker: its start and its result."""
 
 import contextlib
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class ActivityEventInterceptor(Interceptor):
-    """Installs it; the worker's first interceptor, so that it sees what a defect was made of."""
+    """Installs the interceptor; the worker's first one, so that it sees errors as others have converted them."""
 
     def __init__(self, events: PodEvents) -> None:
         self._events = events
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - the SDK's name
-        """Stand before every activity."""
+        """Wrap every activity."""
         return _ActivityEvents(next, self._events)
 
 
@@ -48,8 +48,8 @@ class _ActivityEvents(ActivityInboundInterceptor):
 
 @contextlib.contextmanager
 def _log_defects() -> Iterator[None]:
-    """Keep a defect in telling away from what is told of."""
+    """Log an error in recording an event instead of failing the activity."""
     try:
         yield
-    except Exception:  # noqa: BLE001 - whatever it is, the activity has nothing to do with it
-        _log.exception("a defect of tempolet, please report it: an event was not told")
+    except Exception:  # noqa: BLE001 - the activity is not responsible for it
+        _log.exception("a defect of tempolet, please report it: an event was not recorded")

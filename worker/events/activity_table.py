@@ -1,7 +1,7 @@
-"""What each activity of a pod tells in events, one row a kind: when it begins, when it is done, when it has failed.
+"""The events of each kind of activity: when it begins, succeeds or fails; one row a kind.
 
-Asked by `pod_events`. The words are the kubelet's (pkg/kubelet/events/event.go), for dashboards, alerts and people look for them. An
-activity that is not listed tells nothing: the status says it.
+Used by `pod_events`. Reasons and messages are the kubelet's (pkg/kubelet/events/event.go), because dashboards, alerts and
+people look for them. An activity that is not listed has no events; the status shows its result.
 """
 
 import re
@@ -30,11 +30,11 @@ from worker.events.event import NORMAL, WARNING, ObjectReference, Occurrence, co
 from workflows.decide.hooks.hooks import FAILED_POST_START, FAILED_PRE_STOP
 
 WAITING_REASONS: Final = frozenset({"PredecessorPresent", "RuntimeUnavailable"})
-"""Failures that are no news of the pod: it waits."""
+"""Failures without an event: the pod waits."""
 NOT_STARTED: Final = "StartError"
-"""The runtime's word for a container that it made and could not start."""
+"""The runtime's reason for a container that was created but could not be started."""
 LOGIN_MISSING: Final = "FailedToRetrieveImagePullSecret"
-"""What the warning of a pull begins with where one of the pod's secrets was missing."""
+"""Prefix of a pull's warning that one of the pod's secrets was missing."""
 _NOT_PULLED: Final = frozenset({"ErrImageNeverPull"})
 _NOT_INSPECTED: Final = frozenset({"InvalidImageName", "ImageInspectError"})
 _OF_THE_NODE: Final = {"NetworkNotReady": "NetworkNotReady", "FailedToMakePodDataDirectories": "Failed"}
@@ -43,22 +43,22 @@ _NEXT_VOLUME: Final = re.compile(r'; (?=MountVolume\.SetUp failed for volume ")'
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom events of an activity are about."""
+    """What the events of an activity are about."""
 
     pod: ObjectReference
     spec: Mapping[str, Any]
     """The pod's, as far as it is known."""
 
     def container(self, name: str) -> ObjectReference:
-        """Refer to one of its containers."""
+        """Return a reference to one of its containers."""
         return container_reference(self.pod, self.spec, name)
 
     def first_with(self, image: str) -> ObjectReference:
-        """Refer to the first container that has this image: it is the one that waits for it."""
+        """Return a reference to the first container with this image, which is the one that waits for it."""
         return self.container(self.name_with(image))
 
     def name_with(self, image: str) -> str:
-        """Name that container; empty where none has it."""
+        """Return that container's name, or ""."""
         return next((str(one["name"]) for one in every_container(self.spec) if one.get("image") == image), "")
 
 
@@ -76,13 +76,13 @@ Failed = Callable[[Subject, Any, Fault], Iterator[Occurrence]]
 
 
 def nothing(*_: Any) -> Iterator[Occurrence]:
-    """Tell nothing."""
+    """Yield no event."""
     return iter(())
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one kind of activity tells."""
+    """The events of one kind of activity."""
 
     began: Began = nothing
     done: Done = nothing
@@ -97,7 +97,7 @@ def _sandbox_began(subject: Subject, request: RunPodSandbox) -> Iterator[Occurre
 
 
 def missing_cluster_dns(subject: Subject, node: ObjectReference) -> Iterator[Occurrence]:
-    """Tell, of the node and of its pod, that a pod asks for name servers that the node was not told (dns.go GetPodDNS)."""
+    """Yield events for the node and the pod: the pod needs cluster DNS, but the node has none configured (dns.go GetPodDNS)."""
     words = 'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy.'
     words += ' Falling back to "Default" policy.'
     pod = subject.pod
@@ -165,7 +165,7 @@ def _not_started(subject: Subject, request: StartContainer, fault: Fault) -> Ite
 
 
 def _stopping(subject: Subject, request: StopContainer | RunHook) -> Iterator[Occurrence]:
-    if request.reason.startswith(FAILED_POST_START):  # what follows may quote the hook
+    if request.reason.startswith(FAILED_POST_START):  # the rest may quote the hook
         message = FAILED_POST_START
     elif request.reason.startswith(("Container ", "Init container ")):
         message = request.reason
@@ -179,7 +179,7 @@ def _not_killed(subject: Subject, _: StopContainer | StopPodSandbox, fault: Faul
 
 
 def _hook_began(subject: Subject, request: RunHook) -> Iterator[Occurrence]:
-    if request.hook is Hook.PRE_STOP:  # with it the stop begins
+    if request.hook is Hook.PRE_STOP:  # it is the start of the stop
         yield from _stopping(subject, request)
 
 
@@ -213,5 +213,5 @@ TABLE: Final[Mapping[type, Row]] = {
 
 
 def go_duration(length: timedelta) -> str:
-    """Write a duration as Go prints it, to the millisecond."""
+    """Format a duration as Go does, to the millisecond."""
     return say_duration(timedelta(milliseconds=round(length / timedelta(milliseconds=1))))

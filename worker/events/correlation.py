@@ -1,8 +1,8 @@
-"""Which events become a new object, which only a higher count, and which are too many: client-go's rules, as of the kubelet.
+"""Which events are created, which only increase a count, and which are dropped: client-go's rules.
 
-Asked by the recorder for each event, in the order in which they happened (client-go tools/record/events_cache.go). Events that
-differ only by their message become one after the tenth in ten minutes; the same event again is counted; about one object of one
-type 25 may be told at once, and one more every five minutes. Bounded: of what was not heard of for longest nothing is remembered.
+Used by the recorder for each event, in the order in which they happened (client-go tools/record/events_cache.go). Events that
+differ only by their message are combined after the tenth in ten minutes; a repeated event is counted; for each object and type,
+25 may be sent at once and one more every five minutes. Memory is bounded: the least recently used entries are dropped.
 """
 
 from collections import OrderedDict
@@ -19,7 +19,7 @@ SIMILAR_WITHIN: Final = timedelta(minutes=10)
 BURST: Final = 25
 REFILLED_EVERY: Final = timedelta(minutes=5)
 _TOGETHER: Final = timedelta(milliseconds=1)
-"""A time that is so little before the last one is no clock that was set back."""
+"""A time earlier than the last one by this little is not a clock that was set back."""
 COMBINED: Final = "(combined from similar events): "
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -28,20 +28,20 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class EventToSend:
-    """What to send: a new Event, or of one that was told before only what has changed."""
+    """What to send: a new Event, or the changes of one that was sent before."""
 
     event: Json
     key: "Key"
     again: bool = False
 
     def patch(self) -> Json:
-        """Write what a repetition changes."""
+        """Return the patch for a repetition."""
         changed = {name: self.event[name] for name in ("count", "lastTimestamp", "message")}
         return {**changed, "type": self.event["type"]}
 
 
 Key = tuple[ObjectReference, str, str, str]
-"""What an event is about, its type, its reason and its message; of a combined one the message is empty."""
+"""Object, type, reason and message of an event; the message of a combined one is empty."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class _Seen:
 
 
 class _Newest(Generic[_Key, _Value]):
-    """The values used last, by key."""
+    """A cache of the most recently used values."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[_Key, _Value] = OrderedDict()
@@ -85,7 +85,7 @@ class _Newest(Generic[_Key, _Value]):
 
 
 class Correlation:
-    """What was told so far, as far as it matters for what is told next."""
+    """The events sent so far, as far as they affect the next ones."""
 
     def __init__(self, node_name: str) -> None:
         self._node = node_name
@@ -95,7 +95,7 @@ class Correlation:
         self._buckets: _Newest[tuple[Any, ...], _Bucket] = _Newest()
 
     def take(self, happened: Occurrence, at: datetime) -> EventToSend | None:
-        """Say what to send of something that happened; None: nothing, for too much was told of this object already."""
+        """Return what to send; None if the object's rate limit is exceeded."""
         event = event_of(happened, self._node, self._apart(at))
         about = happened.about
         key: Key = (about, happened.type, happened.reason, event["message"])
@@ -111,22 +111,22 @@ class Correlation:
             return None
         return EventToSend(event, key, again=seen is not None)
 
-    def anew(self, told: EventToSend, at: datetime) -> EventToSend:
-        """Tell a repetition as a new Event: the server does not have the one that it repeats any more."""
-        name = event_name(told.event["involvedObject"]["name"], at)
-        event = {**told.event, "metadata": {**told.event["metadata"], "name": name}}
-        self._seen.put(told.key, _Seen(name, event["firstTimestamp"], event["count"]))
-        return EventToSend(event, told.key)
+    def anew(self, outgoing: EventToSend, at: datetime) -> EventToSend:
+        """Return a repetition as a new Event, because the server has deleted the original."""
+        name = event_name(outgoing.event["involvedObject"]["name"], at)
+        event = {**outgoing.event, "metadata": {**outgoing.event["metadata"], "name": name}}
+        self._seen.put(outgoing.key, _Seen(name, event["firstTimestamp"], event["count"]))
+        return EventToSend(event, outgoing.key)
 
     def _apart(self, at: datetime) -> datetime:
-        """Give another time to what happened in the same microsecond: events have their names from it."""
+        """Return a unique time for events of the same microsecond, because their names contain it."""
         if self._last is not None and timedelta() <= self._last - at < _TOGETHER:
             at = self._last + timedelta(microseconds=1)
         self._last = at
         return at
 
     def _are_similar(self, happened: Occurrence, at: datetime) -> bool:
-        """Say whether so many events of one object differ only by their message that they are told as one."""
+        """Report whether so many events of an object differ only by their message that they are combined."""
         key = (_whole(happened.about), happened.type, happened.reason)
         known = self._similar.get(key)
         if known is None or known.last is None or at - known.last > SIMILAR_WITHIN:
@@ -140,7 +140,7 @@ class Correlation:
         return True
 
     def _may_tell(self, key: tuple[Any, ...], at: datetime) -> bool:
-        """Take a token of an object's bucket."""
+        """Take a token from an object's bucket."""
         bucket = self._buckets.get(key) or _Bucket(BURST, at)
         bucket.tokens = min(BURST, bucket.tokens + max(at - bucket.at, timedelta()) / REFILLED_EVERY)
         bucket.at = at
@@ -152,5 +152,5 @@ class Correlation:
 
 
 def _whole(about: ObjectReference) -> ObjectReference:
-    """Refer to the object without a part of it: what counts is how much is told of the pod."""
+    """Return the reference without the field path: the limit is for the whole pod."""
     return replace(about, field_path="") if about.field_path else about

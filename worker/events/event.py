@@ -1,6 +1,6 @@
-"""One thing that happened, and the Event of the API that tells of it, written as the kubelet's recorder does.
+"""An occurrence to report, and its Event object in the form of the kubelet's recorder.
 
-(client-go tools/record/event.go makeEvent; pkg/kubelet/container/ref.go GenerateContainerRef.)
+client-go tools/record/event.go makeEvent; pkg/kubelet/container/ref.go GenerateContainerRef.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,12 @@ from typing import Any, Final
 from proto.kubernetes.api_time import api_time
 
 COMPONENT: Final = "kubelet"
-"""The source that clients know: `kubectl describe` shows it in its column From."""
+"""The source that clients expect: `kubectl describe` shows it in the column From."""
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 LONGEST_MESSAGE: Final = 1024
-"""Bytes that the API takes (pkg/apis/core/validation/events.go NoteLengthLimit); what is longer is cut, or it would be refused."""
+"""The API's limit in bytes (pkg/apis/core/validation/events.go NoteLengthLimit); a longer message is truncated, or it would be
+refused."""
 DEFAULT_NAMESPACE: Final = "default"
 
 Json = dict[str, Any]
@@ -30,10 +31,10 @@ class ObjectReference:
     uid: str
     namespace: str = ""
     field_path: str = ""
-    """`spec.containers{web}`: of a pod, one of its containers."""
+    """For a container of a pod: `spec.containers{web}`."""
 
     def as_json(self) -> Json:
-        """Write it as the API does."""
+        """Return it in the API's form."""
         fields = {
             "apiVersion": "v1",
             "kind": self.kind,
@@ -47,7 +48,7 @@ class ObjectReference:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """Something happened: why in one word, and in a sentence that holds no secret."""
+    """Something that happened; the message must not contain a secret."""
 
     about: ObjectReference
     type: str
@@ -56,12 +57,12 @@ class Occurrence:
 
 
 def node_reference(node_name: str) -> ObjectReference:
-    """Refer to a node as the kubelet does: its name stands for its UID."""
+    """Return a reference to a node; as in the kubelet, its name is used as UID."""
     return ObjectReference("Node", node_name, node_name)
 
 
 def container_reference(pod: ObjectReference, spec: Mapping[str, Any], name: str) -> ObjectReference:
-    """Refer to a container of a pod; one that the spec does not have is told of the pod itself."""
+    """Return a reference to a container, or to the pod if the spec does not have it."""
     for field in ("containers", "initContainers", "ephemeralContainers"):
         if any(one["name"] == name for one in spec.get(field) or ()):
             return ObjectReference(pod.kind, pod.name, pod.uid, pod.namespace, f"spec.{field}{{{name}}}")
@@ -69,7 +70,7 @@ def container_reference(pod: ObjectReference, spec: Mapping[str, Any], name: str
 
 
 def event_of(happened: Occurrence, node_name: str, at: datetime) -> Json:
-    """Write the Event that tells of it for the first time."""
+    """Return the Event for a first occurrence."""
     namespace = happened.about.namespace or DEFAULT_NAMESPACE
     return {
         "apiVersion": "v1",
@@ -90,12 +91,12 @@ def event_of(happened: Occurrence, node_name: str, at: datetime) -> Json:
 
 
 def event_name(name: str, at: datetime) -> str:
-    """Name an event: what it is about, and the nanoseconds when it was first seen, in hexadecimal."""
+    """Return an event's name: the object's name, and the time in nanoseconds as hexadecimal."""
     since = at - datetime(1970, 1, 1, tzinfo=UTC)
     return f"{name}.{((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000:x}"
 
 
 def cut(message: str) -> str:
-    """Cut a message to what the API takes, between characters."""
-    said = message.encode()
-    return message if len(said) <= LONGEST_MESSAGE else said[:LONGEST_MESSAGE].decode(errors="ignore")
+    """Truncate a message to the API's limit, between characters."""
+    encoded = message.encode()
+    return message if len(encoded) <= LONGEST_MESSAGE else encoded[:LONGEST_MESSAGE].decode(errors="ignore")

@@ -1,7 +1,7 @@
-"""Turns what happens to pods in the worker into events: activities as they begin and end, snapshots, probes.
+"""Records the events of pods: from activities as they begin and end, from snapshots and from probes.
 
-Made by the worker of a node of a cluster and called from wherever something happens, from any thread; nothing here waits. What is to be
-said is in the tables (`activity_table`, `snapshot_table`); here is what the tables must be told about the pod, and what was said already.
+Created by a cluster's worker and called from any thread; it never blocks. The events themselves are in the tables
+(`activity_table`, `snapshot_table`). This module provides the pod's data to them and remembers what was recorded.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.network.resolver import wants_cluster_dns
-from proto.pod_snapshot import PodSnapshot, is_final, pod_path
+from proto.pod_snapshot import PodSnapshot, is_over, pod_path
 from proto.temporal.activities.requests import (
     PullImage,
     RemovePodDirectories,
@@ -27,7 +27,7 @@ from worker.events.recorder import EventRecorder
 from worker.events.snapshot_table import ended_occurrences, status_occurrences
 
 REMEMBERED: Final = 2000
-"""Pulls and stops that were told; each is asked about once more, soon afterwards."""
+"""Pulls and stops that were recorded; each is looked up once more, soon afterwards."""
 
 
 class PodEvents:
@@ -41,45 +41,45 @@ class PodEvents:
         checks_rights: bool,
         without_dns: ObjectReference | None = None,
     ) -> None:
-        """`checks_rights`: images are only for those that may pull them (the gate KubeletEnsureSecretPulledImages).
+        """`checks_rights`: images are only for pods that may pull them (the gate KubeletEnsureSecretPulledImages).
 
-        `without_dns` is the node where it was told no name servers of the cluster, and None where it was.
+        `without_dns`: the node, if it has no cluster DNS configured; otherwise None.
         """
         self.recorder, self._root_dir, self._without_dns = recorder, root_dir, without_dns
         self._present = " and can be accessed by the pod" if checks_rights else ""
         self._specs: dict[str, Mapping[str, Any]] = {}
-        self._told: dict[str, frozenset[str]] = {}
+        self._recorded: dict[str, frozenset[str]] = {}
         self._once: OrderedDict[str, None] = OrderedDict()
 
     def know(self, snapshots: Iterable[PodSnapshot]) -> None:
-        """Take what an earlier worker has told of: it is not told again."""
+        """Take the snapshots of an earlier worker, whose events are not recorded again."""
         for one in snapshots:
-            if one.pod:  # read from the disk already, with its snapshot
+            if one.pod:  # already read from disk, with its snapshot
                 self._specs[one.uid] = one.pod.get("spec") or {}
-            self._told[one.uid] = frozenset(key for key, _ in status_occurrences(one, self._subject_of(one)))
+            self._recorded[one.uid] = frozenset(key for key, _ in status_occurrences(one, self._subject_of(one)))
 
     def publish(self, snapshot: PodSnapshot) -> None:
-        """Take a snapshot; returns at once."""
-        if is_final(snapshot):
-            self._told.pop(snapshot.uid, None)
+        """Record the events of a snapshot; returns at once."""
+        if is_over(snapshot):
+            self._recorded.pop(snapshot.uid, None)
             self._specs.pop(snapshot.uid, None)
             return
         if snapshot.pod:
             self._specs[snapshot.uid] = snapshot.pod.get("spec") or {}
         subject = self._subject_of(snapshot)
         found = dict(status_occurrences(snapshot, subject))
-        before = self._told.get(snapshot.uid, frozenset())
-        self._told[snapshot.uid] = frozenset(found)
+        before = self._recorded.get(snapshot.uid, frozenset())
+        self._recorded[snapshot.uid] = frozenset(found)
         self._take(ended_occurrences(before - found.keys(), found, snapshot, subject))
         self._take(happened for key, happened in found.items() if key not in before)
 
     def began(self, request: Any) -> None:
-        """Tell that an activity begins; of its later tries nothing."""
-        if (told_of := self._row(request)) is None:
+        """Record that an activity begins; called for the first attempt only."""
+        if (found_row := self._row(request)) is None:
             return
-        row, subject = told_of
+        row, subject = found_row
         if isinstance(request, StartContainer):
-            self._tell_present(subject, request)
+            self._record_present(subject, request)
         if isinstance(request, RunPodSandbox) and self._without_dns and wants_cluster_dns(request.sandbox_spec):
             self._take(missing_cluster_dns(subject, self._without_dns))
         found = list(row.began(subject, request))
@@ -88,29 +88,29 @@ class PodEvents:
         self._take(found)
 
     def done(self, request: Any, answer: Any) -> None:
-        """Tell what an activity came back with."""
+        """Record an activity's result."""
         if isinstance(request, RemovePodDirectories):
             self._specs.pop(request.pod.uid, None)
-        if (told_of := self._row(request)) is not None:
-            row, subject = told_of
+        if (found_row := self._row(request)) is not None:
+            row, subject = found_row
             if isinstance(request, PullImage) and not answer.present:
                 self._remember(_pull_key(request.pod, subject.name_with(request.image)))
             self._take(row.done(subject, request, answer))
 
     def failed(self, request: Any, reason: str, message: str) -> None:
-        """Tell why an activity has failed."""
-        if reason not in WAITING_REASONS and (told_of := self._row(request)) is not None:
-            row, subject = told_of
+        """Record why an activity failed."""
+        if reason not in WAITING_REASONS and (found_row := self._row(request)) is not None:
+            row, subject = found_row
             self._take(row.failed(subject, request, Fault(reason, message)))
 
     def pull_begun(self, request: PullImage) -> None:
-        """Tell that a registry is asked for an image; of one that the node itself wants, nothing."""
+        """Record that an image is being pulled; pulls for the node itself have no event."""
         if request.pod.uid:
             about = self._subject(request.pod).first_with(request.image)
             self.recorder.take(Occurrence(about, NORMAL, "Pulling", f'Pulling image "{request.image}"'))
 
     def probed(self, pod: PodKey, container: str, kind: ProbeKind, message: str) -> None:
-        """Tell what a probe found; `message` says how it ended, in the kubelet's words after its kind."""
+        """Record a probe's failure; `message` is the result in the kubelet's words, without the probe's kind."""
         subject = self._subject(pod)
         reason = "ProbeWarning" if message.startswith("probe warning") else "Unhealthy"
         about = subject.container(container)
@@ -127,7 +127,7 @@ class PodEvents:
         return self._subject(PodKey(snapshot.namespace, snapshot.name, snapshot.uid))
 
     def _spec(self, uid: str) -> Mapping[str, Any]:
-        """Give a pod's spec; of one that has said nothing since this worker began, from the cache on disk."""
+        """Return a pod's spec; for one without a snapshot since this worker began, from the cache on disk."""
         if uid not in self._specs:
             try:
                 self._specs[uid] = json.loads(pod_path(self._root_dir, uid).read_bytes())["spec"]
@@ -135,8 +135,8 @@ class PodEvents:
                 return {}
         return self._specs[uid]
 
-    def _tell_present(self, subject: Subject, request: StartContainer) -> None:
-        """Tell that the image of a container was there, unless it has just been pulled for it."""
+    def _record_present(self, subject: Subject, request: StartContainer) -> None:
+        """Record that a container's image was present, unless it was just pulled for it."""
         name = str(request.container["name"])
         if (key := _pull_key(request.pod, name)) in self._once:
             del self._once[key]
@@ -145,7 +145,7 @@ class PodEvents:
             self.recorder.take(Occurrence(subject.container(name), NORMAL, "Pulled", message))
 
     def _first(self, key: str) -> bool:
-        """Say whether a container's stop is told for the first time: its preStop hook comes before, and may have told."""
+        """Report whether a container's stop was not recorded yet: its preStop hook runs first and may have done so."""
         if key in self._once:
             return False
         self._remember(key)

@@ -1,7 +1,8 @@
-"""Sends events to the API server, in their order, without ever making anybody wait: the recorder of a process.
+"""Sends events to the API server in order, without ever blocking the caller.
 
-Used by the worker for pods and by the node process for the node; `record` may be called from any thread. What cannot be sent in time is
-lost, as with the kubelet: an event is a hint for people, the truth stands in the status (client-go tools/record/event.go).
+Used by the worker for pods and by the node process for the node; `record` may be called from any thread. Events that cannot be
+sent in time are lost, as with the kubelet: they are hints for people, and the status has the facts (client-go
+tools/record/event.go).
 """
 
 import asyncio
@@ -24,13 +25,13 @@ from worker.events.event import ObjectReference, Occurrence
 LONGEST_QUEUE: Final = 1000
 TRIES: Final = 12
 PAUSE: Final = 10.0
-"""Seconds between tries, the first one at random within it, so that not all nodes come at once."""
+"""Seconds between tries; the first pause is random, so that not all nodes retry at once."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
 class EventRecorder:
-    """One process's events."""
+    """The events of one process."""
 
     def __init__(self, api: ApiServer, node_name: str, *, qps: int, burst: int) -> None:
         """`qps`, `burst`: eventRecordQPS (0: no limit) and eventBurst of KubeletConfiguration."""
@@ -45,11 +46,11 @@ class EventRecorder:
         self._lost = 0
 
     def record(self, about: ObjectReference, kind: str, reason: str, message: str) -> None:
-        """Tell that something happened; returns at once."""
+        """Record an event; returns at once."""
         self.take(Occurrence(about, kind, reason, message))
 
     def take(self, happened: Occurrence) -> None:
-        """Tell that something happened; returns at once."""
+        """Record an event; returns at once."""
         with self._lock:
             if len(self._queue) >= LONGEST_QUEUE:
                 self._lost += 1
@@ -69,10 +70,10 @@ class EventRecorder:
             await self._some.wait()
             while (next_one := self._next()) is not None:
                 try:
-                    if (told := self._correlation.take(*next_one)) is not None:
+                    if (outgoing := self._correlation.take(*next_one)) is not None:
                         await self._may_send()
-                        await self._send(told)
-                except Exception:  # noqa: BLE001 - a defect loses one event, and not all that come after it
+                        await self._send(outgoing)
+                except Exception:  # noqa: BLE001 - a defect loses one event, not all that follow
                     _log.exception("a defect of tempolet, please report it: an event was not sent")
 
     def _next(self) -> tuple[Occurrence, datetime] | None:
@@ -82,11 +83,11 @@ class EventRecorder:
                 self._some.clear()
             found = self._queue.popleft() if self._queue else None
         if lost:
-            _log.warning("events were lost, for the API server took them too slowly", lost=lost)
+            _log.warning("events were lost because the API server accepted them too slowly", lost=lost)
         return found
 
     async def _may_send(self) -> None:
-        """Wait for the node's share of requests."""
+        """Wait for the rate limit."""
         if not self._qps:
             return
         loop = asyncio.get_running_loop()
@@ -99,41 +100,45 @@ class EventRecorder:
                 return
             await asyncio.sleep((1 - self._tokens) / self._qps)
 
-    async def _send(self, told: EventToSend) -> None:
-        """Send one; given up when it is refused or fails there, or after two minutes without an API server."""
+    async def _send(self, outgoing: EventToSend) -> None:
+        """Send one event; dropped when it is refused, when the server fails, or after two minutes without an API server."""
         for tried in range(TRIES):
             try:
-                await self._write(told)
+                await self._write(outgoing)
             except ApiAway as error:
-                # by a webhook it may be this one alone; others wait behind it
+                # a webhook may fail for this event only, and others wait behind it
                 if error.status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after:
-                    _log.warning("the API server fails on an event", err=str(error), reason=told.event["reason"])
+                    _log.warning("the API server fails on an event", err=str(error), reason=outgoing.event["reason"])
                     return
                 if tried == TRIES - 1:
                     _log.warning(
-                        "an event is given up, the API server is away", err=str(error), reason=told.event["reason"]
+                        "an event was dropped, the API server is unavailable",
+                        err=str(error),
+                        reason=outgoing.event["reason"],
                     )
                     return
                 await asyncio.sleep(PAUSE if tried else random.uniform(0, PAUSE))  # noqa: S311 - no secret
             except ApiRefused as error:
-                if error.reason != "AlreadyExists":  # a try before this one came through after all
-                    _log.info("the API server takes no event", err=str(error), reason=told.event["reason"])
+                if error.reason != "AlreadyExists":  # an earlier try succeeded after all
+                    _log.info("the API server refused an event", err=str(error), reason=outgoing.event["reason"])
                 return
             else:
                 return
 
-    async def _write(self, told: EventToSend) -> None:
-        namespace = told.event["metadata"]["namespace"]
-        if told.again:
+    async def _write(self, outgoing: EventToSend) -> None:
+        namespace = outgoing.event["metadata"]["namespace"]
+        if outgoing.again:
             try:
-                await self._api.patch(EVENTS.path(told.event["metadata"]["name"], namespace=namespace), told.patch())
+                await self._api.patch(
+                    EVENTS.path(outgoing.event["metadata"]["name"], namespace=namespace), outgoing.patch()
+                )
             except ApiRefused as error:
                 if not error.not_found:
                     raise
-                told = self._correlation.anew(told, datetime.now(UTC))
+                outgoing = self._correlation.anew(outgoing, datetime.now(UTC))
             else:
                 return
-        await self._api.create(EVENTS.path(namespace=namespace), told.event)
+        await self._api.create(EVENTS.path(namespace=namespace), outgoing.event)
 
 
 @contextlib.asynccontextmanager

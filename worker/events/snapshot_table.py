@@ -1,7 +1,7 @@
-"""What a pod's status tells in events by itself: back-offs, and that this node has ended the pod or not taken it.
+"""The events of a pod's status: back-offs, pods that this node has ended or rejected, resizes.
 
-Asked by `pod_events` with each snapshot; each answer has a key, and what was told under it is not told again until it was over. Of a
-resize its end is told, too.
+Used by `pod_events` with each snapshot. Each event has a key and is recorded again only after its key was absent. The end of a
+resize is an event too.
 """
 
 import json
@@ -24,7 +24,7 @@ Keyed = tuple[str, Occurrence]
 
 
 def status_occurrences(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keyed]:
-    """Say what a snapshot tells, each with its key."""
+    """Yield the events of a snapshot with their keys."""
     for field in _STATUSES:
         for status in snapshot.status.get(field) or ():
             yield from _backing_off(snapshot, subject, status)
@@ -39,13 +39,13 @@ def status_occurrences(snapshot: PodSnapshot, subject: Subject) -> Iterator[Keye
 def ended_occurrences(
     before: Iterable[str], now: Iterable[str], snapshot: PodSnapshot, subject: Subject
 ) -> Iterator[Occurrence]:
-    """Say what it tells that keys of before are over: a resize is, unless another one or the pod's end took its place."""
+    """Yield events for keys that are absent now: a resize has completed, unless another one or the pod's end replaced it."""
     goes_on = snapshot.lifecycle == Lifecycle.SYNC and snapshot.status.get("phase") not in _ENDED
     if not goes_on or any(key.startswith(_RESIZE_STARTED) for key in now):
         return
     for key in before:
         if key.startswith(_RESIZE_STARTED):
-            message = _resize_told(subject, "completed", int(key.removeprefix(_RESIZE_STARTED)))
+            message = _resize_message(subject, "completed", int(key.removeprefix(_RESIZE_STARTED)))
             yield Occurrence(subject.pod, NORMAL, "ResizeCompleted", message)
 
 
@@ -71,25 +71,25 @@ def _resizing(subject: Subject, condition: Mapping[str, Any]) -> Iterator[Keyed]
         case "PodResizePending", ("Deferred" | "Infeasible") as why:
             yield f"resize/{generation}/{why}", Occurrence(subject.pod, WARNING, f"Resize{why}", message)
         case "PodResizeInProgress", why:
-            told = _resize_told(subject, "started", generation)
-            yield f"{_RESIZE_STARTED}{generation}", Occurrence(subject.pod, NORMAL, "ResizeStarted", told)
+            message_text = _resize_message(subject, "started", generation)
+            yield f"{_RESIZE_STARTED}{generation}", Occurrence(subject.pod, NORMAL, "ResizeStarted", message_text)
             if why == "Error":
-                told = _resize_told(subject, "error", generation, message)
-                yield f"resize/{generation}/Error", Occurrence(subject.pod, WARNING, "ResizeError", told)
+                message_text = _resize_message(subject, "error", generation, message)
+                yield f"resize/{generation}/Error", Occurrence(subject.pod, WARNING, "ResizeError", message_text)
 
 
-def _resize_told(subject: Subject, what: str, generation: int, error: str = "") -> str:
-    """Write what containers are to have, in JSON as the kubelet does (pkg/kubelet/events/resize.go)."""
-    said: dict[str, Any] = {}
+def _resize_message(subject: Subject, what: str, generation: int, error: str = "") -> str:
+    """Return a resize message with the containers' resources in JSON (pkg/kubelet/events/resize.go)."""
+    content: dict[str, Any] = {}
     for kind in ("initContainers", "containers"):
         if found := subject.spec.get(kind):
-            said[kind] = [{"name": one["name"], "resources": _sorted(one.get("resources") or {})} for one in found]
-    said["generation"] = generation
+            content[kind] = [{"name": one["name"], "resources": _sorted(one.get("resources") or {})} for one in found]
+    content["generation"] = generation
     if error:
-        said["error"] = error
-    return f"Pod resize {what}: {json.dumps(said, separators=(',', ':'))}"
+        content["error"] = error
+    return f"Pod resize {what}: {json.dumps(content, separators=(',', ':'))}"
 
 
 def _sorted(resources: Mapping[str, Any]) -> dict[str, Any]:
-    """Put it into the order in which Go writes it."""
+    """Sort it in the order in which Go writes it."""
     return {kind: dict(sorted(resources[kind].items())) for kind in ("limits", "requests") if resources.get(kind)}

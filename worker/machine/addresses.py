@@ -1,7 +1,7 @@
-"""Which addresses are this node's: by --node-ip, by its name, or by its default route.
+"""Finds this node's addresses: by --node-ip, by its name, or by its default route.
 
-Asked by the node's status, and by worker and poller for what their pods are told (pkg/kubelet/nodestatus/setters.go NodeAddress). An
-address that is given must be this machine's own and one that others can reach.
+Used for the node's status, and by worker and poller for status.hostIPs of pods (pkg/kubelet/nodestatus/setters.go NodeAddress).
+An address given by --node-ip must be on one of this machine's interfaces and reachable from others.
 """
 
 import contextlib
@@ -12,25 +12,25 @@ from dataclasses import dataclass
 from typing import Final
 
 _DOCUMENTATION_ADDRESSES: Final = {4: (socket.AF_INET, "192.0.2.1"), 6: (socket.AF_INET6, "2001:db8::1")}
-"""Addresses for documentation: nothing is sent there, the kernel only says from which address it would be."""
+"""Documentation addresses: nothing is sent to them; the kernel only selects the source address."""
 
 
 class AddressesUnknown(Exception):
-    """No address is this node's, or a given one is not."""
+    """The node has no address, or a given one is not usable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """How the machine is asked; replaced in tests."""
+    """The queries to the machine; replaced in tests."""
 
     is_own: Callable[[str], bool]
     by_name: Callable[[str], Sequence[str]]
     by_route: Callable[[int], str]
-    """By the family, 4 or 6; empty when there is no such route."""
+    """By address family, 4 or 6; empty if there is no route."""
 
 
 def node_addresses(given: Sequence[str], name: str, lookups: Lookups | None = None) -> tuple[str, ...]:
-    """Say which addresses are this node's, the first one first; asks DNS only when none is given. Raises AddressesUnknown."""
+    """Return the node's addresses, the primary one first; queries DNS only if none is given. Raises AddressesUnknown."""
     ask = lookups or THIS_MACHINE
     if own := specified(given):
         for one in own:
@@ -53,9 +53,9 @@ def node_addresses(given: Sequence[str], name: str, lookups: Lookups | None = No
 def pod_host_addresses(
     given: Sequence[str], name: str, *, cluster: bool, lookups: Lookups | None = None
 ) -> tuple[str, ...]:
-    """Say which addresses a node's pods are told as its own; in a cluster its object's go first, once they are known.
+    """Return the addresses that a node's pods show as their host's; in a cluster the Node's own, once they are known.
 
-    Those that it would send from where nothing better is known; none on a machine without a network.
+    Without those, the source addresses of the default routes; none on a machine without a network.
     """
     ask = lookups or THIS_MACHINE
     if cluster:
@@ -65,12 +65,12 @@ def pod_host_addresses(
 
 
 def specified(given: Sequence[str]) -> tuple[str, ...]:
-    """Leave out 0.0.0.0 and ::, which are no addresses: they only say which family goes first."""
+    """Omit 0.0.0.0 and ::, which only select the preferred address family."""
     return tuple(one for one in given if not ipaddress.ip_address(one).is_unspecified)
 
 
 def reject_reason(address: str, ask: Lookups) -> str:
-    """Say why an address cannot be this node's; empty when it can."""
+    """Return why an address cannot be this node's, or ""."""
     found = ipaddress.ip_address(address)
     for wrong, word in (
         (found.is_loopback, "a loopback address"),
@@ -84,7 +84,7 @@ def reject_reason(address: str, ask: Lookups) -> str:
 
 
 def is_own(address: str) -> bool:
-    """Say whether an address is on one of this machine's interfaces."""
+    """Report whether an address is on one of this machine's interfaces."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as probe:
         try:
@@ -95,7 +95,7 @@ def is_own(address: str) -> bool:
 
 
 def by_name(name: str) -> list[str]:
-    """Ask the resolver; blocks. A name that is not known gives nothing."""
+    """Resolve a name; blocks. Returns [] for an unknown name."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_DGRAM)
     except OSError:
@@ -104,7 +104,7 @@ def by_name(name: str) -> list[str]:
 
 
 def by_route(family: int) -> str:
-    """Say from which address this machine would send to the world; empty when it has no route there."""
+    """Return the source address of the default route, or "" without one."""
     kind, far = _DOCUMENTATION_ADDRESSES[family]
     with contextlib.suppress(OSError), socket.socket(kind, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as probe:
         probe.connect((far, 9))

@@ -1,9 +1,9 @@
-"""The kernel's word that a folder has changed, on the event loop.
+"""Watches folders with inotify on the event loop.
 
-Used by `sources` for the manifests and by `objects`. watchfiles (design §7) was measured first: it polls its own queue, so it answers after
-81 ms with its defaults, after 11 ms with a step of 10 ms (0.28 % of a core when idle), after 2 ms with a step of 1 ms
-(1.9 %). An inotify descriptor on the event loop answers after 0.2 ms and costs nothing while nothing happens, which is
-what a budget of 0.23 s from manifest to running container and 0.1 % of a core allow.
+Used for the manifests and for the objects folder. The watchfiles library was measured first: it polls its own queue and takes
+81 ms to report a change with its defaults, 11 ms with a step of 10 ms (0.28 % of a core when idle), 2 ms with a step of 1 ms
+(1.9 %). An inotify descriptor on the event loop takes 0.2 ms and costs nothing when idle. The budget is 0.23 s from manifest to
+running container, and 0.1 % of a core.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import Final, Self
 
 
 class Mask(IntFlag):
-    """What can happen in a watched folder (inotify(7), linux/inotify.h)."""
+    """Events of a watched folder (inotify(7), linux/inotify.h)."""
 
     ATTRIB = 0x4
     CLOSE_WRITE = 0x8
@@ -46,7 +46,7 @@ WATCHED: Final = (
     | Mask.ONLYDIR
 )
 LOST: Final = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED
-"""The watch no longer tells of the folder at its path."""
+"""The watch no longer covers the folder at its path."""
 
 _HEADER: Final = struct.Struct("iIII")
 _libc: Final = ctypes.CDLL(None, use_errno=True)
@@ -54,7 +54,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class FolderEvent:
-    """Something happened to the entry `name`, or to the folder itself when the name is empty."""
+    """An event of the entry `name`, or of the folder itself if the name is empty."""
 
     name: str
     mask: Mask
@@ -69,11 +69,11 @@ class _Watch:
         asyncio.get_running_loop().add_reader(self._descriptor, self._changed.set)
 
     async def wait(self) -> None:
-        """Return as soon as there is something to read."""
+        """Wait until there are events to read."""
         await self._changed.wait()
 
     def read(self) -> list[FolderEvent]:
-        """Read all that has happened so far, in order; empty when nothing has."""
+        """Return all pending events, in order."""
         self._changed.clear()
         events: list[FolderEvent] = []
         while True:
@@ -91,7 +91,7 @@ class _Watch:
             self._descriptor = -1
 
     def _add(self, folder: Path) -> int:
-        """Watch a folder (too); answers the number of the watch, which is the same for the same folder."""
+        """Watch a folder; returns the watch's number, which is the same for the same folder."""
         return _checked(_libc.inotify_add_watch(self._descriptor, os.fsencode(folder), int(WATCHED)), folder)
 
     def __enter__(self) -> Self:
@@ -102,7 +102,7 @@ class _Watch:
 
 
 class FolderWatch(_Watch):
-    """A watch on one folder; raises OSError when the folder can't be watched (absent, no folder, no right)."""
+    """A watch on one folder; raises OSError if it cannot be watched (missing, not a folder, no permission)."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -114,14 +114,14 @@ class FolderWatch(_Watch):
 
 
 class WatchedFolders(_Watch):
-    """Watches on several folders, by one descriptor: a user may have only so many."""
+    """Watches on several folders with one descriptor, because their number is limited for each user."""
 
     def __init__(self) -> None:
         super().__init__()
         self._numbers: set[int] = set()
 
     def watch(self, folders: Iterable[Path]) -> list[OSError]:
-        """Watch these folders and no others; answers why some of them are not."""
+        """Watch these folders and no others; returns the errors of those that cannot be watched."""
         numbers: set[int] = set()
         refused = []
         for folder in folders:
@@ -130,7 +130,7 @@ class WatchedFolders(_Watch):
             except OSError as error:
                 refused.append(error)
         for number in self._numbers - numbers:
-            _libc.inotify_rm_watch(self._descriptor, number)  # fails where the folder is gone, and its watch with it
+            _libc.inotify_rm_watch(self._descriptor, number)  # fails if the folder is gone, which removed its watch
         self._numbers = numbers
         return refused
 

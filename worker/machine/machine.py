@@ -1,7 +1,7 @@
-"""What does not change about a machine while it runs: its names, its kernel, its size.
+"""Facts about the machine that do not change while it runs: its ids, kernel and size.
 
-Asked for the Node and for /metrics/cadvisor. Read from the files that cadvisor reads for the kubelet (google/cadvisor
-machine/info.go, utils/sysfs); a file that is not there leaves its word empty, and no node is refused for it.
+Used for the Node and for /metrics/cadvisor. Read from the same files as cAdvisor does (google/cadvisor machine/info.go,
+utils/sysfs). A missing file leaves its field empty.
 """
 
 import os
@@ -27,7 +27,7 @@ _PRETTY_NAME: Final = re.compile(r"^PRETTY_NAME=(.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A machine, in nodeInfo's words; cpu in thousandths, all else in bytes."""
+    """A machine, with the fields of nodeInfo; cpu in millicores, the rest in bytes."""
 
     machine_id: str = ""
     system_uuid: str = ""
@@ -39,11 +39,11 @@ class Machine:
     memory_bytes: int = 0
     swap_bytes: int = 0
     huge_pages: Mapping[int, int] = field(default_factory=dict)
-    """Size of a page -> bytes set aside."""
+    """Page size -> bytes reserved."""
 
 
 def read_machine(root: Path = Path("/")) -> Machine:
-    """Read this machine; blocks, briefly."""
+    """Read this machine's facts; blocks briefly."""
     return Machine(
         machine_id=_first(root, _MACHINE_ID),
         system_uuid=_first(root, _SYSTEM_UUID),
@@ -59,7 +59,7 @@ def read_machine(root: Path = Path("/")) -> Machine:
 
 
 def _first(root: Path, names: Sequence[str]) -> str:
-    """Give the first of the files that can be read."""
+    """Return the content of the first readable file."""
     for name in names:
         try:
             return (root / name).read_text("utf-8", "replace").strip().strip("\0")

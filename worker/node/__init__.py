@@ -1,1 +1,1 @@
-"""The node process: what a machine is to its cluster. See README.md."""
+"""The node process: the Node object, its lease and certificates. See README.md."""

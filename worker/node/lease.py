@@ -1,8 +1,8 @@
 """The node's heartbeat: its Lease in kube-node-lease, renewed every quarter of its duration.
 
-Run as a part of the node process, by itself: neither a slow runtime nor an absent Temporal nor a node status that cannot be written
-holds it up. The Lease that is known is written back without asking (k8s.io/component-helpers apimachinery/lease), so a
-heartbeat is one request; it belongs to the Node, so that it goes when the Node does.
+An independent part of the node process, so that neither a slow runtime, an unavailable Temporal nor a failing status update
+delays it. The last known Lease is updated without reading it first (k8s.io/component-helpers apimachinery/lease), so a
+heartbeat is one request. Its owner is the Node, so it is deleted with it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 async def keep_lease(deps: NodeDependencies) -> None:
-    """Renew the Lease for ever."""
+    """Renew the Lease until cancelled."""
     lease = Lease(deps.api, deps.config.node_name, deps.cluster.lease_seconds)
     every = timedelta(seconds=deps.cluster.lease_seconds * SHARE)
     pause = FIRST_PAUSE
@@ -43,7 +43,7 @@ async def keep_lease(deps: NodeDependencies) -> None:
 
 
 class _NoNode(Exception):
-    """The Node that the Lease would belong to is not there; whoever registers it says why."""
+    """The Node that would own the Lease does not exist; its registration logs why."""
 
 
 class Lease:
@@ -56,7 +56,7 @@ class Lease:
         self._trouble = ""
 
     async def renew(self) -> bool:
-        """Renew it, or make it; says whether that was done. Never raises for an API server that is away or says no."""
+        """Renew or create it; reports success. Does not raise if the API server is unavailable or refuses."""
         for _ in range(TRIES):
             try:
                 if self._known is None:
@@ -68,15 +68,15 @@ class Lease:
                 log.debug("the node's lease waits for the node to be registered", node=self._node)
                 return False
             except ApiRefused as error:
-                self._known = None  # another one wrote it, or it is gone
-                self._note(f"{error.status} {error.reason}: {error}")
+                self._known = None  # somebody else updated it, or it is gone
+                self._log_change(f"{error.status} {error.reason}: {error}")
                 if not error.conflict and not error.not_found:
                     return False
             except ApiAway as error:
-                self._note(str(error))
+                self._log_change(str(error))
                 return False
             else:
-                self._note("")
+                self._log_change("")
                 return True
         return False
 
@@ -99,17 +99,17 @@ class Lease:
         except ApiRefused as error:
             raise _NoNode if error.not_found else error from error
 
-    def _note(self, trouble: str) -> None:
-        """Say once that it cannot be renewed, and once that it can again."""
+    def _log_change(self, trouble: str) -> None:
+        """Log once that it cannot be renewed, and once that it can again."""
         if trouble and not self._trouble:
-            log.warning("the node's lease cannot be renewed, it is tried again", node=self._node, err=trouble)
+            log.warning("the node's lease cannot be renewed, retrying", node=self._node, err=trouble)
         elif self._trouble and not trouble:
             log.info("the node's lease is renewed again", node=self._node)
         self._trouble = trouble
 
 
 def new_lease(node: Json, seconds: int) -> Json:
-    """Make the Lease of a Node."""
+    """Return the Lease of a Node."""
     name = node["metadata"]["name"]
     return {
         "apiVersion": "coordination.k8s.io/v1",
@@ -120,16 +120,16 @@ def new_lease(node: Json, seconds: int) -> Json:
 
 
 def owner_reference(node: Json) -> Json:
-    """Name a Node as what a Lease belongs to."""
+    """Return an owner reference to a Node."""
     return {"apiVersion": "v1", "kind": "Node", "name": node["metadata"]["name"], "uid": node["metadata"]["uid"]}
 
 
 def renewed(lease: Json, seconds: int, now: datetime) -> Json:
-    """Write a Lease that is good for so many seconds from `now` on."""
+    """Return a Lease that is valid for `seconds` from `now` on."""
     spec: dict[str, Any] = {**lease["spec"], "leaseDurationSeconds": seconds, "renewTime": micro_time(now)}
     return {**lease, "spec": spec}
 
 
 def micro_time(at: datetime) -> str:
-    """Write a time as the API's MicroTime."""
+    """Format a time as the API's MicroTime."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

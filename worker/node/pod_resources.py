@@ -1,7 +1,7 @@
-"""The PodResources API on `<root-dir>/pod-resources/kubelet.sock`: which pods there are, and what of the node is whose alone.
+"""The PodResources API on `<root-dir>/pod-resources/kubelet.sock`: pods and the devices assigned to them.
 
-Monitoring agents of devices ask it. Nothing is anybody's alone here, for there are no managers of devices, processors or memory:
-so pods and containers are told as the kubelet tells them, with empty sets (pkg/kubelet/apis/podresources/server_v1.go).
+Monitoring agents of devices use it. There are no managers of devices, CPUs or memory, so pods and containers are listed with
+empty assignments, as by the kubelet (pkg/kubelet/apis/podresources/server_v1.go).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _AT_ONCE: Final = 16
 
 
 async def serve_pod_resources(deps: NodeDependencies) -> None:
-    """Serve until cancelled; raises OSError and RuntimeError where the socket can't be made."""
+    """Serve until cancelled; raises OSError and RuntimeError if the socket cannot be created."""
     path = deps.config.root_dir / SOCKET
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
     server = grpc.aio.server(maximum_concurrent_rpcs=_AT_ONCE)
@@ -39,23 +39,23 @@ async def serve_pod_resources(deps: NodeDependencies) -> None:
 
 
 class PodResources(api_pb2_grpc.PodResourcesListerServicer):  # type: ignore[misc]  # generated
-    """What is asked."""
+    """The API's methods."""
 
     def __init__(self, root_dir: Path) -> None:
-        """Take where the node keeps its pods."""
+        """Take the directory that holds the node's pods."""
         self._root_dir = root_dir
         self._pods = PodFiles(root_dir)
         self._reading = asyncio.Lock()
 
     async def List(self, request: Any, context: Any) -> api.ListPodResourcesResponse:  # noqa: ARG002, N802 - gRPC's
         """List the pods that have not ended."""
-        return api.ListPodResourcesResponse(pod_resources=map(_told, await self._active()))
+        return api.ListPodResourcesResponse(pod_resources=map(_pod_resources, await self._active()))
 
     async def Get(self, request: api.GetPodResourcesRequest, context: Any) -> api.GetPodResourcesResponse:  # noqa: N802 - gRPC's
-        """Tell of one pod; NOT_FOUND where there is none of that name (the kubelet says UNKNOWN)."""
+        """Return one pod; NOT_FOUND if there is none of that name (the kubelet answers UNKNOWN)."""
         for pod in await self._active():
             if (pod.namespace, pod.name) == (request.pod_namespace, request.pod_name):
-                return api.GetPodResourcesResponse(pod_resources=_told(pod))
+                return api.GetPodResourcesResponse(pod_resources=_pod_resources(pod))
         sentence = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
         await context.abort(grpc.StatusCode.NOT_FOUND, sentence)
         raise AssertionError("unreached")
@@ -65,7 +65,7 @@ class PodResources(api_pb2_grpc.PodResourcesListerServicer):  # type: ignore[mis
         request: Any,  # noqa: ARG002 - gRPC's
         context: Any,  # noqa: ARG002 - gRPC's
     ) -> api.AllocatableResourcesResponse:
-        """Tell what can be given to one container alone: nothing."""
+        """Return the assignable resources: none."""
         return api.AllocatableResourcesResponse()
 
     async def _active(self) -> list[PodFile]:
@@ -77,6 +77,6 @@ def _active_pods(root_dir: Path, pods: PodFiles) -> list[PodFile]:
     return pods.all(one.uid for one in read_snapshots(root_dir) if one.phase not in FINAL_PHASES)
 
 
-def _told(pod: PodFile) -> api.PodResources:
+def _pod_resources(pod: PodFile) -> api.PodResources:
     containers = [api.ContainerResources(name=one) for one in pod.containers]
     return api.PodResources(name=pod.name, namespace=pod.namespace, containers=containers)

@@ -1,1 +1,1 @@
-"""The objects of a standalone node: ConfigMaps, Secrets and what else a manifest may refer to, as files of a folder."""
+"""The objects of a standalone node, as files of a folder: ConfigMaps, Secrets and others a manifest refers to."""

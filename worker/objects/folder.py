@@ -1,7 +1,7 @@
-"""The objects of a standalone node, as files: `<folder>/<namespace>/<plural>/<name>.yaml` (.yml, .json).
+"""The objects of a standalone node as files: `<folder>/<namespace>/<plural>/<name>.yaml` (.yml, .json).
 
-Made by `host/services` for the activities; `poller/objects` looks at the same places for changes. What belongs to no
-namespace lies in `_cluster/<plural>/`, which no namespace can be called. A file that has not changed is not parsed again.
+Used by the activities; `poller/objects.py` watches the same files for changes. Cluster-scoped objects are in
+`_cluster/<plural>/`, which is not a valid namespace. An unchanged file is not parsed again.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ CLUSTER: Final = "_cluster"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 _READS: Final = 20
 """Tries to read a file that is being written: two seconds."""
-_LARGEST_CACHE: Final = 8 << 20  # bytes of files; what is pushed out is read again
+_LARGEST_CACHE: Final = 8 << 20  # bytes of files; evicted ones are read again
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _LONGEST_NAME: Final = 253
@@ -47,7 +47,7 @@ class _Read:
 
 
 class ObjectFolder:
-    """An ObjectSource over a folder; safe for several tasks of one loop."""
+    """An ObjectSource backed by a folder; safe for concurrent tasks of one loop."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,7 +67,7 @@ class ObjectFolder:
         raise ObjectRefused(f'{kind.singular} "{name}" is being written for two seconds now: put it there by mv')
 
     def _read(self, kind: ObjectKind, namespace: str, parts: tuple[str, str, str]) -> _Read:
-        """Read in a thread; raises Torn when the file is being written."""
+        """Read in a thread; raises BeingWritten while the file is being written."""
         *folders, name = parts
         place = self.folder.joinpath(*folders)
         known = self._cache.get(place / name)
@@ -100,24 +100,24 @@ class ObjectFolder:
 
 
 def place_of(kind: ObjectKind, namespace: str, name: str) -> tuple[str, str, str]:
-    """Name the two folders and the file, without its suffix; raises ObjectRefused for what is no name."""
+    """Return the two folders and the file name without suffix; raises ObjectRefused for an invalid name."""
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
-        raise ObjectRefused(f"{kind.singular} {name[:80]!r} is not looked for: that is no name of an object")
+        raise ObjectRefused(f"{kind.singular} {name[:80]!r} is not looked up: that is not a valid object name")
     if not kind.namespaced:
         return CLUSTER, str(kind), name
     if len(namespace) > _LONGEST_NAMESPACE or not _NAMESPACE.fullmatch(namespace):
-        raise ObjectRefused(f'{kind.singular} "{name}" is not looked for: {namespace[:80]!r} is no namespace')
+        raise ObjectRefused(f'{kind.singular} "{name}" is not looked up: {namespace[:80]!r} is not a valid namespace')
     return namespace, str(kind), name
 
 
 def parsed(kind: ObjectKind, namespace: str, path: Path, data: bytes) -> dict[str, Any]:
-    """Read a file's bytes as an object; raises ObjectRefused, whose words hold nothing of the content."""
+    """Parse a file as an object; raises ObjectRefused, whose message contains nothing of the content."""
     which = f'{kind.singular} "{path.stem}" is not taken: {path}'
     try:
         return validate(kind, namespace, path.stem, read_document(data, expected_kind(kind)))
     except ObjectInvalid as error:
         raise ObjectRefused(f"{which}: {error}") from None
-    except ManifestUnreadable as error:  # its message may quote what stands at the fault
+    except ManifestUnreadable as error:  # its message may quote the content
         at = _PLACE.search(str(error))
         where = f" at {at[0]}" if at else ""
         raise ObjectRefused(f"{which}: {error.reason}{where}: {expected_kind(kind)} is expected") from None

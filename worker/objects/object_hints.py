@@ -1,6 +1,6 @@
-"""Which pods are to be told that an object they show has another version: versions compared with what snapshots say.
+"""Which pods are to be notified that an object they mount has another version.
 
-Pure; asked wherever objects are kept: by `poller.objects` for a folder, by `api_objects.telling` for an API server.
+Pure; used by `poller/objects.py` for a folder and by `api_objects/change_signals.py` for an API server.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,24 +12,24 @@ from proto.temporal.mounted import IMMUTABLE, UNKNOWN
 Versions = Mapping[tuple[str, str], str]
 """(namespace, `<plural>/<name>`) -> version."""
 LastNotified = dict[tuple[str, str], str]
-"""(workflow id, `<plural>/<name>`) -> the version that the pod was last told of."""
+"""(workflow id, `<plural>/<name>`) -> the version that the pod was last notified of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a pod is to be told."""
+    """A hint for one pod."""
 
     workflow_id: str
     versions: dict[str, str]
 
 
 def object_hints(
-    pods: Iterable[PodSnapshot], versions: Versions, told: LastNotified, previous: Versions | None
+    pods: Iterable[PodSnapshot], versions: Versions, notified: LastNotified, previous: Versions | None
 ) -> tuple[list[Hint], LastNotified]:
-    """Say which pods are to be told what, and what of `told` still matters.
+    """Return the hints for pods, and the part of `notified` that is still needed.
 
-    What a pod wants and does not show yet (it is being mounted, or could not be) is told when it has changed since the
-    `previous` listing, not when it is first seen: whoever mounts it reads it anyway.
+    A pod that waits for an object (it is being mounted, or could not be) gets a hint when the object has changed since the
+    `previous` listing, not when it is first seen: mounting reads it anyway.
     """
     hints: list[Hint] = []
     kept: LastNotified = {}
@@ -37,7 +37,7 @@ def object_hints(
         changed: dict[str, str] = {}
         for name, shown in pod.objects.items():
             now = versions.get((pod.namespace, name), "")
-            before = told.get((pod.workflow_id, name))
+            before = notified.get((pod.workflow_id, name))
             if shown.startswith(IMMUTABLE) or shown == now:
                 continue
             if before is None and shown == UNKNOWN:

@@ -1,8 +1,8 @@
-"""Opens one file below a folder that nobody but root can have tampered with.
+"""Opens a file below a folder that only root can modify.
 
-Used by `folder`. What lies there becomes the environment and the files of containers, and says which paths of the host a
-volume is: whoever can write there is root. So each folder on the way is opened by itself, without following links, and
-looked at after it is open; the file likewise. A FIFO, a device or a link gets an answer at once and is never waited for.
+Used by `folder`. The content becomes environment and files of containers, and names host paths of volumes: whoever can write it
+is root. So each folder on the path is opened without following links and checked once it is open, and so is the file. A FIFO, a
+device or a link is refused at once and never blocks.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 LARGEST: Final = 4 << 20
-"""Bytes; an object's values are at most 1 MiB, and base64 or YAML's escapes make more of them."""
+"""Bytes; an object's values are at most 1 MiB, and base64 or YAML escapes make them longer."""
 SETTLE_SECONDS: Final = 0.1
-"""Seconds that a file must have been left alone: its writer may not be done."""
+"""Seconds since the last write: a writer may not be done."""
 _FOLDER: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -25,16 +25,16 @@ _ROOT: Final = 0
 
 
 class NotTrusted(Exception):
-    """The file is not taken; says why and what to do."""
+    """The file is not trusted; the message says why and what to do."""
 
 
 class BeingWritten(Exception):
-    """The file is being written, it seems: read it again after SETTLE."""
+    """The file seems to be being written: read it again after SETTLE_SECONDS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What changes with a file."""
+    """Attributes that change with a file."""
 
     device: int
     inode: int
@@ -45,21 +45,21 @@ class Fingerprint:
 
     @property
     def version(self) -> str:
-        """What may be told of it: neither content nor size."""
+        """A version that reveals neither content nor size."""
         return f"{self.changed:x}.{self.inode:x}"
 
 
 def fingerprint_of(found: os.stat_result) -> Fingerprint:
-    """Take a file's from its status."""
+    """Return the fingerprint of a file's status."""
     return Fingerprint(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 @contextlib.contextmanager
 def trusted_folder(base: Path, parts: Sequence[str]) -> Iterator[int]:
-    """Open `base` and the folders `parts` below it one by one; gives a descriptor to open files at.
+    """Open `base` and the folders `parts` below it one by one; yields a descriptor to open files at.
 
-    Raises NotTrusted, and FileNotFoundError where one does not exist. Links above `base` count as the operator's; below it
-    they are refused.
+    Raises NotTrusted, and FileNotFoundError if one does not exist. Links above `base` are the operator's choice; below it they
+    are refused.
     """
     above = Path(os.path.realpath(base)).parts  # opened by its real path, so none of its steps may become a link
     path, descriptor = Path(above[0]), os.open(above[0], _FOLDER)
@@ -79,9 +79,9 @@ def trusted_folder(base: Path, parts: Sequence[str]) -> Iterator[int]:
 def read_trusted(
     folder: int, path: Path, known: Fingerprint | None, *, private: bool
 ) -> tuple[bytes | None, Fingerprint]:
-    """Read the file `path.name` at an open folder; `private`: nobody but root may read it. None when it is as `known`.
+    """Read the file `path.name` in an open folder; None if it is unchanged since `known`.
 
-    Raises NotTrusted, FileNotFoundError and Torn.
+    With `private`, only root may be able to read it. Raises NotTrusted, FileNotFoundError and BeingWritten.
     """
     refuse_file(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False), private=private)
     try:
@@ -104,7 +104,7 @@ def read_trusted(
 
 
 def refuse_file(path: Path, found: os.stat_result, *, private: bool) -> None:
-    """Raise NotTrusted for what is no regular file of root's, or can be written (a private one: read) by others."""
+    """Raise NotTrusted unless it is a regular file of root that others cannot write (with `private`, nor read)."""
     if not stat.S_ISREG(found.st_mode):
         raise NotTrusted(f"{path} is {_kind(found.st_mode)}: put a regular file there")
     if found.st_uid != _ROOT:
@@ -123,14 +123,14 @@ def _open_folder(path: Path, part: str, above: int) -> int:
         return os.open(part, _FOLDER, dir_fd=above)
     except FileNotFoundError:
         raise
-    except NotADirectoryError as error:  # of a link, too
+    except NotADirectoryError as error:  # also for a link
         raise NotTrusted(f"{path} is a link or no folder: put a folder there") from error
     except OSError as error:
         raise NotTrusted(f"{path} cannot be opened: {error.strerror}") from error
 
 
 def _refuse_folder(path: Path, found: os.stat_result, *, sticky: bool) -> None:
-    """Refuse a folder that others can change; `sticky`: one like /tmp is let pass, for what is root's in it stays root's."""
+    """Refuse a folder that others can change; with `sticky`, one like /tmp is accepted, because root's files in it are safe."""
     if found.st_uid != _ROOT:
         raise NotTrusted(f"the folder {path} belongs to user {found.st_uid}: chown root it")
     if found.st_mode & _WRITABLE_BY_OTHERS and not (sticky and found.st_mode & stat.S_ISVTX):

@@ -1,7 +1,7 @@
-"""Whether a document of the objects folder is what its path says, by the API server's rules.
+"""Validates a document of the objects folder by the API server's rules.
 
-Pure; asked by `folder` for each file that it reads. The messages name fields and keys, never a value: they become events
-and stand in histories (pkg/apis/core/validation ValidateConfigMap and ValidateSecret; stringData: pkg/registry/core/secret).
+Pure; used by `folder` for each file. Messages name fields and keys, never a value, because they become events and are stored in
+histories (pkg/apis/core/validation ValidateConfigMap and ValidateSecret; stringData: pkg/registry/core/secret).
 """
 
 import base64
@@ -15,7 +15,7 @@ from workflows.decide.manifest.fields.field_errors import forbidden, invalid, re
 from workflows.decide.manifest.fields.names import config_map_key
 
 LARGEST_VALUES: Final = 1 << 20
-"""Bytes of all values of a ConfigMap or a Secret (MaxSecretSize)."""
+"""Limit for all values of a ConfigMap or a Secret in bytes (MaxSecretSize)."""
 _TYPES: Final[Mapping[ObjectKind, tuple[str, str]]] = {
     ObjectKind.CONFIG_MAPS: ("v1", "ConfigMap"),
     ObjectKind.SECRETS: ("v1", "Secret"),
@@ -39,22 +39,22 @@ _JSON_KEYS: Final = frozenset({".dockercfg", ".dockerconfigjson"})
 
 
 class ObjectInvalid(Exception):
-    """The document is not that object; the message names the field."""
+    """The document is not a valid object of its path; the message names the field."""
 
 
 def expected_kind(kind: ObjectKind) -> str:
-    """Say in words what belongs into a file of that kind."""
+    """Describe what a file of that kind must contain."""
     version, name = _TYPES[kind]
     return f"a {name} of apiVersion {version}"
 
 
 def validate(kind: ObjectKind, namespace: str, name: str, document: Any) -> dict[str, Any]:
-    """Answer the object in the API's form; raises NotAdmitted."""
+    """Return the object in the API's form; raises ObjectInvalid."""
     if not isinstance(document, dict):
         raise ObjectInvalid(f"{expected_kind(kind)} is expected, not a list or a single value")
     for field, value in zip(("apiVersion", "kind"), _TYPES[kind], strict=True):
         if document.get(field) != value:
-            raise ObjectInvalid(f"{field}: must be {value}, for it lies among the {kind}")
+            raise ObjectInvalid(f"{field}: must be {value}, because it is in the folder {kind}")
     admitted = {**document, "metadata": _metadata(kind, namespace, name, document.get("metadata"))}
     match kind:
         case ObjectKind.CONFIG_MAPS:
@@ -66,7 +66,7 @@ def validate(kind: ObjectKind, namespace: str, name: str, document: Any) -> dict
 
 
 def _metadata(kind: ObjectKind, namespace: str, name: str, metadata: Any) -> dict[str, Any]:
-    """Take the metadata whose name and namespace are those of the path."""
+    """Return the metadata; name and namespace must match the path."""
     if not isinstance(metadata, dict):
         raise ObjectInvalid(required("metadata"))
     if metadata.get("name") != name:
@@ -111,7 +111,7 @@ def _known_fields(document: Mapping[str, Any], known: frozenset[str]) -> None:
 
 
 def _texts(document: Mapping[str, Any], field: str) -> dict[str, str]:
-    """Take a mapping of keys to text; null is empty, as in Go."""
+    """Return a mapping of keys to text; null is empty, as in Go."""
     found = document.get(field)
     if found is None:
         return {}
@@ -138,7 +138,7 @@ def _refuse_size(size: int, field: str) -> None:
 
 
 def _refuse_incomplete(kind: str, values: Mapping[str, bytes]) -> None:
-    """Ask for what a Secret's type promises."""
+    """Check for the keys that a Secret's type requires."""
     for key in _NEEDED.get(kind, ()):
         if key not in values or (key == "ssh-privatekey" and not values[key]):
             raise ObjectInvalid(required(f"data[{key}]", f"a Secret of type {kind} has it"))
@@ -152,6 +152,6 @@ def _refuse_incomplete(kind: str, values: Mapping[str, bytes]) -> None:
 
 def _is_json_object(value: bytes) -> bool:
     try:
-        return isinstance(json.loads(value), dict | None)  # null is an empty map to Go
+        return isinstance(json.loads(value), dict | None)  # null is an empty map in Go
     except (ValueError, RecursionError):
         return False

@@ -53,7 +53,7 @@ class ApiSide:
             publish(snapshot)
             self.keeper.publish(snapshot)
             self.events.publish(snapshot)
-            self.objects.hear(snapshot)
+            self.objects.observe(snapshot)
 
         return heard
 
@@ -70,6 +70,6 @@ class ApiSide:
         async with (
             sending_events(self.events.recorder),
             keeping_statuses(self.keeper, known),
-            self.objects.telling(snapshots, signal_sender(client), drivers),
+            self.objects.running(snapshots, signal_sender(client), drivers),
         ):
             yield

@@ -1,1 +1,1 @@
-"""What the node, its pods and containers use: read when somebody asks, kept by nobody. See README.md."""
+"""Resource usage of the node, its pods and containers, read on request. See README.md."""

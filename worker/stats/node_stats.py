@@ -1,6 +1,6 @@
-"""What the node's measuring endpoints answer: the part of this room that asks the runtime and keeps what two questions need.
+"""Answers the metrics and summary endpoints: calls the runtime and keeps the state between requests.
 
-Made once by the node process (`Around.stats`), used from its event loop; files are read in threads.
+Created once by the node process (`NodeDependencies.stats`), used from its event loop; files are read in threads.
 """
 
 import asyncio
@@ -41,27 +41,27 @@ from worker.stats.summaries.summary import brief_summary, summary
 from worker.telemetry.exposition import Family, render, single_sample
 
 _FIRST_PAUSE: Final = 1.0
-"""Seconds between the two readings for who asks first."""
+"""Seconds between the two readings for the first request."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class _Found:
-    """The pods' cgroups, and what the runtime says of them."""
+    """The pods' cgroups, and their owners."""
 
     cgroups: Sequence[PodCgroup]
     owners: Mapping[str, Owner] = field(default_factory=dict)
     disks: Sequence[FileSystem] = ()
     failed: bool = False
-    """It did not answer: only what needs no names can be told."""
+    """The runtime did not answer: only series without names are available."""
 
 
 class NodeStats:
-    """All that is measured of this node."""
+    """Resource usage of this node."""
 
     def __init__(self, config: NodeConfig, runtime: RuntimeClient, hierarchies: Hierarchies | None = None) -> None:
-        """Take how the node is configured, and its runtime; `hierarchies` None: this machine's."""
+        """Take the configuration and the client of the runtime; `hierarchies` None: this machine's."""
         self._config = config
         found = hierarchies or Hierarchies.of_this_node()
         self._reader = reader_of(found)
@@ -69,22 +69,22 @@ class NodeStats:
         self._owners = Owners(runtime)
         self._rates = CpuRates()
         self.pods = PodFiles(config.root_dir)
-        """What is known of the pods beside their cgroups."""
+        """The pods' objects."""
         self._disks = NodeDisks(config, runtime, self.pods)
         self._reading = asyncio.Lock()
         self.shared: SharedTasks[bytes] = SharedTasks()
-        """Texts that are being made: who asks for one meanwhile gets the same."""
+        """Responses in progress: concurrent requests for one share it."""
 
     async def cadvisor(self) -> bytes:
-        """Give /metrics/cadvisor; without the runtime only what needs no names."""
+        """Return /metrics/cadvisor; without the runtime only series without names."""
         return await self.shared.run("cadvisor", self._cadvisor, "/metrics/cadvisor")
 
     async def resource(self) -> bytes:
-        """Give /metrics/resource; without the runtime only the node's own."""
+        """Return /metrics/resource; without the runtime only the node's series."""
         return await self.shared.run("resource", self._resource, "/metrics/resource")
 
     async def summary(self, *, only_cpu_and_memory: bool = False) -> bytes:
-        """Give /stats/summary as JSON; raises CriError when the runtime does not answer, OSError."""
+        """Return /stats/summary as JSON; raises CriError if the runtime does not answer, OSError."""
         key = ("summary", only_cpu_and_memory)
         return await self.shared.run(key, partial(self._summary, whole=not only_cpu_and_memory), "/stats/summary")
 
@@ -100,7 +100,7 @@ class NodeStats:
         return await asyncio.to_thread(self._resource_text, await self._found())
 
     async def _summary(self, *, whole: bool) -> bytes:
-        async with self._reading:  # one after the other: each goes on from what the last one read
+        async with self._reading:  # one at a time: each continues from the previous reading
             if self._rates.need_another(time.time()):
                 self._rates.take(dict((await self._read(whole=False)).cpu_readings()))
                 await asyncio.sleep(_FIRST_PAUSE)
@@ -109,13 +109,13 @@ class NodeStats:
         images = await self._disks.images() if whole else ImageDisk()
         machine = await asyncio.to_thread(read_machine, self._config, images)
         if not whole:
-            said = brief_summary(machine, read, rates)
+            content = brief_summary(machine, read, rates)
         else:
-            said = summary(machine, read, rates, await self._disks.of(read))
-        return json.dumps(said, separators=(",", ":")).encode()
+            content = summary(machine, read, rates, await self._disks.of(read))
+        return json.dumps(content, separators=(",", ":")).encode()
 
     async def _found(self, *, with_disks: bool = False) -> _Found:
-        """Find the pods' cgroups and whose they are, as far as the runtime says it."""
+        """Find the pods' cgroups and, as far as the runtime answers, their owners."""
         found = _Found(await asyncio.to_thread(self._cgroups))
         try:
             found.owners = await self._owners_of(found.cgroups)
@@ -123,7 +123,7 @@ class NodeStats:
                 found.disks = await self._disks.file_systems()
         except CriError as error:
             found.failed = True
-            _log.warning("the runtime does not say whose cgroups are whose", err=str(error))
+            _log.warning("the runtime did not answer, so cgroups have no owners", err=str(error))
         return found
 
     def _cgroups(self) -> list[PodCgroup]:
@@ -155,5 +155,5 @@ class NodeStats:
 
 
 def reader_of(hierarchies: Hierarchies) -> CgroupReader:
-    """Choose how this node's cgroups are read."""
+    """Return the reader for this node's cgroup version."""
     return CgroupsV2(hierarchies.v2) if hierarchies.v2 else CgroupsV1(hierarchies.v1)

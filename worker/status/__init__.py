@@ -1,1 +1,1 @@
-"""A pod's status on its way back to the API server. See README.md."""
+"""Writes the status of pods to the API server. See README.md."""

@@ -1,7 +1,7 @@
-"""The pods of this node as the API server has them, as far as their status goes.
+"""The pods of this node as the API server has them, with their status.
 
-Followed by the keeper with a watch of its own: so it knows without asking what a patch would change, that somebody else has
-changed a status, that a pod is gone, and which mirror pod stands for a static one. Of each object only that much is kept.
+The keeper watches them. So it knows without a request what a patch would change, that somebody else changed a status, that a
+pod is gone, and which mirror pod represents a static pod. Only these fields of each object are kept.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ApiPod:
-    """What is remembered of a pod object."""
+    """The part of a pod object that is kept."""
 
     namespace: str
     name: str
     uid: str
     version: int
-    """resourceVersion; of two of one object the higher is the newer (they compare since 1.35, and always did in etcd)."""
+    """resourceVersion; of one object's versions the higher is newer (comparable since 1.35, and always in etcd)."""
     deleting: bool
     mirror_of: str
-    """The UID of the static pod for which it stands; empty: it is a pod of the API."""
+    """The UID of the static pod that it mirrors; empty: it is not a mirror pod."""
     status: Json = field(compare=False, repr=False)
 
     @classmethod
@@ -49,38 +49,38 @@ class ApiPod:
 
     @property
     def key(self) -> Name:
-        """By which it is found."""
+        """Namespace and name."""
         return self.namespace, self.name
 
     def stands_for(self, uid: str) -> bool:
-        """Say whether it is the object of the pod with this UID: its own, or its mirror."""
+        """Report whether it is the object of the pod with this UID, or its mirror."""
         return uid == (self.mirror_of or self.uid)
 
 
 class ApiPods:
-    """All pods that the API has for this node, by their name; used from one event loop."""
+    """All pods of this node in the API, by name; used from one event loop."""
 
     def __init__(self, api: ApiServer, node_name: str, changed: Callable[[Name], None]) -> None:
-        """`changed` is told the name of each pod that is another or has another status than before, or is gone."""
+        """`changed` is called with the name of each pod whose object or status changed, or that is gone."""
         self._reflector = Reflector(
             api, PODS.path(), what="status of pods", field_selector=f"spec.nodeName={node_name}"
         )
         self._changed = changed
         self._pods: dict[Name, ApiPod] = {}
         self.listed = asyncio.Event()
-        """All are known; a pod that is not among them is not there, or came a moment ago."""
+        """Set when all are known; a pod that is absent does not exist, or was created a moment ago."""
 
     def get(self, name: Name) -> ApiPod | None:
-        """Give what is known of a pod."""
+        """Return what is known of a pod."""
         return self._pods.get(name)
 
     async def follow(self) -> None:
-        """Follow them until cancelled."""
+        """Watch until cancelled."""
         async for news in self._reflector.changes():
-            self._hear(news)
-            del news  # whole objects, of which only statuses are kept
+            self._apply(news)
+            del news  # frees the whole objects, of which only statuses are kept
 
-    def _hear(self, news: Listed | Changed) -> None:
+    def _apply(self, news: Listed | Changed) -> None:
         match news:
             case Listed(items):
                 self._list([ApiPod.of(one) for one in items])
@@ -90,9 +90,9 @@ class ApiPods:
                 self.take(ApiPod.of(pod))
 
     def take(self, pod: ApiPod) -> None:
-        """Remember a pod, unless a newer state of it is known; what we wrote ourselves, told again, is no change.
+        """Store a pod unless a newer version is known; an echo of our own write is not a change.
 
-        What is older than our own write is one all the same: somebody wrote before us, whom we did not know of.
+        A version older than our own write is a change: somebody wrote before us, unnoticed.
         """
         known = self._pods.get(pod.key)
         if known is not None and known.version == pod.version:
@@ -102,13 +102,13 @@ class ApiPods:
         self._changed(pod.key)
 
     def refresh(self, pod: ApiPod) -> None:
-        """Take what a call came back with: of an object that was deleted meanwhile it would be old news."""
+        """Store the response of a call, unless the object was deleted meanwhile."""
         known = self._pods.get(pod.key)
         if known is not None and known.uid == pod.uid and known.version < pod.version:
             self._pods[pod.key] = pod
 
     def drop(self, pod: ApiPod) -> None:
-        """Forget a pod that is gone; one of the same name that came afterwards stays."""
+        """Remove a pod that is gone; a later one of the same name stays."""
         known = self._pods.get(pod.key)
         if known is not None and known.uid == pod.uid:
             del self._pods[pod.key]
@@ -120,6 +120,6 @@ class ApiPods:
         self.listed.set()
         for one in gone:
             self.drop(one)
-        for one in pods:  # also what is older than what we know: the server may have been restored from a backup
+        for one in pods:  # also older versions: the server may have been restored from a backup
             self._pods[one.key] = one
             self._changed(one.key)

@@ -1,6 +1,6 @@
-"""Holds up what needs the API server while that is away: one try stands for all.
+"""A circuit breaker for the API server: while it is unavailable, one try stands for all.
 
-Used by the keeper from one event loop. Each try that fails doubles the pause; whoever hears from the server again ends it at once.
+Used by the keeper from one event loop. Each failed try doubles the pause; any response from the server ends it at once.
 """
 
 import asyncio
@@ -18,28 +18,28 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class CircuitBreaker:
-    """Open while the API server answers."""
+    """Closed, in the electrical sense, while the API server answers."""
 
     def __init__(self) -> None:
-        self._open = asyncio.Event()
-        self._open.set()
+        self._closed = asyncio.Event()
+        self._closed.set()
         self._pause = FIRST_PAUSE
 
-    async def passed(self) -> None:
-        """Wait until it is open."""
-        await self._open.wait()
+    async def wait(self) -> None:
+        """Wait until calls may be tried."""
+        await self._closed.wait()
 
-    def shut(self, error: ApiAway) -> None:
-        """Let nobody pass for a while; the server may have said how long."""
-        if not self._open.is_set():
-            return  # another try has found out already
-        self._open.clear()
-        told = error.retry_after.total_seconds() if error.retry_after else 0.0
-        pause, self._pause = max(self._pause, told), min(self._pause * 2, LONGEST_PAUSE)
+    def trip(self, error: ApiAway) -> None:
+        """Hold up calls for a pause; the server may have said how long."""
+        if not self._closed.is_set():
+            return  # another call has already failed
+        self._closed.clear()
+        requested = error.retry_after.total_seconds() if error.retry_after else 0.0
+        pause, self._pause = max(self._pause, requested), min(self._pause * 2, LONGEST_PAUSE)
         _log.info("statuses of pods wait for the API server", err=str(error), seconds=pause)
-        asyncio.get_running_loop().call_later(pause, self._open.set)
+        asyncio.get_running_loop().call_later(pause, self._closed.set)
 
-    def open(self) -> None:
-        """Take that the server answers."""
+    def reset(self) -> None:
+        """Note that the server answers."""
         self._pause = FIRST_PAUSE
-        self._open.set()
+        self._closed.set()

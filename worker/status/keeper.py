@@ -1,9 +1,9 @@
-"""Keeps the status of every pod of this node in the API what its workflow last said: the status keeper.
+"""Keeps the status of every pod of this node in the API in sync with its workflow.
 
-Fed by the snapshots that workflows publish anyway, from any thread and without waiting; newest wins. A patch is sent when, and only
-when, what the API has differs from what it is to be: after a snapshot, after somebody else's write, after a restart of the worker
-or an absence of the API server, for as long as it takes. Not a step of a workflow: a healthy pod's readiness may come and go
-without an event of history, and a pod's life never waits for the API server (design §4.6).
+It takes the snapshots that workflows publish, from any thread and without blocking; the newest counts. A patch is sent if, and
+only if, the API's status differs: after a snapshot, after somebody else's write, after a restart of the worker or an outage of
+the API server, for as long as it takes. It is not a step of a workflow: readiness of a healthy pod may change without an event
+in history, and a pod's life never waits for the API server.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import structlog
 from activities.clients.api_server.api_server import ApiAway, ApiRefused, ApiServer
 from activities.clients.api_server.resources import PODS
 from activities.objects.pod_objects import ObjectState
-from proto.pod_snapshot import PodSnapshot, is_final
+from proto.pod_snapshot import PodSnapshot, is_over
 from proto.temporal.names import API_SOURCE
 from proto.temporal.pod import Lifecycle, PodKey
 from worker.documents.defects import in_spite_of_defects
@@ -32,43 +32,43 @@ from worker.status.queue import WorkQueue
 from worker.status.urgency import is_urgent
 
 AT_ONCE: Final = 8
-"""Patches under way: a burst of 110 pods is through in a fraction of a second, and the API server is not flooded."""
+"""Concurrent patches: a burst of 110 pods takes a fraction of a second and does not flood the API server."""
 LONGEST_REFUSAL: Final = 60.0
-"""Seconds between tries of a pod whose status is refused."""
+"""Maximum seconds between tries for a pod whose status is refused."""
 LONGEST_FAILURE: Final = 10.0
-"""And of one with which the server fails, as by a webhook or its etcd; the kubelet tries all again as often."""
+"""The same if the server fails, as with a webhook or its etcd; the kubelet retries as often."""
 COALESCE_SECONDS: Final = 0.25
-"""Seconds that a status waits which nobody waits for; the kubelet looks at a pod that comes up once a second."""
+"""Seconds that a status which nobody waits for is delayed; the kubelet looks at a starting pod once a second."""
 REMEMBERED: Final = 1000
-"""Pods that are gone for good, while their workflows still say something."""
+"""Deleted pods whose workflows may still publish."""
 UNRELATED: Final = "no relationship found between node"
-"""What the node authorizer says of a pod that it does not know on this node, which of one that is gone nobody does."""
+"""The node authorizer's message for a pod that it does not know on this node, as one that is deleted."""
 PERHAPS_ANOTHER: Final = (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
-"""What a patch for another UID is answered with: the second by a server that sees in it a change of what is immutable."""
+"""Responses to a patch with another UID; the second from a server that treats it as a change of an immutable field."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class Wanted:
-    """What one pod's status is to be."""
+    """The desired status of one pod."""
 
     pod: PodKey
     own_object: bool
-    """It came from the API; else a mirror pod stands for it there."""
+    """It came from the API; otherwise a mirror pod represents it there."""
     status: Mapping[str, Any]
-    """As its workflow says it: the snapshot's own, never changed here."""
+    """The snapshot's own status, never changed here."""
     stopped: bool
     last: bool = False
-    """Nothing comes after it."""
+    """No status follows it."""
     absent: bool = False
-    """The API has no such pod: it was forced away, or the API has lost it and may find it again."""
+    """The API has no such pod: it was deleted by force, or the API lost it and may have it again."""
     refusals: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class StatusKeeper:
-    """Brings statuses to the API server; `publish` may be called from any thread, all else from one event loop."""
+    """Writes statuses to the API server; `publish` may be called from any thread, the rest from one event loop."""
 
     def __init__(self, api: ApiServer, node_name: str) -> None:
         self._api = api
@@ -77,7 +77,7 @@ class StatusKeeper:
         self._uids: dict[Name, set[str]] = {}
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._queue: WorkQueue[str] = WorkQueue()
-        self._gate = CircuitBreaker()
+        self._breaker = CircuitBreaker()
         self._arrived: dict[str, PodSnapshot] = {}
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -92,7 +92,7 @@ class StatusKeeper:
                 loop.call_soon_threadsafe(self._take_arrived)
 
     async def keep(self, known: Iterable[PodSnapshot] = ()) -> None:
-        """Work until cancelled; `known` is what an earlier worker published, compared with the API once more."""
+        """Work until cancelled; `known` are the snapshots of an earlier worker, which are compared with the API again."""
         with self._lock:
             self._loop = asyncio.get_running_loop()
             self._arrived = {one.uid: one for one in known} | self._arrived
@@ -103,7 +103,7 @@ class StatusKeeper:
                 group.create_task(self._work())
 
     async def write_last(self, pod: PodKey, status: Mapping[str, Any]) -> ObjectState:
-        """Write what a pod of the API ends with, now; raises ApiAway, ApiRefused. Later snapshots of it are ignored."""
+        """Write a pod's final status now; raises ApiAway, ApiRefused. Later snapshots of it are ignored."""
         if pod.uid in self._gone:
             return ObjectState.GONE
         wanted = self._wanted.setdefault(pod.uid, Wanted(pod, own_object=True, status={}, stopped=True))
@@ -111,7 +111,7 @@ class StatusKeeper:
         wanted.status, wanted.stopped, wanted.last = status, True, True
         async with wanted.lock:
             there = await self._write(wanted)
-            if there is not None and not there.deleting:  # the watch may not have told yet
+            if there is not None and not there.deleting:  # the watch may lag behind
                 there = await self._read(pod)
         if there is None:
             self._forget(pod.uid)
@@ -119,12 +119,12 @@ class StatusKeeper:
         return ObjectState.DELETING if there.deleting else ObjectState.WANTED
 
     def forget(self, pod: PodKey) -> None:
-        """Know that a pod's object is gone: whatever is still said of it is of no interest."""
+        """Note that a pod's object is deleted, and ignore later snapshots of it."""
         if (there := self._pods.get(_name(pod))) is not None and there.uid == pod.uid:
             self._pods.drop(there)
         self._forget(pod.uid)
 
-    # --- what there is to write
+    # --- what to write
 
     def _take_arrived(self) -> None:
         with self._lock:
@@ -133,8 +133,8 @@ class StatusKeeper:
             self._want(snapshot)
             if uid in self._wanted:
                 self._ask(uid)
-            if is_final(snapshot) and snapshot.source != API_SOURCE:
-                self._drop(uid)  # its mirror goes with it; the same manifest brings the same UID back
+            if is_over(snapshot) and snapshot.source != API_SOURCE:
+                self._drop(uid)  # its mirror pod is deleted with it; the same manifest would have the same UID again
 
     def _want(self, snapshot: PodSnapshot) -> None:
         known = self._wanted.get(snapshot.uid)
@@ -150,8 +150,8 @@ class StatusKeeper:
         known.status, known.stopped, known.refusals = snapshot.status, stopped, 0
 
     def _changed(self, name: Name) -> None:
-        """Compare again what the API server says that somebody has changed; it answers, so nothing waits any longer."""
-        self._gate.open()
+        """Compare again what somebody has changed; the API server answers, so nothing has to wait any longer."""
+        self._breaker.reset()
         there = self._pods.get(name)
         for uid in tuple(self._uids.get(name, ())):
             wanted = self._wanted[uid]
@@ -159,7 +159,7 @@ class StatusKeeper:
             self._ask(uid)
 
     def _ask(self, uid: str) -> None:
-        """Ask for a pod's status to be written: at once where somebody waits for it, else with what follows in a moment."""
+        """Queue a pod's status: at once if it is urgent, else after a delay that combines it with what follows."""
         wanted = self._wanted[uid]
         if wanted.absent:
             return
@@ -170,7 +170,7 @@ class StatusKeeper:
             self._queue.add_after(uid, COALESCE_SECONDS)
 
     def _drop(self, uid: str) -> Wanted | None:
-        """Keep the status no longer; answers what was wanted."""
+        """Stop keeping a status; returns what was desired."""
         wanted = self._wanted.pop(uid, None)
         if wanted is not None:
             uids = self._uids.get(_name(wanted.pod), set())
@@ -180,49 +180,49 @@ class StatusKeeper:
         return wanted
 
     def _forget(self, uid: str) -> None:
-        """Keep the status no longer, whatever is still said of it."""
+        """Stop keeping a status, and ignore later snapshots."""
         if self._drop(uid) is not None:
             self._gone[uid] = None
         while len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
 
-    # --- writing it
+    # --- writing
 
     async def _work(self) -> None:
         await self._pods.listed.wait()
         while True:
             uid = await self._queue.get()
-            await self._gate.passed()
+            await self._breaker.wait()
             try:
                 await self._settle(uid)
             finally:
                 self._queue.done(uid)
 
     async def _settle(self, uid: str) -> None:
-        """Bring one pod's status to the API, or see to it that it is tried again."""
+        """Write one pod's status, or arrange for a retry."""
         wanted = self._wanted.get(uid)
-        if wanted is None or wanted.last:  # the last one is written, and tried again, by who asked for it
+        if wanted is None or wanted.last:  # the caller of write_last writes and retries the last one
             return
         try:
             async with wanted.lock:
                 if not wanted.last:
                     await self._write(wanted)
-            self._gate.open()
+            self._breaker.reset()
         except ApiAway as error:
             if error.status == HTTPStatus.INTERNAL_SERVER_ERROR and not error.retry_after:
                 self._again_later(wanted, error, LONGEST_FAILURE)
             else:
-                self._gate.shut(error)
+                self._breaker.trip(error)
                 self._queue.add(uid)
         except Exception as error:  # noqa: BLE001 - a refusal, or a defect
             self._again_later(wanted, error, LONGEST_REFUSAL)
 
     def _again_later(self, wanted: Wanted, error: Exception, longest: float) -> None:
-        """Try this one pod's status again after a growing pause, which holds up no other's."""
+        """Retry one pod's status after a growing pause, which delays no other."""
         pause = min(2.0**wanted.refusals, longest)
         wanted.refusals = min(wanted.refusals + 1, 10)
         _log.warning(
-            "a pod's status cannot be written, it is tried again",
+            "a pod's status cannot be written, retrying",
             pod=str(wanted.pod),
             podUID=wanted.pod.uid,
             err=str(error) or type(error).__name__,
@@ -231,11 +231,11 @@ class StatusKeeper:
         self._queue.add_after(wanted.pod.uid, pause)
 
     async def _write(self, wanted: Wanted) -> ApiPod | None:
-        """Patch what differs; answers the object as it is then, None when there is none of this pod."""
+        """Patch what differs; returns the object afterwards, None if it does not exist."""
         there = self._pods.get(_name(wanted.pod))
         if there is None or not there.stands_for(wanted.pod.uid):
             if not wanted.own_object:
-                return None  # its mirror will come with the watch
+                return None  # the watch will report its mirror pod
             there = await self._read(wanted.pod)
         if there is None:
             wanted.absent = True
@@ -256,7 +256,7 @@ class StatusKeeper:
         return written
 
     async def _read(self, pod: PodKey) -> ApiPod | None:
-        """Ask for a pod's object; None when there is none, or another one of that name."""
+        """Read a pod's object; None if there is none, or another one of that name."""
         try:
             there = ApiPod.of(await self._api.get(PODS.path(pod.name, namespace=pod.namespace)))
         except ApiRefused as error:
@@ -269,11 +269,11 @@ class StatusKeeper:
         return there
 
     def _is_nobodys(self, refused: ApiRefused) -> bool:
-        """Say whether this node may not read a pod because there is none that is bound to it: else it follows all that are."""
+        """Report whether a pod may not be read because it is not bound to this node, or is deleted."""
         return refused.status == HTTPStatus.FORBIDDEN and UNRELATED in str(refused) and self._pods.listed.is_set()
 
     async def _is_another(self, there: ApiPod, refused: ApiRefused) -> bool:
-        """Say whether a patch was refused because its object is gone; then it is forgotten here, too."""
+        """Report whether a patch was refused because its object is gone; if so, drop it."""
         if not refused.not_found:
             if refused.status not in PERHAPS_ANOTHER:
                 return False

@@ -1,6 +1,6 @@
-"""What a pod's status is to become: ours, with all that belongs to others, and with nothing that has ended coming back.
+"""Merges this node's status of a pod into the API's: fields of others are kept, and nothing that ended restarts.
 
-Asked by the keeper before each patch, a function of two statuses (pkg/kubelet/status/status_manager.go mergePodStatus,
+A function of two statuses, used by the keeper before each patch (pkg/kubelet/status/status_manager.go mergePodStatus,
 updateStatusInternal; pkg/kubelet/kubelet_pods.go generateAPIPodStatus).
 """
 
@@ -22,9 +22,9 @@ OWN_CONDITIONS: Final = frozenset(
         "AllContainersRestarting",
     }
 )
-"""Those that the node alone judges (pkg/kubelet/types/pod_status.go)."""
+"""Conditions owned by the node (pkg/kubelet/types/pod_status.go)."""
 SHARED_CONDITION: Final = "DisruptionTarget"
-"""The node's, too, but only as the last word about a pod that it has ended."""
+"""Set by the node too, but only for a pod that it has ended."""
 OF_OTHERS: Final = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
 _KEPT_IPS: Final = ("podIP", "podIPs")
 _STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
@@ -33,16 +33,14 @@ _WHY_UNREADY: Final = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
 
 
 def merge_status(api: Mapping[str, Any], ours: Mapping[str, Any], *, stopped: bool) -> Json:
-    """Say what the status is to be; `api` is normalized, `stopped`: nothing of the pod can run any more."""
+    """Return the status to write; `api` is normalized, `stopped`: nothing of the pod can run any more."""
     new = normalize(ours)
     ends = ours.get("phase") in FINAL_PHASES and api.get("phase") not in FINAL_PHASES
     new["conditions"] = _conditions(api, new, disrupted=ends and stopped)
     _keep(new, api, OF_OTHERS)
     if "startTime" in api:
         new["startTime"] = api["startTime"]
-    if (
-        "podIP" not in new
-    ):  # a pod that is over, or between two sandboxes, is known by the address that it had (pleg getPodIPs)
+    if "podIP" not in new:  # a pod that has ended, or is between two sandboxes, keeps its last address (pleg getPodIPs)
         _keep(new, api, _KEPT_IPS)
     if (newest := max(api.get("observedGeneration", 0), ours.get("observedGeneration", 0))) > 0:
         new["observedGeneration"] = newest
@@ -50,7 +48,7 @@ def merge_status(api: Mapping[str, Any], ours: Mapping[str, Any], *, stopped: bo
         _keep(new, api, ("phase", "reason", "message"))
     elif api.get("phase") in FINAL_PHASES:
         _stay_ended(new, api)
-    if new.get("phase") == api.get("phase"):  # somebody else may have said why it is in this phase
+    if new.get("phase") == api.get("phase"):  # somebody else may have given a reason for this phase
         new |= {name: api[name] for name in ("reason", "message") if name in api and not new.get(name)}
     if new.get("phase") in FINAL_PHASES:
         _unready(new)
@@ -65,14 +63,14 @@ def _keep(new: Json, api: Mapping[str, Any], fields: tuple[str, ...]) -> None:
 
 
 def _conditions(api: Mapping[str, Any], ours: Mapping[str, Any], *, disrupted: bool) -> list[Json]:
-    """Put others' conditions first, then the node's; one whose status stays keeps the time since when it is so."""
+    """Return others' conditions, then the node's; an unchanged status keeps its lastTransitionTime."""
     known = {one["type"]: one for one in api.get("conditions", ())}
-    said = [_timed(one, known.get(one["type"])) for one in ours.get("conditions", ())]
-    shared = [one for one in said if one["type"] == SHARED_CONDITION and disrupted]
+    timed = [_timed(one, known.get(one["type"])) for one in ours.get("conditions", ())]
+    shared = [one for one in timed if one["type"] == SHARED_CONDITION and disrupted]
     of_others = [one for name, one in known.items() if name not in OWN_CONDITIONS]
     if shared:
         of_others = [one for one in of_others if one["type"] != SHARED_CONDITION]
-    return [*of_others, *shared, *(one for one in said if one["type"] in OWN_CONDITIONS)]
+    return [*of_others, *shared, *(one for one in timed if one["type"] in OWN_CONDITIONS)]
 
 
 def _timed(ours: Json, api: Json | None) -> Json:
@@ -82,7 +80,7 @@ def _timed(ours: Json, api: Json | None) -> Json:
 
 
 def _stay_ended(new: Json, api: Mapping[str, Any]) -> None:
-    """Leave a pod ended that has ended: its phase, and each container that was told to have terminated."""
+    """Keep the phase and the terminated containers of a pod that has ended."""
     new["phase"] = api["phase"]
     for field in _STATUSES:
         ended = {one["name"]: one for one in api.get(field, ()) if "terminated" in one.get("state", {})}
@@ -93,7 +91,7 @@ def _stay_ended(new: Json, api: Mapping[str, Any]) -> None:
 
 
 def _unready(new: Json) -> None:
-    """Say of a pod that has ended that it is not ready, whatever was said of it a moment ago."""
+    """Set the readiness conditions of a pod that has ended to false."""
     reason = _WHY_UNREADY[new["phase"]]
     for one in new["conditions"]:
         if one["type"] in _READINESS and one["status"] == "True":

@@ -1,8 +1,8 @@
-"""A pod's status written as the API server keeps it, so that two of them can be compared.
+"""Normalizes a pod's status to the API server's form, so that two of them can be compared.
 
-Asked by `merge` and `patch`. The API knows whole seconds, canonical quantities and no nulls; the kubelet sorts what it lists by
-name, init containers in the spec's order (pkg/kubelet/status/status_manager.go normalizeStatus). What containers said at their end
-is cut to its share where the status is made (workflows/decide/status/messages.py).
+Used by `merge` and `patch`. The API has whole seconds, canonical quantities and no nulls. The kubelet sorts container statuses
+by name, init containers in the order of the spec (pkg/kubelet/status/status_manager.go normalizeStatus). Termination messages
+are truncated where the status is computed (workflows/decide/status/messages.py).
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _TO_SECONDS: Final = len("2026-01-02T03:04:05")
 
 
 def normalize(status: Mapping[str, Any]) -> Json:
-    """Copy a status as the API would give it back."""
+    """Return a copy in the API's form."""
     copy = _copied(status)
     assert isinstance(copy, dict)
     for field in _SORTED:
@@ -29,7 +29,7 @@ def normalize(status: Mapping[str, Any]) -> Json:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Say whether two values of a status mean the same: what is empty counts as absent, for the API leaves it out."""
+    """Report whether two values are equal; empty values count as absent, because the API omits them."""
     return bool(_lean({"": one}) == _lean({"": other}))
 
 
@@ -51,7 +51,7 @@ def _amount(value: Any) -> Any:
 
 
 def _whole_seconds(time: str) -> str:
-    """Cut a time in UTC to seconds; one with another offset stays as it is, and the API reads it all the same."""
+    """Truncate a UTC time to seconds; a time with another offset is left as it is, and the API accepts it."""
     rest = time[_TO_SECONDS:]
     return f"{time[:_TO_SECONDS]}Z" if rest.endswith(("Z", "+00:00")) else time
 

@@ -1,8 +1,8 @@
-"""The smallest patch that makes one status of a pod of another: strategic merge, as the kubelet sends it.
+"""The smallest strategic merge patch between two statuses of a pod, as the kubelet sends it.
 
-Asked by the keeper. It names the pod's UID, so that the API server refuses it for another pod of the same name
-(pkg/util/pod/pod.go PatchPodStatus). Conditions are merged by type and so leave alone what others write meanwhile; lists of
-containers are replaced as wholes, for the API knows no other way.
+It contains the pod's UID, so the API server refuses it for another pod of the same name (pkg/util/pod/pod.go PatchPodStatus).
+Conditions are merged by type, so those of others are left alone; lists of containers are replaced, because the API does not
+merge them.
 """
 
 from collections.abc import Mapping
@@ -11,17 +11,17 @@ from typing import Any, Final
 from worker.status.normalize import Json, same
 
 _REPLACED: Final = frozenset({"podIPs", "hostIPs"})
-"""Lists that the API would merge by their items' address."""
+"""Lists that the API would merge by the items' address."""
 
 
 def status_patch(uid: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Json | None:
-    """Write the patch from `old` to `new`, both normalized; None when they mean the same."""
+    """Return the patch from `old` to `new`, both normalized; None if they are equal."""
     changes = _changes(old, new)
     return {"metadata": {"uid": uid}, "status": changes} if changes else None
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
-    """Name what differs between two objects; null is what goes."""
+    """Return the differences between two objects; null for what is removed."""
     found: Json = {}
     for name in old.keys() | new.keys():
         before, after = old.get(name), new.get(name)
@@ -39,7 +39,7 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
 
 
 def _condition_changes(old: list[Json], new: list[Json]) -> Json:
-    """Name the conditions that differ by their type, with the order of all."""
+    """Return the conditions that differ, by type, and the order of all."""
     before, after = {one["type"]: one for one in old}, {one["type"]: one for one in new}
     changed = [
         {"type": name, **changes}

@@ -1,7 +1,7 @@
-"""What is to be done, each thing once however often it was asked for: the queue between snapshots and patches.
+"""A work queue that holds each key once, however often it was added.
 
-Used by the keeper from one event loop (client-go util/workqueue, without its rate limiter). What is asked for again while it is
-being done is done once more afterwards.
+Used by the keeper from one event loop (client-go util/workqueue, without its rate limiter). A key that is added while it is
+processed is processed again afterwards.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 class WorkQueue(Generic[_Key]):
-    """Keys in the order in which they were first asked for; no longer than there are keys."""
+    """Keys in the order in which they were first added."""
 
     def __init__(self) -> None:
         self._ready: asyncio.Queue[_Key] = asyncio.Queue()
@@ -21,7 +21,7 @@ class WorkQueue(Generic[_Key]):
         self._later: dict[_Key, asyncio.TimerHandle] = {}
 
     def add(self, key: _Key) -> None:
-        """Ask for it now."""
+        """Add a key."""
         if (timer := self._later.pop(key, None)) is not None:
             timer.cancel()
         if key not in self._waiting:
@@ -30,19 +30,19 @@ class WorkQueue(Generic[_Key]):
                 self._ready.put_nowait(key)
 
     def add_after(self, key: _Key, seconds: float) -> None:
-        """Ask for it when this time is over, or sooner when somebody else does."""
+        """Add a key after a delay, unless it is added before."""
         if key not in self._later and key not in self._waiting:
             self._later[key] = asyncio.get_running_loop().call_later(seconds, self.add, key)
 
     async def get(self) -> _Key:
-        """Wait for the next; it is busy until `done`."""
+        """Wait for the next key; it is in progress until `done`."""
         key = await self._ready.get()
         self._waiting.discard(key)
         self._busy.add(key)
         return key
 
     def done(self, key: _Key) -> None:
-        """Say that it is done, well or not."""
+        """Mark a key as processed, successfully or not."""
         self._busy.discard(key)
         if key in self._waiting:
             self._ready.put_nowait(key)

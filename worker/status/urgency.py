@@ -1,8 +1,8 @@
-"""Whether a status is awaited by anybody, or may wait a moment for the one that follows it.
+"""Whether a status is urgent, or may be delayed and combined with the one that follows.
 
-Asked by the keeper. Controllers, Services and people wait for a phase, for readiness, for a container that came up, ended or is in
-trouble. That a pod is on its way changes several times before it runs, and who waits a moment has it all in one patch: on a node that
-starts 110 pods at once that is two patches, two events of every watch and their work less for each.
+Used by the keeper. Controllers, Services and people wait for a phase, for readiness, and for a container that started, ended or
+failed. The status of a starting pod changes several times before it runs; a short delay combines these changes in one patch. On
+a node that starts 110 pods at once that saves two patches, and two watch events, for each.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _ON_ITS_WAY: Final = ("ContainerCreating", "PodInitializing")
 
 
 def is_urgent(api: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
-    """Say whether what we say differs from what the API has in anything that somebody waits for."""
+    """Report whether the statuses differ in anything that somebody waits for."""
     return _gist(api) != _gist(ours)
 
 
@@ -32,7 +32,7 @@ def _gist(status: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _is_on_its_way(container: Mapping[str, Any]) -> bool:
-    """Say whether it has never been there yet, and nothing is wrong."""
+    """Report whether a container has not started yet and has no error."""
     state = container.get("state") or {}
     ordinary = not state or (state.get("waiting") or {}).get("reason") in _ON_ITS_WAY
     return ordinary and not container.get("restartCount")

@@ -1,1 +1,1 @@
-"""How worker and poller can be watched: metrics for Prometheus, spans for OpenTelemetry."""
+"""Metrics for Prometheus and spans for OpenTelemetry."""

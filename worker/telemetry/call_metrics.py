@@ -1,6 +1,6 @@
-"""What each of the three processes tells of itself and of its calls to the runtime and to the API server, by the kubelet's names.
+"""Metrics of a process and of its calls to the runtime and to the API server, under the kubelet's names.
 
-A part of `Metrics` (worker, poller) and of `NodeMetrics`, which hand out their registries; it knows nothing of Temporal.
+Part of `Metrics` (worker, poller) and of `NodeMetrics`, which provide the registry; does not use Temporal.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ _API_BUCKETS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 
 
 def process_registry(node: str) -> CollectorRegistry:
-    """Make the registry of a process, with what is told of each: its memory and time, and its node's name."""
+    """Return the registry of a process, with its memory, CPU time and its node's name."""
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which no dashboard of a kubelet knows
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -23,7 +23,7 @@ def process_registry(node: str) -> CollectorRegistry:
 
 
 class RuntimeCallMetrics:
-    """CRI calls; called from any thread."""
+    """CRI calls; may be called from any thread."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         kind = ["operation_type"]
@@ -49,7 +49,7 @@ class RuntimeCallMetrics:
 
 
 class ApiCallMetrics:
-    """Calls to the API server; a watch counts when it begins to be answered."""
+    """Calls to the API server; a watch is counted when its response begins."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._calls = Counter(
@@ -67,12 +67,12 @@ class ApiCallMetrics:
         )
 
     def __call__(self, method: str, host: str, code: int | None, seconds: float) -> None:
-        """Count one request; `code` None: there was no answer."""
+        """Count one request; `code` None: there was no response."""
         self._calls.labels("<error>" if code is None else str(code), method, host).inc()
         self._seconds.labels(method, host).observe(seconds)
 
 
 def operation_type(call: str) -> str:
-    """Name a CRI call as the kubelet's metrics do: RunPodSandbox -> run_podsandbox."""
+    """Return a CRI call's name in the kubelet's metrics: RunPodSandbox -> run_podsandbox."""
     joined = call.replace("PodSandbox", "Podsandbox")
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in joined).lstrip("_")

@@ -1,6 +1,6 @@
-"""The numbers of image pulls, by the kubelet's names (pkg/kubelet/metrics, pkg/credentialprovider/plugin).
+"""Metrics of image pulls, under the kubelet's names (pkg/kubelet/metrics, pkg/credentialprovider/plugin).
 
-A part of `Metrics`, which hands out its registry. A provider's series is there from its first run on, as the kubelet's.
+Part of `Metrics`, which provides the registry. A provider's series exists from its first run, as in the kubelet.
 """
 
 from typing import Final
@@ -23,13 +23,13 @@ SIZES: Final = (
     (60 * _GIB, "40GB-60GB"),
     (100 * _GIB, "60GB-100GB"),
 )
-"""Up to how many bytes an image has which label."""
+"""Maximum size in bytes of each label."""
 LARGER: Final = "GT100GB"
 UNKNOWN: Final = "N/A"
 
 
 class ImageMetrics:
-    """How long pulls and credential providers take, and how often the latter fail."""
+    """Durations of pulls and of credential providers, and failures of the latter."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -54,7 +54,7 @@ class ImageMetrics:
         )
 
     def pulled(self, seconds: float, size_bytes: int) -> None:
-        """Count one pull that went well; size 0: not known."""
+        """Count one successful pull; size 0: not known."""
         self._pull_seconds.labels(size_label(size_bytes)).observe(seconds)
 
     def provider_ran(self, provider: str, seconds: float, *, failed: bool) -> None:
@@ -64,7 +64,7 @@ class ImageMetrics:
             self._provider_errors.labels(provider).inc()
 
     def providers_configured(self, hash_: str) -> None:
-        """Show a hash of the providers' configuration; none without any."""
+        """Export a hash of the providers' configuration, if there is one."""
         if hash_:
             text = "The configuration of credential providers that is in force; always 1."
             info = Gauge("kubelet_credential_provider_config_info", text, ["hash"], registry=self._registry)
@@ -72,7 +72,7 @@ class ImageMetrics:
 
 
 def size_label(size_bytes: int) -> str:
-    """Name an image's size as the kubelet does (GetImageSizeBucket)."""
+    """Return the kubelet's label for an image's size (GetImageSizeBucket)."""
     if size_bytes <= 0:
         return UNKNOWN
     return next((label for most, label in SIZES if size_bytes <= most), LARGER)

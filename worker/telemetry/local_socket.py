@@ -1,8 +1,8 @@
-"""How the node process gets the numbers of worker and poller: one socket a process below `<root-dir>/tempolet`, read by root only.
+"""Passes metrics of worker and poller to the node process: one socket for each below `<root-dir>/tempolet`, for root only.
 
-Not their HTTP addresses, which an operator may choose, close or share with nobody. Who connects sends one line, the name of a
-text, and gets the text, which ends with `# EOF`: without that line it is torn and counts as not answered. There is nothing to
-authenticate: who can connect is root on this machine.
+Their HTTP addresses are not used, because an operator may choose, disable or restrict them. A client sends one line, the name
+of a text, and receives the text, which ends with `# EOF`; without that line it is incomplete and discarded. There is no
+authentication: whoever can connect is root on this machine.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ METRICS: Final = "metrics"
 PROBES: Final = "probes"
 _LONGEST_NAME: Final = 64
 _PATIENCE: Final = timedelta(seconds=10)
-"""For a reader that takes nothing."""
+"""Time limit for a client to read the text."""
 _MODE: Final = 0o600
 
 
@@ -30,17 +30,17 @@ log = structlog.get_logger(__name__)
 
 
 class TextUnavailable(Exception):
-    """A process did not tell its numbers; the message says why."""
+    """A process did not send its text; the message says why."""
 
 
 def socket_path(state_dir: Path, role: str) -> Path:
-    """Say where a process (`worker`, `poller`) listens."""
+    """Return the socket path of a process (`worker`, `poller`)."""
     return state_dir / "metrics" / f"{role}.sock"
 
 
 @contextlib.asynccontextmanager
 async def serving_texts(path: Path, texts: Mapping[str, Callable[[], bytes]]) -> AsyncIterator[None]:
-    """Answer whoever asks while the block runs; each text is made in a thread. Raises OSError."""
+    """Serve texts while the block runs; each is rendered in a thread. Raises OSError."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError, ValueError):
@@ -65,16 +65,16 @@ async def serving_texts(path: Path, texts: Mapping[str, Callable[[], bytes]]) ->
 
 
 async def keep_serving_texts(path: Path, texts: Mapping[str, Callable[[], bytes]]) -> None:
-    """Answer until cancelled; without a socket the process goes on, for the pods' lives are worth more than their numbers."""
+    """Serve until cancelled; without a socket the process goes on, because pods matter more than metrics."""
     try:
         async with serving_texts(path, texts):
             await asyncio.Event().wait()
     except OSError as error:
-        log.warning("the node process will not get this process's numbers", socket=str(path), err=str(error))
+        log.warning("the node process will not get this process's metrics", socket=str(path), err=str(error))
 
 
 async def fetch_text(path: Path, name: str, within: timedelta) -> str:
-    """Ask a process for a text; raises NotTold when it does not answer in time."""
+    """Fetch a text from a process; raises TextUnavailable if it does not answer in time."""
     try:
         async with asyncio.timeout(within.total_seconds()):
             return await _asked(path, name)
@@ -101,12 +101,12 @@ async def _asked(path: Path, name: str) -> str:
     finally:
         writer.close()
     if not text.endswith(END):
-        raise TextUnavailable(f"{path}: the answer is torn")
+        raise TextUnavailable(f"{path}: the answer is incomplete")
     return text.removesuffix(END).decode()
 
 
 def _bound(path: Path) -> socket.socket:
-    """Take a socket's place; one of an earlier process gives way, for the node's lock says that it is gone."""
+    """Bind the socket; a leftover of an earlier process is removed, because the node's lock proves that it is gone."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _remove(path)
     listening = socket.socket(socket.AF_UNIX)
@@ -128,7 +128,7 @@ def _remove(path: Path) -> None:
 
 @contextlib.contextmanager
 def short_name(path: Path) -> Iterator[str]:
-    """Name a socket by its folder's descriptor: a socket's own path has 107 characters at most, a root-dir may have more."""
+    """Yield a short path to a socket through its folder's descriptor: a socket's path is limited to 107 characters."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"

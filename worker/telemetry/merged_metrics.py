@@ -1,9 +1,9 @@
-"""One text of /metrics from the texts of three processes. Pure.
+"""Merges the /metrics texts of the node's three processes into one. Pure.
 
-A dashboard knows one kubelet. What every process counts for itself (its memory, its CRI calls, its requests to the API server)
-gets a label `process`: summed up, a counter would seem to begin anew whenever one of the three does, and every `rate` of it would
-jump. All else has one owner, whose series are left as they are, and what another process says of that is dropped: it is the 0 of
-somebody who does not know.
+Dashboards expect one kubelet. What every process counts for itself (memory, CRI calls, requests to the API server) gets a label
+`process`: a sum would drop whenever one of them restarts, which looks like a counter reset to `rate`. Every other family has
+one owner, whose series are left as they are. The same family from another process is dropped: a process that does not own a
+series must not report it as 0.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ PER_PROCESS: Final = (
     "temporal_",
     "tempolet_sdk_",
 )
-"""Prefixes of what each process counts for itself."""
+"""Prefixes of families that each process counts for itself."""
 OWNED: Final[Mapping[str, tuple[str, ...]]] = {
     NODE: (
         "kubelet_node_name",
@@ -46,18 +46,18 @@ OWNED: Final[Mapping[str, tuple[str, ...]]] = {
         "tempolet_refused_manifests",
     ),
 }
-"""Prefixes by who knows; all else is the worker's."""
+"""Prefixes by owner; the worker owns the rest."""
 
 
 def owner_of(name: str) -> str:
-    """Say which process knows a family; empty: each counts its own."""
+    """Return the process that owns a family; empty: each process has its own."""
     if name.startswith(PER_PROCESS):
         return ""
     return next((owner for owner, prefixes in OWNED.items() if name.startswith(prefixes)), WORKER)
 
 
 def merged_families(texts: Mapping[str, str]) -> list[Family]:
-    """Put texts, by process, together; a family that several have gets one heading."""
+    """Merge texts, by process; a family of several processes gets one heading."""
     found: dict[str, Family] = {}
     for process, text in texts.items():
         for name, family in parse_families(text).items():
@@ -67,6 +67,6 @@ def merged_families(texts: Mapping[str, str]) -> list[Family]:
             together = found.setdefault(name, Family(name, family.help, family.kind))
             if together.kind != family.kind:  # two releases side by side, during an upgrade
                 continue
-            said = f'process="{process}"'
-            together.lines += family.lines if owner else [with_labels(line, said) for line in family.lines]
+            label = f'process="{process}"'
+            together.lines += family.lines if owner else [with_labels(line, label) for line in family.lines]
     return list(found.values())

@@ -1,9 +1,9 @@
-"""The numbers that Prometheus reads from worker and poller: ours, and after them those of Temporal's SDK.
+"""Metrics of worker and poller for Prometheus: ours, followed by those of Temporal's SDK.
 
-Each process makes one `Metrics` and hands it to whatever has something to count; `/metrics` is `Metrics.route`. Names are
-the kubelet's where the kubelet has the thing, for dashboards and alerts are made for them; ours begin with `tempolet_`.
-The SDK's core keeps its own numbers outside Python and serves them on a loopback port of its own; they are fetched from
-there when Prometheus asks, which costs nothing in between (its MetricBuffer would have to be drained for ever).
+Each process creates one `Metrics`, which serves /metrics as `Metrics.route`. Names are the kubelet's where it has the same
+metric, because dashboards and alerts use them; others begin with `tempolet_`. The SDK's core keeps its metrics outside Python
+and serves them on a loopback port. They are fetched on request, which costs nothing in between (its MetricBuffer would have to
+be drained continuously).
 """
 
 import http.client
@@ -27,11 +27,11 @@ _SDK_LIMIT: Final = 3.0  # seconds
 _POD_START_BUCKETS: Final = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)  # fmt: skip
 _VOLUME_BUCKETS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600)
 _EVENT_STREAM: Final = "kubelet_evented_pleg_connection"
-"""Gauges: the library adds _total to a counter's name, and the kubelet's has none."""
+"""Gauges, because the library adds _total to a counter's name, which the kubelet's does not have."""
 
 
 class Metrics:
-    """One process's numbers; every method may be called from any thread."""
+    """The metrics of one process; every method may be called from any thread."""
 
     def __init__(self, node: str) -> None:
         self._registry = process_registry(node)
@@ -102,16 +102,16 @@ class Metrics:
         self._hints = self._counter("tempolet_hints_total", "Hints to workflows, by what became of them.", "outcome")
 
     def pod_started(self, seconds: float) -> None:
-        """Count one pod that runs for the first time, and how long that took since it was first seen."""
+        """Count a pod that runs for the first time, and the time since it was first seen."""
         self._pod_start_seconds.observe(seconds)
         self._pod_work_seconds.labels("create").observe(seconds)
 
     def pod_ended(self, seconds: float) -> None:
-        """Count one pod that is down, and how long that took since it began to go."""
+        """Count a pod that has terminated, and the time since its termination began."""
         self._pod_work_seconds.labels("kill").observe(seconds)
 
     def timings(self) -> Timings:
-        """Give what activities tell how long volumes and cgroups took."""
+        """Return the callbacks by which activities report durations of volume and cgroup operations."""
         return Timings(
             self._volume_took, lambda operation, seconds: self._cgroup_seconds.labels(operation).observe(seconds)
         )
@@ -124,7 +124,7 @@ class Metrics:
             self._volume_errors.labels(plugin, operation).inc()
 
     def running(self, pods: int, containers: Mapping[str, int], ephemeral: int = 0) -> None:
-        """Set how many pods run, containers by the kubelet's states, and how many of the pods' are ephemeral."""
+        """Set the numbers of running pods, of containers by the kubelet's states, and of ephemeral containers."""
         self._running_pods.set(pods)
         self._ephemeral.set(ephemeral)
         for state, count in containers.items():
@@ -135,11 +135,11 @@ class Metrics:
         self._refused_manifests.set(count)
 
     def log_rotated(self, *, failed: bool) -> None:
-        """Count a container's log that was rotated, or that could not be."""
+        """Count a log rotation, successful or failed."""
         self._log_rotations.labels("failed" if failed else "rotated").inc()
 
     def relisted(self, seconds: float) -> None:
-        """Count one complete list of the runtime and how long it took."""
+        """Count one relist of the runtime and its duration."""
         now = time.monotonic()
         self._relist_seconds.observe(seconds)
         if self._last_relist is not None:
@@ -148,26 +148,26 @@ class Metrics:
         self._last_seen.set_to_current_time()
 
     def event_stream(self, *, opened: bool) -> None:
-        """Count one event stream that was opened, or one that broke."""
+        """Count an event stream that was opened, or one that broke."""
         (self._stream_opened if opened else self._stream_lost).inc()
 
     def event_heard(self) -> None:
-        """Note that the runtime spoke just now."""
+        """Note that the runtime sent an event just now."""
         self._last_seen.set_to_current_time()
 
     def hint(self, outcome: str) -> None:
-        """Count one hint: found, and then sent, known (no news any more), late (its workflow is gone) or failed.
+        """Count a hint by outcome: found, and then sent, known (not new any more), late (its workflow has ended) or failed.
 
-        What was found and became none of these was merged into another.
+        One that was found and has no other outcome was merged into another.
         """
         self._hints.labels(outcome).inc()
 
     def on_read(self, refresh: Callable[[], None]) -> None:
-        """Have numbers that somebody else keeps (`running`) set anew whenever they are read; called in any thread."""
+        """Set a function that updates gauges (`running`) before each read; called in any thread."""
         self._refresh = refresh
 
     def sdk_runtime(self, *, served: bool, logging: LoggingConfig | None = None) -> Runtime:
-        """Make the SDK's runtime for this process; with `served`, its numbers become part of `/metrics`."""
+        """Create the SDK's runtime for this process; with `served`, its metrics become part of /metrics."""
         chosen = LoggingConfig.default if logging is None else logging
         if not served:
             return Runtime(telemetry=TelemetryConfig(logging=chosen))
@@ -178,17 +178,17 @@ class Metrics:
         return Runtime(telemetry=TelemetryConfig(logging=chosen, metrics=prometheus))
 
     def render(self) -> bytes:
-        """Write everything in Prometheus's text format."""
+        """Return all metrics in Prometheus' text format."""
         if self._refresh is not None:
             self._refresh()
         return generate_latest(self._registry) + self._sdk_text()
 
     def on_probes_read(self, text: Callable[[], bytes]) -> None:
-        """Have somebody who knows the probes write them whenever they are read; called in any thread."""
+        """Set the function that renders probe metrics; called in any thread."""
         self._probes = text
 
     def render_probes(self) -> bytes:
-        """Write the probes in Prometheus's text format; nothing in a process that probes nothing."""
+        """Return probe metrics in Prometheus' text format; empty in a process without probes."""
         return self._probes() if self._probes is not None else b""
 
     def route(self, request: Request) -> Answer:
@@ -231,7 +231,7 @@ def _answer(request: Request, text: Callable[[], bytes]) -> Answer:
 
 
 def _free_port() -> int:
-    """Find a port for the SDK's server, which cannot say which one it took."""
+    """Find a free port for the SDK's server, which does not report the one it chose."""
     with socket.socket() as probe:
         probe.bind((_LOOPBACK, 0))
         port: int = probe.getsockname()[1]

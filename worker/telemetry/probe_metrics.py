@@ -1,4 +1,4 @@
-"""What the worker tells for /metrics/probes, written from the tallies that its probe loops keep."""
+"""Renders /metrics/probes from the tallies of the worker's probe loops."""
 
 from collections.abc import Collection
 from itertools import accumulate
@@ -8,21 +8,21 @@ from worker.telemetry.exposition import Family, labels, render
 
 
 def probe_text(tallies: ProbeTallies, pod_uids: Collection[str]) -> bytes:
-    """Write the probes of these pods, and forget those of all others."""
+    """Render the probes of these pods, and drop the tallies of all others."""
     tallies.keep(pod_uids)
     total = Family("prober_probe_total", "Probes, by kind and result.", "counter")
     seconds = Family("prober_probe_duration_seconds", "How long probes that succeeded took.", "histogram")
     for probed, tally in tallies.all():
-        said = _said(probed)
+        labelled = _labels(probed)
         for result, count in (("successful", tally.successful), ("failed", tally.failed)):
             if count:
-                total.add(count, f'{said},pod_uid="{probed.pod.uid}",result="{result}"')
+                total.add(count, f'{labelled},pod_uid="{probed.pod.uid}",result="{result}"')
         if not tally.successful:
             continue
         for bound, count in zip((*map(_bound, BOUNDS), "+Inf"), accumulate(tally.within), strict=True):
-            seconds.add(count, f'{said},le="{bound}"', suffix="_bucket")
-        seconds.add(tally.seconds, said, suffix="_sum")
-        seconds.add(tally.successful, said, suffix="_count")
+            seconds.add(count, f'{labelled},le="{bound}"', suffix="_bucket")
+        seconds.add(tally.seconds, labelled, suffix="_sum")
+        seconds.add(tally.successful, labelled, suffix="_count")
     return render((total, seconds))
 
 
@@ -30,7 +30,7 @@ def _bound(bound: float) -> str:
     return f"{bound:g}"
 
 
-def _said(probed: Probed) -> str:
+def _labels(probed: Probed) -> str:
     return labels(
         {
             "container": probed.container,

@@ -1,7 +1,6 @@
-"""What one process shows of itself: /healthz, /metrics, spans, and the worker's decode endpoint, as configured.
+"""What a process exposes: /healthz, /metrics, traces, and the worker's decode endpoint, as configured.
 
-Opened by worker and poller around everything else, before they connect to Temporal, so that a process that waits can be
-asked why.
+Worker and poller open it before they connect to Temporal, so that it shows what a process waits for.
 """
 
 import asyncio
@@ -29,22 +28,23 @@ from worker.temporal.temporal_client import connect_options
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """What the rest of the process counts with and connects with."""
+    """What the rest of the process counts and connects with."""
 
     metrics: Metrics
     runtime: Runtime
     """The Temporal SDK's, for `Client.connect`."""
     plugins: tuple[Plugin, ...]
-    """Tracing's, for `Client.connect`; none when it is off."""
+    """For tracing, for `Client.connect`; empty if it is off."""
     calls: CallObserver
     """For `RuntimeClient`: measures and traces CRI calls."""
 
 
 @contextlib.asynccontextmanager
 async def open_telemetry(config: NodeConfig, role: str, health: Callable[[], str]) -> AsyncIterator[Telemetry]:
-    """Show this process (`worker` or `poller`) until the block ends; `health` is quick and gives a fault or nothing.
+    """Serve this process's endpoints (`worker` or `poller`) while the block runs.
 
-    Raises ValueError or KeyFileRefused for a decode endpoint that must not be opened.
+    `health` returns quickly, with an error or "". Raises ValueError or KeyFileRefused for a decode endpoint that must not be
+    opened.
     """
     metrics = Metrics(config.node_name)
     tracing = open_tracing(_tracing(config, role))
@@ -56,7 +56,7 @@ async def open_telemetry(config: NodeConfig, role: str, health: Callable[[], str
         asyncio.create_task(listen(open_endpoint))
         for open_endpoint in _endpoints(config, metrics, healthz(check, asyncio.get_running_loop()))
     ]
-    if config.cluster is not None:  # the node process tells the numbers of all
+    if config.cluster is not None:  # the node process serves the metrics of all
         texts = {METRICS: metrics.render, PROBES: metrics.render_probes}
         listening.append(asyncio.create_task(keep_serving_texts(socket_path(config.state_dir, role), texts)))
     try:
@@ -70,7 +70,7 @@ async def open_telemetry(config: NodeConfig, role: str, health: Callable[[], str
 
 
 def _endpoints(config: NodeConfig, metrics: Metrics, health: Route) -> list[Opening]:
-    """List what is to be opened; metrics without an address of their own stand beside healthz."""
+    """Return the endpoints to open; metrics without an address of their own are served beside healthz."""
     own = config.tempolet.metrics.bind_address
     numbers: dict[str, Route] = {"/metrics": metrics.route, "/metrics/probes": metrics.probes_route}
     at: dict[Address, dict[str, Route]] = {}

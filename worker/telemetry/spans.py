@@ -1,7 +1,6 @@
-"""The spans themselves, and the provider that exports them; imported by `tracing` only when there is a collector.
+"""The spans, and the provider that exports them; imported by `tracing` only if there is a collector.
 
-Attributes are OpenTelemetry's Kubernetes conventions: the node in the resource, the pod from the workflow's id, which
-has all of it.
+Attributes follow OpenTelemetry's conventions for Kubernetes: the node in the resource, the pod from the workflow's id.
 """
 
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ Attributes = dict[str, str | int]
 
 
 def exporting_provider(settings: TracingSettings) -> ReplaySafeTracerProvider:
-    """Make a provider that sends to the kubelet's configured endpoint, or to where OTEL_* says, which it reads itself."""
+    """Return a provider that exports to the configured endpoint, or as OTEL_* says, which the exporter reads itself."""
     resource = Resource.create({"service.name": settings.service, "k8s.node.name": settings.node})
     sampler: Sampler | None = None
     exporter = OTLPSpanExporter()
@@ -42,9 +41,9 @@ def exporting_provider(settings: TracingSettings) -> ReplaySafeTracerProvider:
 
 
 def plugins(provider: ReplaySafeTracerProvider) -> tuple[Plugin, ...]:
-    """Make the provider the process's and give what a Temporal client needs.
+    """Set the process's tracer provider and return the plugins for a Temporal client.
 
-    The order matters: our span is current when the SDK's plugin writes headers, and is made after it has read them.
+    The order matters: our span is current when the SDK's plugin writes headers, and is created after it has read them.
     """
     trace.set_tracer_provider(provider)
     return (
@@ -55,7 +54,7 @@ def plugins(provider: ReplaySafeTracerProvider) -> tuple[Plugin, ...]:
 
 
 class _Sending(client.Interceptor):
-    """The root: a start or signal, named as the signal is."""
+    """The root span: a start, signal or update, named as such."""
 
     def intercept_client(self, next: client.OutboundInterceptor) -> client.OutboundInterceptor:  # noqa: A002 - the SDK's
         return _SendingCalls(next)
@@ -79,7 +78,7 @@ class _SendingCalls(client.OutboundInterceptor):
 
 
 class _Working(worker.Interceptor):
-    """What is done with it: a point in the workflow, and a span for each activity."""
+    """Spans of the receiving side: a point in the workflow, and a span for each activity."""
 
     def intercept_activity(self, next: worker.ActivityInboundInterceptor) -> worker.ActivityInboundInterceptor:  # noqa: A002 - the SDK's
         return _WorkingActivity(next)
@@ -127,7 +126,9 @@ def _sending(name: str, workflow_id: str) -> Iterator[None]:
         with trace.use_span(span, end_on_exit=True):
             yield
         return
-    token = opentelemetry.context.attach(opentelemetry.context.Context())  # nothing to write into headers
+    token = opentelemetry.context.attach(
+        opentelemetry.context.Context()
+    )  # no context, so nothing is written into headers
     try:
         yield
     finally:
@@ -135,10 +136,10 @@ def _sending(name: str, workflow_id: str) -> Iterator[None]:
 
 
 def _mark(name: str) -> None:
-    """Make a span that is over at once, and is the parent of all that follows; in a replay it is not sent again.
+    """Create a span that ends at once and is the parent of all that follows; a replay does not export it again.
 
-    Its context is never taken back: it is that of the workflow's or the handler's own task, which may be thrown away
-    in the middle (eviction), where taking it back would fail.
+    Its context is never detached. It belongs to the task of the workflow or handler, which an eviction may discard at any
+    point, where detaching would fail.
     """
     if not _traced():
         return
@@ -168,7 +169,7 @@ def _pod_attributes(workflow_id: str) -> Attributes:
 
 
 def _container_attributes(arguments: Any) -> Attributes:
-    """Read a container's name, attempt and image from an activity's request, where it has them."""
+    """Read a container's name, attempt and image from an activity's request, if it has them."""
     request = arguments[0] if arguments else None
     container = getattr(request, "container", None)
     name = container.get("name") if isinstance(container, dict) else getattr(request, "name", None)

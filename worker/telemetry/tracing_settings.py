@@ -1,4 +1,4 @@
-"""Whether and where spans go; read by `tracing`, which loads nothing of OpenTelemetry when there is nowhere."""
+"""Whether and where spans are exported; `tracing` loads OpenTelemetry only if there is a destination."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ _ENVIRONMENT: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES
 
 @dataclass(frozen=True, slots=True)
 class TracingSettings:
-    """Who we are, and where spans go: KubeletConfiguration's `tracing` block, or OTEL_* in the environment."""
+    """Service name and destination: KubeletConfiguration's `tracing` block, or OTEL_* in the environment."""
 
     service: str
     """tempolet-worker or tempolet-poller."""
     node: str
     endpoint: str | None = None
-    """host:port of an OTLP collector, without TLS, as the kubelet has it."""
+    """host:port of an OTLP collector, without TLS, as in the kubelet."""
     sampling_rate_per_million: int = 0
 
     def wanted(self, environment: Mapping[str, str]) -> bool:
-        """Say whether there is anywhere to send spans to."""
+        """Report whether there is a destination for spans."""
         if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
             return False
         if self.endpoint is not None:

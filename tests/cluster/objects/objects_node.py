@@ -92,7 +92,7 @@ class ObjectsNode:
     def publish(self, known: PodSnapshot) -> None:
         """Take what a pod's workflow says."""
         self.pods[known.uid] = known
-        self.objects.hear(known)
+        self.objects.observe(known)
 
     def show(self, known: PodSnapshot, **objects: str) -> PodSnapshot:
         """Let a pod show versions; `configmaps__app="7"` stands for configmaps/app."""
@@ -103,7 +103,7 @@ class ObjectsNode:
     def forget(self, known: PodSnapshot) -> None:
         """Let a pod be gone."""
         del self.pods[known.uid]
-        self.objects.hear(replace(known, deleting=True, objects={}))
+        self.objects.observe(replace(known, deleting=True, objects={}))
 
     async def get(self, kind: ObjectKind, name: str) -> KeptObject:
         """Read an object as the activities do."""
@@ -141,7 +141,7 @@ async def objects_node(plane: ControlPlane, name: str) -> AsyncIterator[ObjectsN
         async def tell(workflow_id: str, signal: ObjectsChanged) -> None:
             node.told.put_nowait((workflow_id, signal.versions))
 
-        async with node.objects.telling(lambda: list(node.pods.values()), tell, node.drivers):
+        async with node.objects.running(lambda: list(node.pods.values()), tell, node.drivers):
             yield node
     for uid, pod in node.pods.items():
         plane.api.delete(node.path("pods", pod.name), gracePeriodSeconds=0, preconditions={"uid": uid})

@@ -1,4 +1,4 @@
-"""What tests of the node's API share."""
+"""Fixtures for tests of the node's API."""
 
 import pytest
 

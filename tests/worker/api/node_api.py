@@ -1,4 +1,4 @@
-"""The node's API as a test has it: the real server on a free port, the reviews' stand-in behind it, clients of all kinds."""
+"""The node's API for tests: the real server on a free port, a stand-in for reviews, and clients of all kinds."""
 
 import contextlib
 import dataclasses
@@ -29,12 +29,12 @@ from worker.settings.cluster import Authentication, ClusterSettings, Serving
 
 NODE_NAME = "n1"
 REFUSED = (aiohttp.ClientError, ssl.SSLError, ConnectionError)
-"""What a client meets that comes with a certificate of somebody else: its handshake is ended."""
+"""The error of a client whose certificate is not accepted: its handshake is aborted."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     text: str
@@ -43,7 +43,7 @@ class Answer:
 
 @dataclass
 class NodeApi:
-    """A served API and the way to it."""
+    """A served API and its clients."""
 
     folder: Path
     reviews: Reviews
@@ -61,7 +61,7 @@ class NodeApi:
         secure: bool = True,
         **more: Any,
     ) -> Answer:
-        """Make one request over a connection of its own; the path goes out as it is written."""
+        """Send one request on a connection of its own; the path is sent unchanged."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         headers |= more.pop("headers", {})
         connector = aiohttp.TCPConnector(ssl=client_context(certificate), force_close=True)
@@ -80,7 +80,7 @@ class NodeApi:
 
 
 def client_context(certificate: Signed | None = None) -> ssl.SSLContext:
-    """Make a client's TLS; whom it speaks to is not what these tests ask."""
+    """Return a client's TLS context, which does not verify the server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -90,7 +90,7 @@ def client_context(certificate: Signed | None = None) -> ssl.SSLContext:
 
 
 def node_config(folder: Path, serving: Serving, **changes: Any) -> NodeConfig:
-    """Configure a node of a cluster in a folder."""
+    """Return the configuration of a cluster's node."""
     cluster = ClusterSettings(kubeconfig=folder / "kubeconfig", cert_dir=folder / "pki", serving=serving)
     return NodeConfig(
         node_name=NODE_NAME,
@@ -104,7 +104,7 @@ def node_config(folder: Path, serving: Serving, **changes: Any) -> NodeConfig:
 
 @contextlib.asynccontextmanager
 async def node_around(config: NodeConfig, kubeconfig: Kubeconfig) -> AsyncIterator[NodeDependencies]:
-    """Give what the parts of a node process stand on."""
+    """Yield the dependencies of a node process."""
     assert config.cluster is not None
     runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1), ())
     try:

@@ -1,4 +1,4 @@
-"""A stand-in for the API server's two reviews, over real HTTP: who has which token, and who may do what on this node."""
+"""A stand-in for the API server's TokenReview and SubjectAccessReview, over real HTTP."""
 
 import asyncio
 import contextlib
@@ -12,23 +12,23 @@ from aiohttp import web
 
 @dataclass
 class Reviews:
-    """What the API server would answer, and how often it was asked."""
+    """The reviews' answers, and how often each was requested."""
 
     users: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By token."""
     allowed: set[tuple[str, str, str]] = field(default_factory=set)
     """User, verb, subresource."""
     status: int = 0
-    """Answer with this instead: the API server has trouble."""
+    """Answer with this status instead: the API server has a problem."""
     held: asyncio.Event | None = None
-    """Wait for this before an answer."""
+    """Wait for this before answering."""
     held_kinds: set[str] = field(default_factory=lambda: {"TokenReview", "SubjectAccessReview"})
     asked: Counter[str] = field(default_factory=Counter)
     specs: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
 
     def allow(self, user: str, verb: str, *subresources: str) -> None:
-        """Let a user do a verb on subresources of the node."""
+        """Allow a user a verb on subresources of the node."""
         self.allowed |= {(user, verb, one) for one in subresources}
 
     async def _review(self, request: web.Request) -> web.Response:
@@ -52,7 +52,7 @@ class Reviews:
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator["Reviews"]:
-        """Answer on a free port of loopback while the block runs."""
+        """Serve on a free port of loopback while the block runs."""
         app = web.Application()
         app.router.add_post("/apis/authentication.k8s.io/v1/tokenreviews", self._review)
         app.router.add_post("/apis/authorization.k8s.io/v1/subjectaccessreviews", self._review)

@@ -1,4 +1,4 @@
-"""Who gets in: is each row of the API closed to everybody but those who have exactly its right?"""
+"""Is each row of the API closed to everybody without exactly its access?"""
 
 import importlib
 import inspect
@@ -42,7 +42,7 @@ async def api(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NodeApi
 
 
 def path_of(row: Route) -> str:
-    """Give a path that the row answers."""
+    """Return a path that matches the row."""
     path = row.path
     for pattern, name in NAMES.items():
         path = path.replace(pattern, name)
@@ -50,13 +50,13 @@ def path_of(row: Route) -> str:
 
 
 def token_of(name: str) -> str:
-    """Give a token for a user of a test."""
+    """Return a token for a user of a test."""
     return name.encode().hex()
 
 
 @pytest.mark.parametrize(("row", "method"), EVERY_ROW)
 async def test_a_row_is_closed_to_wrong_credentials(api: NodeApi, row: Route, method: str) -> None:
-    """401 in the kubelet's word, or no connection at all, and nobody is asked what they may do."""
+    """401 with the kubelet's message, or a failed handshake, and no SubjectAccessReview is sent."""
     path = path_of(row)
     wrong_ca = Authority.make(api.folder / "other").sign("admin", "admin", ["system:masters"])
     expired = api.authority.sign("old", "admin", ["system:masters"], lifetime=-timedelta(hours=1))
@@ -77,7 +77,7 @@ async def test_a_row_is_closed_to_wrong_credentials(api: NodeApi, row: Route, me
 
 @pytest.mark.parametrize(("row", "method"), EVERY_ROW)
 async def test_a_row_is_closed_to_every_other_right(api: NodeApi, row: Route, method: str) -> None:
-    """Neither another verb on its subresources nor its verb on all others opens it."""
+    """Neither another verb on its subresources nor its verb on other subresources is enough."""
     name, verb = f"almost {method} {row.path}", row.verb or VERBS[method]
     api.reviews.users[token_of(name)] = {"username": name, "groups": ["some"]}
     api.reviews.allow(name, verb, *SUBRESOURCES - set(row.subresources))
@@ -93,7 +93,7 @@ async def test_a_row_is_closed_to_every_other_right(api: NodeApi, row: Route, me
 
 @pytest.mark.parametrize(("row", "method"), EVERY_ROW)
 async def test_a_row_opens_for_exactly_its_right(api: NodeApi, row: Route, method: str) -> None:
-    """One of its subresources is enough, by certificate as well as by token."""
+    """One of its subresources is enough, with a certificate as well as with a token."""
     for subresource in row.subresources:
         name = f"{method}-{subresource}-{row.path}"
         api.reviews.allow(name[:64], row.verb or VERBS[method], subresource)
@@ -108,7 +108,7 @@ async def test_a_row_opens_for_exactly_its_right(api: NodeApi, row: Route, metho
 
 
 async def test_what_is_no_row_is_told_to_nobody_without_the_right_to_proxy(api: NodeApi) -> None:
-    """A path or a method that is not there is looked for last."""
+    """Whether a path or a method exists is checked last."""
     api.reviews.users |= {"one": {"username": "one"}, "two": {"username": "two"}}
     api.reviews.allow("two", "get", "proxy")
     api.reviews.allow("two", "delete", "proxy")
@@ -132,13 +132,13 @@ async def test_every_endpoint_has_a_row() -> None:
 
 
 def api_modules() -> Iterator[ModuleType]:
-    """Import every module of the API, in whatever folder it is."""
+    """Import every module of the API, in every folder."""
     for module in pkgutil.walk_packages(worker.api.__path__, f"{worker.api.__name__}."):
         yield importlib.import_module(module.name)
 
 
 def signature_of(function: object) -> Iterator[object]:
-    """Give the types of what a function takes."""
+    """Yield the types of a function's parameters."""
     hints = get_type_hints(function)
     hints.pop("return", None)
     yield from hints.values()
@@ -156,18 +156,18 @@ KUBELET = {
     "/statusz": ("statusz",),
     "/flagz": ("configz",),
 }
-"""Subresources by the first part of a path, as pkg/kubelet/server/auth.go has them; all others are `proxy`."""
+"""Subresources by the first part of a path, as in pkg/kubelet/server/auth.go; all others are `proxy`."""
 
 
 @pytest.mark.parametrize(("row", "method"), EVERY_ROW)
 async def test_a_row_asks_for_what_the_kubelet_asks(row: Route, method: str) -> None:
-    """But for what runs in containers: that is `create`, whatever the method."""
+    """Except for what runs in containers: that is `create`, whatever the method."""
     first = "/" + row.path.split("/")[1]
     verb = "create" if first in {"/exec", "/attach", "/portForward", "/run"} else VERBS[method]
     assert required_access(method, row) == RequiredAccess(verb, KUBELET.get(first, ("proxy",)))
 
 
 async def test_what_has_no_verb_has_no_row() -> None:
-    """HEAD and OPTIONS ask for the empty verb, as in the kubelet; a path without a row for `proxy`."""
+    """HEAD and OPTIONS require the empty verb, as in the kubelet; a path without a row requires `proxy`."""
     assert required_access("HEAD", None) == RequiredAccess("", ("proxy",))
     assert {method for row in ROUTES for method in row.methods} <= set(VERBS)

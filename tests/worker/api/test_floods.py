@@ -1,4 +1,4 @@
-"""What clients can do to the node's API: floods of headers, bodies and connections, silence, slowness, leaving in the middle."""
+"""Does the node's API survive floods of headers, bodies and connections, and clients that are silent, slow or disconnect?"""
 
 import asyncio
 import contextlib
@@ -13,8 +13,7 @@ from aiohttp import web
 
 from tests.worker.api.node_api import NodeApi, client_context, node_api
 from tests.worker.api.waiting import descriptors, until
-from worker.api import listener, server
-from worker.api import middleware as door
+from worker.api import listener, middleware, server
 from worker.api.access.route import Route
 from worker.api.access.timed_cache import TimedCache
 from worker.api.routes import ROUTES
@@ -27,7 +26,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Slow:
-    """An endpoint that waits to be let go, and counts who came and who was sent away."""
+    """An endpoint that blocks until released, and counts requests and cancellations."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -46,7 +45,7 @@ class Slow:
 
     @property
     def rows(self) -> tuple[Route, ...]:
-        """A quick and a long-running row."""
+        """A short and a long-running row."""
         return (
             Route(path="/slow", handler=self.handler),
             Route(path="/stream", handler=self.handler, long_running=True),
@@ -63,7 +62,7 @@ async def broken(_: web.Request, __: NodeDependencies) -> web.StreamResponse:
 
 
 async def torn(request: web.Request, _: NodeDependencies) -> web.StreamResponse:
-    """Fail after the answer has begun."""
+    """Fail after the response has begun."""
     response = web.StreamResponse()
     await response.prepare(request)
     await response.write(b"begun")
@@ -71,24 +70,24 @@ async def torn(request: web.Request, _: NodeDependencies) -> web.StreamResponse:
 
 
 async def large(_: web.Request, __: NodeDependencies) -> web.StreamResponse:
-    """Answer more than any buffer between takes."""
+    """Send more than all buffers hold."""
     return web.Response(body=b"x" * 64 * 2**20)
 
 
 @contextlib.asynccontextmanager
 async def open_api(folder: Path, slow: Slow | None = None) -> AsyncIterator[NodeApi]:
-    """Serve to everybody."""
+    """Serve without authentication."""
     async with node_api(folder, serving=OPEN, authentication=ANYBODY, routes=(slow or Slow()).rows) as api:
         yield api
 
 
 async def connect(api: NodeApi) -> Streams:
-    """Open a connection and say nothing yet."""
+    """Open a connection and send nothing."""
     return await asyncio.open_connection("127.0.0.1", api.port, ssl=client_context(), server_hostname="")
 
 
 async def said(api: NodeApi, request: bytes) -> bytes:
-    """Say something on a connection of its own and give all that comes back until it is closed."""
+    """Send bytes on a new connection and return everything until it is closed."""
     reader, writer = await connect(api)
     try:
         writer.write(request)
@@ -100,7 +99,7 @@ async def said(api: NodeApi, request: bytes) -> bytes:
 
 
 def status(answer: bytes) -> int:
-    """Read the status of what came back."""
+    """Parse the status of a response."""
     return int(answer.split(b" ", 2)[1]) if answer else 0
 
 
@@ -141,7 +140,7 @@ def status(answer: bytes) -> int:
 async def test_a_flood_is_refused(
     tmp_path: Path, request_text: bytes, wanted: set[int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without 500, without a line in the log, and the API goes on."""
+    """Without 500 and without a log line, and the API still works."""
     async with open_api(tmp_path) as api:
         assert status(await said(api, request_text)) in wanted
         assert (await api.ask("/healthz")).text == "ok"
@@ -149,7 +148,7 @@ async def test_a_flood_is_refused(
 
 
 async def test_a_bug_of_ours_tells_nothing(tmp_path: Path) -> None:
-    """The client gets a sentence, the log the rest; an answer that had begun is cut off and never ends well."""
+    """The client gets a short message, the log the details; a response that had begun is aborted and never complete."""
     async with open_api(tmp_path) as api:
         answer = await api.ask("/broken")
         assert (answer.status, answer.text) == (500, "internal error; the node's log says more")
@@ -159,7 +158,7 @@ async def test_a_bug_of_ours_tells_nothing(tmp_path: Path) -> None:
 
 
 async def test_silence_ends_a_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing said, half a header said, a header said a byte at a time: each ends when IDLE is over."""
+    """No data, an incomplete header, a header one byte at a time: each ends after IDLE."""
     monkeypatch.setattr(server, "IDLE", timedelta(seconds=0.3))
     async with open_api(tmp_path) as api:
         for beginning in (b"", b"GET /pods HTTP/1.1\r\nHost:"):
@@ -180,7 +179,7 @@ async def test_silence_ends_a_connection(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 async def test_a_handshake_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that connects and says nothing, or no TLS, keeps no descriptor."""
+    """A client that connects and sends nothing, or no TLS, keeps no descriptor."""
     async with open_api(tmp_path) as api:
         await api.ask("/healthz")
         before = descriptors()
@@ -198,7 +197,7 @@ async def test_a_handshake_has_an_end(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 async def test_those_who_only_hold_connections_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest idle one makes room; one that is being answered does not."""
+    """The oldest idle connection is closed; one with a request in progress is not."""
     monkeypatch.setattr(server, "CONNECTIONS", 8)
     slow = Slow()
     async with open_api(tmp_path, slow) as api:
@@ -219,7 +218,7 @@ async def test_those_who_only_hold_connections_keep_nobody_out(tmp_path: Path, m
 
 
 async def test_handshakes_count_as_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever never ends one takes a place only until HANDSHAKE is over, and what comes meanwhile is closed, not collected."""
+    """An unfinished one takes a slot only until HANDSHAKE; further connections are closed, not queued."""
     monkeypatch.setattr(server, "CONNECTIONS", 4)
     monkeypatch.setattr(listener, "HANDSHAKE", timedelta(seconds=1))
     async with open_api(tmp_path) as api:
@@ -235,7 +234,7 @@ async def test_handshakes_count_as_connections(tmp_path: Path, monkeypatch: pyte
 
 
 async def test_those_who_never_end_a_handshake_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest of them makes room, long before its time is over; connections that are open stay."""
+    """The oldest handshake is closed long before its timeout; open connections stay."""
     monkeypatch.setattr(server, "CONNECTIONS", 8)
     async with open_api(tmp_path) as api:
         before = descriptors()
@@ -251,9 +250,9 @@ async def test_those_who_never_end_a_handshake_keep_nobody_out(tmp_path: Path, m
 
 
 async def test_healthz_is_answered_whatever_else_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All places are taken: others wait, streams are refused, healthz is answered."""
-    monkeypatch.setattr(door, "AT_ONCE", 2)
-    monkeypatch.setattr(door, "STREAMS", 2)
+    """When all slots are taken, others wait, streams are refused and healthz is answered."""
+    monkeypatch.setattr(middleware, "AT_ONCE", 2)
+    monkeypatch.setattr(middleware, "STREAMS", 2)
     slow = Slow()
     async with open_api(tmp_path, slow) as api:
         waiting = [asyncio.create_task(api.ask("/slow")) for _ in range(4)]
@@ -268,8 +267,8 @@ async def test_healthz_is_answered_whatever_else_is_asked(tmp_path: Path, monkey
 
 
 async def test_who_leaves_gives_the_place_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred clients that vanish leave neither tasks nor descriptors."""
-    monkeypatch.setattr(door, "AT_ONCE", 4)
+    """A hundred clients that disconnect leave neither tasks nor descriptors."""
+    monkeypatch.setattr(middleware, "AT_ONCE", 4)
     slow = Slow()
     async with open_api(tmp_path, slow) as api:
         await api.ask("/healthz")
@@ -286,8 +285,8 @@ async def test_who_leaves_gives_the_place_back(tmp_path: Path, monkeypatch: pyte
 
 
 async def test_a_client_that_takes_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer has a time in which it must be taken; its place is then the next one's."""
-    monkeypatch.setattr(door, "ANSWERED_WITHIN", timedelta(seconds=0.5))
+    """A response must be read within a time limit; then its slot is free."""
+    monkeypatch.setattr(middleware, "ANSWERED_WITHIN", timedelta(seconds=0.5))
     async with open_api(tmp_path) as api:
         reader, writer = await connect(api)
         writer.write(b"GET /large HTTP/1.1\r\nHost: n\r\n\r\n")
@@ -304,7 +303,7 @@ async def test_a_client_that_takes_nothing_is_left(tmp_path: Path, monkeypatch: 
 
 
 async def test_a_machine_that_is_gone_is_noticed(tmp_path: Path) -> None:
-    """A connection is asked whether anybody is there after seconds, not after the kernel's two hours."""
+    """By TCP keepalive after seconds, not after the kernel's two hours."""
     found: list[int] = []
 
     async def look(request: web.Request, _: NodeDependencies) -> web.StreamResponse:
@@ -323,7 +322,7 @@ async def test_a_machine_that_is_gone_is_noticed(tmp_path: Path) -> None:
 
 
 async def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
-    """Two requests in one packet, the second closing."""
+    """Two requests in one packet, the second with Connection: close."""
     async with open_api(tmp_path) as api:
         both = b"GET /healthz HTTP/1.1\r\nHost: n\r\n\r\nGET /none HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n"
         answers = await said(api, both)
@@ -331,7 +330,7 @@ async def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
 
 
 async def test_answers_are_kept_within_bounds() -> None:
-    """A flood of tokens pushes out the oldest; what is over is asked again."""
+    """A flood of tokens evicts the oldest entries; expired ones are requested again."""
     now = 0.0
     kept: TimedCache[int] = TimedCache(10, lambda: now)
     asked = 0

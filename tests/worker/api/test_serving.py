@@ -1,4 +1,4 @@
-"""How the node's API begins: what it can't serve is told in one line before anything else of the node fails."""
+"""Does the node's API report what it cannot serve in one line, at the start?"""
 
 import dataclasses
 import socket
@@ -24,7 +24,7 @@ NOWHERE = Kubeconfig(server="http://127.0.0.1:1")
     ],
 )
 async def test_what_can_not_be_obeyed_is_refused(tmp_path: Path, changes: dict[str, object], line: str) -> None:
-    """With the key."""
+    """With the configuration key."""
     serving = dataclasses.replace(Serving(address="127.0.0.1", port=0), **changes)  # type: ignore[arg-type]  # fields
     async with node_around(node_config(tmp_path, serving), NOWHERE) as around:
         with pytest.raises(ConfigurationRefused, match=line):
@@ -32,7 +32,7 @@ async def test_what_can_not_be_obeyed_is_refused(tmp_path: Path, changes: dict[s
 
 
 async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
-    """A kubelet that still runs is the usual reason."""
+    """Usually because a kubelet still runs."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         serving = Serving(address="127.0.0.1", port=port)

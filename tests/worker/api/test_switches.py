@@ -1,4 +1,7 @@
-"""Which endpoints are closed by which key, with the kubelet's words; what the read-only port serves; /debug and /checkpoint."""
+"""Which endpoints does each key disable, with the kubelet's words; what does the read-only port serve.
+
+Do /debug and /checkpoint work?
+"""
 
 import dataclasses
 import json
@@ -25,7 +28,7 @@ ABSENT = "404: Page Not Found"
 
 @pytest_asyncio.fixture
 async def api(tmp_path: Path) -> AsyncIterator[NodeApi]:
-    """Serve an API that is open to everybody."""
+    """Serve an API without authentication."""
     flags = {"node-ip": "10.0.0.1"}
     async with node_api(tmp_path, serving=OPEN, authentication=ANYBODY, flags=flags) as served:
         yield served
@@ -53,7 +56,7 @@ async def api(tmp_path: Path) -> AsyncIterator[NodeApi]:
 async def test_a_switch_closes_its_endpoints(
     tmp_path: Path, off: str, method: str, path: str, status: int, text: str
 ) -> None:
-    """Words and statuses are the kubelet's."""
+    """Messages and statuses are the kubelet's."""
     serving = dataclasses.replace(OPEN, **{off: False})  # type: ignore[arg-type]  # the names are fields
     async with node_api(tmp_path, serving=serving, authentication=ANYBODY) as served:
         answer = await served.ask(path, method=method)
@@ -61,7 +64,7 @@ async def test_a_switch_closes_its_endpoints(
 
 
 async def test_the_read_only_port_serves_what_is_marked_and_nothing_else(tmp_path: Path) -> None:
-    """In clear text, to everybody, whatever the settings of the other port say."""
+    """In clear text, without authentication, whatever the settings of the other port."""
     async with node_api(tmp_path, read_only=True) as served:
         for row in ROUTES:
             if "{" in row.path:
@@ -74,7 +77,7 @@ async def test_the_read_only_port_serves_what_is_marked_and_nothing_else(tmp_pat
 
 
 async def test_verbosity_is_set_while_the_process_runs(api: NodeApi, logs_restored: None) -> None:  # noqa: ARG001 - for its end
-    """A logger that was used before obeys, too."""
+    """Also for a logger that was used before."""
     set_up_logs(Logging(), changeable=True)
     log = structlog.get_logger("used before")
     log.debug("not said")
@@ -87,20 +90,20 @@ async def test_verbosity_is_set_while_the_process_runs(api: NodeApi, logs_restor
 
 @pytest.mark.parametrize("said", ["", "x", "-1", "11", "4" * 3000, "0" * 9 + "11", "0" * 5000, "٤"])
 async def test_what_is_no_verbosity_changes_nothing(api: NodeApi, said: str) -> None:
-    """It is told so."""
+    """The client is told."""
     answer = await api.ask("/debug/flags/v", method="PUT", data=said.encode())
     assert answer.status == 400
     assert answer.text.startswith("failed set klog.logging.verbosity ")
 
 
 async def test_flags_are_set_by_put_only(api: NodeApi) -> None:
-    """406, as in the kubelet; a body without end is not read."""
+    """406, as in the kubelet; an endless body is not read."""
     assert (await api.ask("/debug/flags/v")).status == 406
     assert (await api.ask("/debug/flags/v", method="PUT", data=b"1" * 10_000_000)).status == 413
 
 
 async def test_profiles_are_those_that_python_has(api: NodeApi) -> None:
-    """Stacks of tasks and threads, the command line; of Go's others there is none."""
+    """Stacks of tasks and threads, and the command line; Go's others do not exist."""
     assert (await api.ask("/debug/pprof/")).text == "/debug/pprof/\n\ncmdline\ngoroutine\n"
     stacks = (await api.ask("/debug/pprof/goroutine?debug=2")).text
     assert "thread MainThread:" in stacks
@@ -110,7 +113,7 @@ async def test_profiles_are_those_that_python_has(api: NodeApi) -> None:
 
 
 def put_running_pod(root: Path) -> None:
-    """Have a pod with one running container and one that does not run."""
+    """Write a pod with one running container and one that does not run."""
     write(root, snapshot("u1", {"main": "c1 running", "other": "c2 exited"}))
     pod_path(root, "u1").write_text(json.dumps({"spec": {"containers": [{"name": "main"}, {"name": "other"}]}}))
 
@@ -139,14 +142,14 @@ def put_running_pod(root: Path) -> None:
     ],
 )
 async def test_a_checkpoint_is_refused_in_the_kubelet_s_words(api: NodeApi, path: str, status: int, text: str) -> None:
-    """Nothing is asked of the runtime for it."""
+    """Without a call to the runtime."""
     put_running_pod(api.around.config.root_dir)
     answer = await api.ask(f"/checkpoint/{path}", method="POST")
     assert (answer.status, answer.text) == (status, text)
 
 
 async def test_what_the_runtime_says_to_a_checkpoint_is_passed_on(api: NodeApi) -> None:
-    """An absent one's words, here."""
+    """Here, that it is unavailable."""
     put_running_pod(api.around.config.root_dir)
     answer = await api.ask("/checkpoint/default/web/main", method="POST")
     assert answer.status == 500

@@ -1,4 +1,4 @@
-"""Waiting for what nobody tells a test, and counting what must not stay."""
+"""Polling for conditions without an event, and counting what must not remain."""
 
 import asyncio
 import os
@@ -11,15 +11,15 @@ PATIENCE: Final = patience.PATIENCE
 
 
 async def until(holds: Callable[[], bool], what: str = "what the test waits for") -> None:
-    """Wait for what another process, thread or connection does; raises TimeoutError."""
+    """Wait for a condition of another process, thread or connection; raises TimeoutError."""
     try:
         async with asyncio.timeout(PATIENCE):
-            while not holds():  # noqa: ASYNC110 - nobody tells us
+            while not holds():  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise TimeoutError(f"not after {PATIENCE} s: {what}") from None
 
 
 def descriptors() -> int:
-    """Count what this process holds open."""
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - only their number is asked
+    """Count this process's open descriptors."""
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - only their number is needed

@@ -1,4 +1,4 @@
-"""Does the CSINode tell of this node's drivers, also after somebody has deleted the Node that it belongs to?"""
+"""Does the CSINode list this node's drivers, also after its Node was deleted?"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ NODE, CSI_NODE = "/api/v1/nodes/n1", "/apis/storage.k8s.io/v1/csinodes/n1"
 
 
 class Server(ApiServer):
-    """A server of one Node and its CSINode."""
+    """A server with one Node and its CSINode."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
@@ -29,7 +29,7 @@ class Server(ApiServer):
         self.away = False
 
     def register(self, uid: str) -> None:
-        """Have a new Node, and nothing of an older one."""
+        """Replace the Node by a new one, and drop the rest."""
         self.objects = {NODE: {"metadata": {"name": "n1", "uid": uid}}}
         self.written.clear()
 
@@ -53,7 +53,7 @@ class Server(ApiServer):
 
 
 async def while_kept(server: Server, drivers: CsiDrivers, work: Callable[[], Awaitable[None]]) -> None:
-    """Do something while the CSINode is kept, within ten seconds."""
+    """Run something while the CSINode is kept in sync, within ten seconds."""
     keeping = asyncio.create_task(CsiNodeKeeper(server, "n1", drivers).run())
     try:
         async with asyncio.timeout(PATIENCE):
@@ -65,7 +65,7 @@ async def while_kept(server: Server, drivers: CsiDrivers, work: Callable[[], Awa
 
 
 async def test_a_node_that_was_made_anew_has_its_drivers_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`kubectl delete node` takes the CSINode along; without it no volume of a driver is attached here any more."""
+    """`kubectl delete node` deletes the CSINode too; without it no volume of a driver is attached here."""
     monkeypatch.setattr(csi_node, "LOOK", timedelta(milliseconds=10))
     server, drivers = Server(), CsiDrivers()
     server.register("u1")
@@ -85,7 +85,7 @@ async def test_a_node_that_was_made_anew_has_its_drivers_again(monkeypatch: pyte
 
 
 async def test_a_driver_that_registers_again_while_it_is_written_is_no_reason_to_hurry() -> None:
-    """What was said twice is written once, and then nobody is asked until something changes."""
+    """A repeated change is written once, and then there are no requests until something changes."""
     server, drivers = Server(), CsiDrivers()
     server.register("u1")
     await drivers.add(DISK)

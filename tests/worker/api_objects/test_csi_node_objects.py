@@ -1,4 +1,4 @@
-"""Do CSINode and Node say of this node's drivers what they said, and leave what others wrote? (nodeinfomanager_test.go)"""
+"""Do CSINode and Node list this node's drivers, and keep what others wrote? (nodeinfomanager_test.go)"""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ OTHER = {"name": "other", "nodeID": "x", "topologyKeys": None}
 
 
 def having(*drivers: dict[str, Any]) -> dict[str, Any]:
-    """A CSINode that has some drivers."""
+    """A CSINode with some drivers."""
     return {**new_csi_node(NODE), "spec": {"drivers": list(drivers)}}
 
 
@@ -59,19 +59,19 @@ def test_a_csi_node(
     "drivers", [{}, {"disk": DISK}, {"gone": None}], ids=["nothing-new", "the-same", "one-unknown"]
 )
 def test_what_is_said_already_is_not_written(drivers: dict[str, Driver | None]) -> None:
-    """The topology's order does not count."""
+    """The order of the topology does not matter."""
     known = having({**DISK_SAID, "topologyKeys": ["zone", "rack"]}, OTHER)
     assert with_drivers(known, drivers) is known
 
 
 def test_a_csi_node_is_its_nodes() -> None:
-    """That of an earlier Node of the name is another's."""
+    """One of an earlier Node of the same name is not."""
     assert is_of(new_csi_node(NODE), NODE)
     assert not is_of(new_csi_node(NODE), {"metadata": {"name": "n1", "uid": "u2"}})
 
 
 def test_a_driver_in_the_node() -> None:
-    """Its id in the annotation, its topology as labels; nothing where both stand there; taken out when it goes."""
+    """Its id in the annotation, its topology as labels; no patch if both are there; removed when it deregisters."""
     patch = node_patch(NODE, {"disk": DISK})
     assert patch == {"metadata": {"labels": {"rack": "7"}, "annotations": {NODE_ID: '{"disk":"n-1"}'}}}
     known = {
@@ -86,6 +86,6 @@ def test_a_driver_in_the_node() -> None:
 
 
 def test_a_driver_that_says_the_node_lies_elsewhere() -> None:
-    """Is told so, and no label is changed."""
+    """It is reported, and no label is changed."""
     with pytest.raises(TopologyCollision, match="driver disk reported zone:b but existing label is zone:a"):
         node_patch(NODE, {"disk": Driver("disk", "", topology={"zone": "b"})})

@@ -1,4 +1,4 @@
-"""Does a loop go on after something that nobody has thought of?"""
+"""Does a loop continue after an unexpected error?"""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from worker.documents import defects
 
 
 async def test_a_loop_that_fails_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until it ends by itself."""
+    """Until it returns."""
     monkeypatch.setattr(defects, "AGAIN", 0)
     begun: list[int] = []
 
@@ -23,7 +23,7 @@ async def test_a_loop_that_fails_begins_anew(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_loop_that_is_cancelled_ends() -> None:
-    """It is no defect."""
+    """A cancellation is not an error."""
     waiting = asyncio.create_task(defects.in_spite_of_defects("a test", asyncio.Event().wait))
     await asyncio.sleep(0)
     waiting.cancel()

@@ -1,4 +1,4 @@
-"""When is a token replaced: soon enough, not all at once, and never a day old?"""
+"""Is a token replaced early enough, not all at once, and before it is a day old?"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +13,7 @@ NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 def token(**lives: float) -> ServiceAccountToken:
-    """A token that was issued at noon."""
+    """A token issued at noon."""
     return ServiceAccountToken("t", NOON, NOON + timedelta(**lives))
 
 
@@ -27,20 +27,20 @@ def token(**lives: float) -> ServiceAccountToken:
     ],
 )
 def test_when_it_is_due(lives: float, latest: float) -> None:
-    """Ten seconds sooner at most (token_manager_test.go TestRequiresRefresh)."""
+    """At most ten seconds earlier (token_manager_test.go TestRequiresRefresh)."""
     at = due(token(seconds=lives).version, "uid")
     assert NOON + timedelta(seconds=latest) - JITTER <= at <= NOON + timedelta(seconds=latest)
 
 
 @given(st.integers(600, 2**32), st.text())
 def test_it_is_due_while_it_lives(lives: int, seed: str) -> None:
-    """And always at the same moment for the same pod."""
+    """And always at the same time for the same pod."""
     version = token(seconds=lives).version
     assert NOON < due(version, seed) == due(version, seed) < NOON + timedelta(seconds=lives)
 
 
 def test_pods_do_not_come_back_together() -> None:
-    """Tokens of one moment are due at many."""
+    """Tokens issued at the same time are due at different times."""
     version = token(hours=1).version
     assert len({due(version, f"uid-{number}") for number in range(100)}) > 90
 
@@ -53,6 +53,6 @@ def test_a_token_is_not_shown() -> None:
 
 @pytest.mark.parametrize("audience", ["", "vault", "https://kubernetes.default.svc/a/b"])
 def test_a_key_tells_what_is_asked_for(audience: str) -> None:
-    """Also with slashes in it; the API's hour where nothing is said."""
+    """Also with slashes in it; with the API's default of an hour."""
     assert audience_of(token_key({"audience": audience})) == (audience, 3600)
     assert audience_of(token_key({"audience": audience, "expirationSeconds": 600})) == (audience, 600)

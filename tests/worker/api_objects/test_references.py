@@ -1,4 +1,4 @@
-"""Is every ConfigMap and Secret that a pod names watched for it, wherever it is named, and nothing else?"""
+"""Are all ConfigMaps and Secrets that a pod refers to found, anywhere in its spec, and nothing else?"""
 
 from typing import Any
 
@@ -48,5 +48,5 @@ CM, SECRET = ObjectKind.CONFIG_MAPS, ObjectKind.SECRETS
     ],
 )
 def test_what_a_pod_refers_to(spec: dict[str, Any], found: set[tuple[ObjectKind, str]]) -> None:
-    """As the kubelet's visitors (VisitPodSecretNames, VisitPodConfigmapNames)."""
+    """The same as the kubelet's visitors (VisitPodSecretNames, VisitPodConfigmapNames)."""
     assert references({"spec": spec}) == found

@@ -1,4 +1,4 @@
-"""Is each token that a pod shows renewed when it is due, its pod told once, and one that can't be had tried again later?"""
+"""Is each token in a volume renewed when it is due, its pod signalled once, and a failure retried later?"""
 
 import asyncio
 from contextlib import suppress
@@ -12,7 +12,7 @@ from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenWi
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import ObjectsChanged
 from tests.worker.poller.snapshots import snapshot
-from worker.api_objects import token_rotation as rotation
+from worker.api_objects import token_rotation
 from worker.api_objects.token_rotation import AGAIN, LONGEST, TokenRotation, mounted_tokens, wish_of
 from worker.api_objects.tokens import seed_of
 
@@ -22,17 +22,17 @@ POD: dict[str, Any] = {"spec": {"serviceAccountName": "robot"}}
 
 
 def version(at: datetime) -> str:
-    """Name the version of a token that was issued then, for an hour."""
+    """Return the version of a token that is valid for an hour."""
     return ServiceAccountToken("t", at, at + timedelta(hours=1)).version
 
 
 def showing(uid: str, *versions: str, **more: Any) -> PodSnapshot:
-    """A pod that shows a token."""
+    """A pod with a token."""
     return replace(snapshot(uid), objects=dict.fromkeys([KEY], *versions), pod=POD, **more)
 
 
 class Node:
-    """Gives tokens out, and hears what pods are told."""
+    """Issues tokens, and records signals."""
 
     def __init__(self, *pods: PodSnapshot) -> None:
         self.pods = list(pods)
@@ -43,25 +43,25 @@ class Node:
         self.rotation = TokenRotation(self, lambda: self.pods, self.tell)
 
     async def token(self, wish: TokenWish) -> ServiceAccountToken:
-        """Give one of this moment."""
+        """Issue one now."""
         self.asked.append(wish)
         if self.away:
             raise TokenRefused("away")
         return ServiceAccountToken("t", self.now, self.now + timedelta(hours=1))
 
     async def tell(self, workflow_id: str, signal: ObjectsChanged) -> None:
-        """Hear it."""
+        """Record it."""
         self.told.append((workflow_id, signal.versions))
         self.heard.set()
 
     async def renew(self, **later: float) -> datetime:
-        """Let some time go by, and look."""
+        """Advance the time, and check."""
         self.now += timedelta(**later)
         return await self.rotation.renew(self.now)
 
 
 async def test_a_token_is_renewed_when_it_is_due() -> None:
-    """Not before; then the pod hears of the new one."""
+    """Not before; then the pod is signalled."""
     node = Node(pod := showing("u1", version(NOON)))
     at = due(version(NOON), seed_of(wish_of(pod, KEY)))
     assert await node.renew(minutes=30) == at
@@ -74,7 +74,7 @@ async def test_a_token_is_renewed_when_it_is_due() -> None:
 
 
 async def test_one_that_can_t_be_had_is_tried_every_minute() -> None:
-    """And costs its pod nothing meanwhile."""
+    """And its pod gets no signal meanwhile."""
     node = Node(pod := showing("u1", version(NOON)))
     node.away = True
     assert await node.renew(minutes=50) == node.now + AGAIN
@@ -86,7 +86,7 @@ async def test_one_that_can_t_be_had_is_tried_every_minute() -> None:
 
 
 async def test_one_pod_holds_up_no_other() -> None:
-    """Each token is renewed by itself; where there is none, nobody looks before an hour has gone by."""
+    """Each token is renewed separately; without any, the next check is after an hour."""
     pods = [showing(f"u{number}", version(NOON)) for number in range(3)]
     node = Node(*pods)
     await node.renew(hours=1)
@@ -96,8 +96,8 @@ async def test_one_pod_holds_up_no_other() -> None:
 
 
 async def test_what_fell_due_while_the_machine_slept_is_renewed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No waiting goes on meanwhile: the half hour that was left would begin to go by only now."""
-    monkeypatch.setattr(rotation, "LOOK", timedelta(milliseconds=10))
+    """A timeout does not advance during sleep, so the remaining half hour would only start now."""
+    monkeypatch.setattr(token_rotation, "LOOK", timedelta(milliseconds=10))
     node = Node(showing("u1", version(NOON)))
     looked = asyncio.Event()
 
@@ -116,6 +116,6 @@ async def test_what_fell_due_while_the_machine_slept_is_renewed_soon(monkeypatch
 
 
 def test_whose_tokens_are_not_renewed() -> None:
-    """Pods that go, a token that is not shown yet, a version that tells no time."""
+    """Terminating pods, a token that is not mounted yet, a version without a time."""
     pods = [showing("u1", version(NOON), deleting=True), showing("u2", "?"), showing("u3", ""), showing("u4", "a/b")]
     assert list(mounted_tokens(pods)) == []

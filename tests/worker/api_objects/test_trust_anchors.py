@@ -1,4 +1,4 @@
-"""Does a volume show the certificates that its projection chooses, and say why where there are none? (clustertrustbundle_manager_test.go)"""
+"""Does a projection select the right certificates, and report why there are none? (clustertrustbundle_manager_test.go)"""
 
 import base64
 from typing import Any
@@ -11,7 +11,7 @@ from worker.api_objects.trust_anchors import anchors, matches, merge_bundles
 
 
 def pem(body: bytes) -> str:
-    """Write something as a certificate."""
+    """Format bytes as a PEM certificate."""
     return f"-----BEGIN CERTIFICATE-----\n{base64.b64encode(body).decode()}\n-----END CERTIFICATE-----\n"
 
 
@@ -42,7 +42,7 @@ BUNDLES = {
     ],
 )
 def test_what_is_chosen(source: dict[str, Any], found: list[bytes]) -> None:
-    """Each certificate once, in an order that stays."""
+    """Each certificate once, in a stable order."""
     text = anchors(source, BUNDLES).pem
     assert text == merge_bundles(map(pem, found)) == merge_bundles(map(pem, reversed(found)))
     assert text.count(b"BEGIN CERTIFICATE") == len(found)
@@ -71,7 +71,7 @@ def test_what_is_missing(source: dict[str, Any], words: str) -> None:
 
 
 def test_a_version_follows_what_is_chosen() -> None:
-    """And nothing else: another signer's bundle may change."""
+    """And of nothing else: another signer's bundle may change."""
     source = {"signerName": "x.io/s", "labelSelector": {}}
     before = anchors(source, BUNDLES).version
     assert anchors(source, {**BUNDLES, "t:a": bundle(pem(A), "x.io/t", "2")}).version == before
@@ -89,5 +89,5 @@ def test_a_version_follows_what_is_chosen() -> None:
     ],
 )
 def test_a_label_selector(expression: dict[str, Any], holds: bool) -> None:
-    """As the API has them."""
+    """By the API's rules."""
     assert matches({"matchExpressions": [expression]}, {"tier": "one"}) is holds

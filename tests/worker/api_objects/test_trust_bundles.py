@@ -1,4 +1,4 @@
-"""Are ClusterTrustBundles followed once, however many ask for them first?"""
+"""Is there one watch of ClusterTrustBundles, however many callers start it?"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,13 +9,13 @@ from worker.api_objects.trust_bundles import ApiTrustBundles
 
 
 class Server(ApiServer):
-    """A server that has no bundle, and counts who follows them."""
+    """A server without bundles, which counts watches."""
 
     def __init__(self) -> None:
         self.lists = 0
 
     async def call(self, method: str, path: str, **_: Any) -> Json:  # noqa: ARG002 - an ApiServer's
-        """Say which version there is, or list nothing."""
+        """Answer the API versions, or an empty list."""
         await asyncio.sleep(0)
         if path.endswith("/v1beta1"):
             return {"resources": [{"name": "clustertrustbundles"}]}
@@ -23,13 +23,13 @@ class Server(ApiServer):
         return {"kind": "ClusterTrustBundleList", "items": [], "metadata": {"resourceVersion": "1"}}
 
     async def watch(self, *_: Any, **__: Any) -> AsyncIterator[Json]:
-        """Tell nothing."""
+        """Send no events."""
         await asyncio.Event().wait()
         yield {}
 
 
 async def test_pods_that_start_together_share_one_watch() -> None:
-    """A second one would be ended by nobody, as long as the worker lives."""
+    """A second one would stay open as long as the worker runs."""
     server = Server()
     bundles = ApiTrustBundles(server, lambda: None)
     source = {"name": "none", "optional": True}

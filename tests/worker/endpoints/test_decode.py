@@ -1,4 +1,4 @@
-"""Does the UI get its payloads opened, and nobody else anything?"""
+"""Does the endpoint decrypt payloads for the UI, and for nobody else?"""
 
 import http.client
 import json
@@ -24,7 +24,7 @@ PLAIN = Payload(metadata={"encoding": b"json/plain"}, data=b'"hello"')
 
 @pytest.fixture
 def settings(key_file: Path) -> CodecEndpointSettings:
-    """Listen on a free port of loopback for a UI on 8233."""
+    """Settings for a free port of loopback and a UI on 8233."""
     return CodecEndpointSettings(
         address=Address("127.0.0.1", 0),
         token=TOKEN,
@@ -49,7 +49,7 @@ def seal(key_file: Path) -> Seal:
 
 
 class Answer(NamedTuple):
-    """What came back, read to its end."""
+    """A complete response."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -57,7 +57,7 @@ class Answer(NamedTuple):
 
 
 def ask(endpoint: Endpoint, path: str, body: bytes, method: str = "POST", **headers: str) -> Answer:
-    """Send one request; header names are given with _ for -."""
+    """Send one request; header names have _ for -."""
     connection = http.client.HTTPConnection(endpoint.address.host, endpoint.address.port, timeout=20)
     connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
@@ -67,7 +67,7 @@ def ask(endpoint: Endpoint, path: str, body: bytes, method: str = "POST", **head
 
 
 def decode(endpoint: Endpoint, *payloads: Payload, **headers: str) -> list[Payload]:
-    """Have payloads opened as the UI does it."""
+    """Request payloads as the UI does."""
     body = json.dumps(MessageToDict(Payloads(payloads=payloads))).encode()
     answer = ask(endpoint, f"/{TOKEN}/decode", body, **{"X-Namespace": "tempolet", "Origin": UI, **headers})
     assert answer.status == 200, answer.payload
@@ -76,14 +76,14 @@ def decode(endpoint: Endpoint, *payloads: Payload, **headers: str) -> list[Paylo
 
 
 def test_the_ui_gets_its_payloads_opened(endpoint: Endpoint, seal: Seal) -> None:
-    """Sealed ones are opened in order; clear ones (headers, the SDK's markers) come back as they were."""
+    """In order; clear ones (headers, the SDK's markers) are returned unchanged."""
     sealed = seal.close(PLAIN, "tempolet", WORKFLOW_ID)
     clear = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
     assert decode(endpoint, sealed, clear, sealed) == [PLAIN, clear, PLAIN]
 
 
 def test_a_payload_that_does_not_open_hides_no_other(endpoint: Endpoint, seal: Seal, tmp_path: Path) -> None:
-    """Its place holds the reason, as text that the UI shows."""
+    """It is replaced by the reason, as text that the UI shows."""
     create_key_file(tmp_path / "other")
     foreign = Seal(KeyFile(tmp_path / "other")).close(PLAIN, "tempolet", WORKFLOW_ID)
     elsewhere = seal.close(PLAIN, "default", WORKFLOW_ID)
@@ -95,7 +95,7 @@ def test_a_payload_that_does_not_open_hides_no_other(endpoint: Endpoint, seal: S
 
 
 def test_a_rotated_key_is_found_without_a_restart(endpoint: Endpoint, key_file: Path) -> None:
-    """The endpoint reads the key file again when a payload names a new key."""
+    """The key file is read again when a payload names an unknown key."""
     add_key(key_file)
     sealed = Seal(KeyFile(key_file)).close(PLAIN, "tempolet", WORKFLOW_ID)
     assert decode(endpoint, sealed) == [PLAIN]
@@ -103,14 +103,14 @@ def test_a_rotated_key_is_found_without_a_restart(endpoint: Endpoint, key_file: 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"payloads":[]}'])
 def test_nothing_is_encoded_to_nothing(endpoint: Endpoint, body: bytes) -> None:
-    """The CLI asks so before a query without an argument."""
+    """The CLI requests this before a query without arguments."""
     answer = ask(endpoint, f"/{TOKEN}/encode", body, **{"X-Namespace": "tempolet"})
     assert (answer.status, json.loads(answer.payload)) == (200, {})
 
 
 @pytest.mark.parametrize("origin", [f"http://{name}:8233" for name in ("127.0.0.1", "localhost", "[::1]")])
 def test_the_ui_may_ask_under_each_of_its_names(endpoint: Endpoint, origin: str) -> None:
-    """The browser's question before the POST is answered for the UI's origins, with the headers that it wants."""
+    """The preflight request is answered for the UI's origins, with the requested headers."""
     answer = ask(
         endpoint,
         f"/{TOKEN}/decode",
@@ -145,7 +145,7 @@ def test_the_ui_may_ask_under_each_of_its_names(endpoint: Endpoint, origin: str)
 def test_nobody_else_gets_anything(
     endpoint: Endpoint, seal: Seal, path: str, method: str, headers: dict[str, str], status: int
 ) -> None:
-    """Each refusal has its status, shows nothing and, for a foreign page, no permission to read it."""
+    """Each refusal has its status, shows nothing and, for another origin, has no CORS permission."""
     body = json.dumps(MessageToDict(Payloads(payloads=[seal.close(PLAIN, "tempolet", WORKFLOW_ID)]))).encode()
     answer = ask(endpoint, path, body, method, **headers)
     assert answer.status == status
@@ -165,12 +165,12 @@ def test_nobody_else_gets_anything(
     ],
 )
 def test_a_bad_body_is_a_clear_answer(endpoint: Endpoint, body: bytes, headers: dict[str, str], status: int) -> None:
-    """Bad input is the asker's error, not ours, and is not read into memory."""
+    """It is a client error, and a large body is not read into memory."""
     assert ask(endpoint, f"/{TOKEN}/decode", body, **headers).status == status
 
 
 def test_it_listens_on_loopback_only(settings: CodecEndpointSettings) -> None:
-    """An address that others reach is refused with the reason."""
+    """An address that other machines can reach is refused with the reason."""
     with pytest.raises(ValueError, match="loopback only"):
         replace(settings, address=Address("0.0.0.0", 0))
 
@@ -184,14 +184,14 @@ def test_it_listens_on_loopback_only(settings: CodecEndpointSettings) -> None:
     ],
 )
 def test_an_address_is_read(text: str, host: str, port: int) -> None:
-    """Both families, and back to text."""
+    """Both families, and formatted again."""
     assert Address.parse(text) == Address(host, port)
     assert str(Address.parse(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "127.0.0.1", "host:1", "127.0.0.1:x", "127.0.0.1:99999", "[::1", ":1"])
 def test_a_bad_address_is_named(text: str) -> None:
-    """The error holds what was given."""
+    """The error contains the input."""
     with pytest.raises(ValueError, match="is no address to listen on"):
         Address.parse(text)
 

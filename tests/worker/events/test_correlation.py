@@ -1,4 +1,4 @@
-"""Which events are told anew, which are counted, and which are too many to be told?"""
+"""Which events are created, which are counted, and which are dropped?"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -13,19 +13,19 @@ WEB = ObjectReference("Pod", "web", "uid-1", "default", "spec.containers{web}")
 def happened(
     message: str = "Back-off", *, reason: str = "BackOff", kind: str = WARNING, about: ObjectReference = WEB
 ) -> Occurrence:
-    """Write something that happened."""
+    """Return an occurrence."""
     return Occurrence(about, kind, reason, message)
 
 
 def told(correlation: Correlation, what: Occurrence, seconds: float = 0) -> EventToSend:
-    """Take it, and expect it to be told."""
+    """Take it, and expect that it is sent."""
     found = correlation.take(what, NOW + timedelta(seconds=seconds))
     assert found is not None
     return found
 
 
 def test_the_same_again_is_counted() -> None:
-    """One object, whose count and last time grow; nothing else of it is sent again."""
+    """One object, whose count and last time change; nothing else is sent again."""
     correlation = Correlation("n1")
     first, second = told(correlation, happened()), told(correlation, happened(), 60)
     assert (first.again, second.again) == (False, True)
@@ -54,7 +54,7 @@ def test_other_containers_reasons_and_pods_are_events_of_their_own() -> None:
 
 
 def test_what_happens_in_one_microsecond_has_two_names() -> None:
-    """Under one name the second would be taken for a first that came through after all; a clock that is set back stays as it is."""
+    """With one name, the second would be taken for a retry of the first; a clock that is set back is accepted."""
     correlation = Correlation("n1")
     names = {
         told(correlation, happened(reason=reason)).event["metadata"]["name"] for reason in ("BackOff", "Failed", "Last")
@@ -64,7 +64,7 @@ def test_what_happens_in_one_microsecond_has_two_names() -> None:
 
 
 def test_many_that_differ_by_their_message_become_one() -> None:
-    """From the tenth in ten minutes on they are one event, whose message is the newest's."""
+    """After the tenth in ten minutes they are one event, with the newest message."""
     correlation = Correlation("n1")
     single = [told(correlation, happened(f"message {index}"), index) for index in range(SIMILAR - 1)]
     assert not any(one.event["message"].startswith(COMBINED) for one in single)
@@ -74,7 +74,7 @@ def test_many_that_differ_by_their_message_become_one() -> None:
 
 
 def test_after_ten_quiet_minutes_they_are_single_again() -> None:
-    """What is rare is told as it is."""
+    """Rare events are not combined."""
     correlation = Correlation("n1")
     for index in range(SIMILAR):
         told(correlation, happened(f"message {index}"))
@@ -82,7 +82,7 @@ def test_after_ten_quiet_minutes_they_are_single_again() -> None:
 
 
 def test_one_pod_cannot_flood_the_api() -> None:
-    """25 at once of one type, whichever container they are about, then one in five minutes; other types and pods go on."""
+    """25 at once of one type, for all containers together, then one in five minutes; other types and pods are not affected."""
     correlation = Correlation("n1")
     for index in range(BURST):
         assert correlation.take(happened(about=WEB if index % 2 else POD), NOW)
@@ -96,7 +96,7 @@ def test_one_pod_cannot_flood_the_api() -> None:
 
 
 def test_an_event_that_the_server_has_forgotten_is_made_anew() -> None:
-    """Events live an hour; a pod may back off for longer."""
+    """Events live for an hour; a pod may back off for longer."""
     correlation = Correlation("n1")
     told(correlation, happened())
     again = told(correlation, happened(), 4000)

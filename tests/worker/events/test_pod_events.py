@@ -1,4 +1,4 @@
-"""What do activities, snapshots and probes tell in events: the kubelet's reasons and words, each once?"""
+"""Do activities, snapshots and probes record the kubelet's events, each once?"""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -41,17 +41,17 @@ PULLED = PulledImage("sha256:1", size_bytes=1234, took=timedelta(seconds=2.5), w
 
 
 class Told:
-    """A recorder that remembers what it was told."""
+    """A recorder that stores occurrences."""
 
     def __init__(self) -> None:
         self.all: list[Occurrence] = []
 
     def take(self, happened: Occurrence) -> None:
-        """Remember it."""
+        """Store it."""
         self.all.append(happened)
 
     def said(self) -> list[str]:
-        """Give what was told so far, a line each, and forget it."""
+        """Return the stored occurrences, one line each, and clear them."""
         lines = [
             " ".join(filter(None, (one.about.field_path, one.type[0], one.reason)) ) + f": {one.message}" for one in self.all
         ]  # fmt: skip
@@ -61,20 +61,20 @@ class Told:
 
 @pytest.fixture
 def told() -> Told:
-    """Listen."""
+    """A recorder."""
     return Told()
 
 
 @pytest.fixture
 def events(told: Told, tmp_path: Path) -> PodEvents:
-    """Tell of one pod."""
+    """Record the events of one pod."""
     made = PodEvents(told, tmp_path, checks_rights=True)  # type: ignore[arg-type]  # takes what a recorder takes
     made.publish(snapshot())
     return made
 
 
 def snapshot(**status: Any) -> PodSnapshot:
-    """Say what the pod's workflow publishes."""
+    """Return a snapshot of the pod."""
     return PodSnapshot(
         "", "n1", "default", "web", "uid-1", "api", "", "sync", status=status, pod={"metadata": {}, "spec": SPEC}
     )
@@ -177,7 +177,7 @@ def snapshot(**status: Any) -> PodSnapshot:
     ],
 )
 def test_what_goes_well(events: PodEvents, told: Told, request_: Any, answer: Any, lines: list[str]) -> None:
-    """An activity from its beginning to its answer."""
+    """From an activity's beginning to its result."""
     events.began(request_)
     events.done(request_, answer)
     assert told.said() == lines
@@ -262,7 +262,7 @@ def test_what_goes_well(events: PodEvents, told: Told, request_: Any, answer: An
     ],
 )  # fmt: skip
 def test_what_fails(events: PodEvents, told: Told, request_: Any, reason: str, message: str, lines: list[str]) -> None:
-    """An activity that could not do it."""
+    """An activity that failed."""
     events.failed(request_, reason, message)
     assert told.said() == lines
 
@@ -281,7 +281,7 @@ def test_what_fails(events: PodEvents, told: Told, request_: Any, reason: str, m
 def test_a_cluster_whose_name_servers_nobody_told(
     told: Told, tmp_path: Path, spec: dict[str, Any], *, is_told: bool
 ) -> None:
-    """Of the node and of the pod that asks for them, with each sandbox."""
+    """For the node and the pod that needs it, with each sandbox."""
     node = node_reference("n1")
     events = PodEvents(told, tmp_path, checks_rights=True, without_dns=node)  # type: ignore[arg-type]  # takes what a recorder takes
     events.began(RunPodSandbox(POD, 0, {"metadata": {}, "spec": spec}))
@@ -293,14 +293,14 @@ def test_a_cluster_whose_name_servers_nobody_told(
 
 
 def test_a_pull_is_told_when_a_registry_is_asked(events: PodEvents, told: Told) -> None:
-    """Of the container that waits for it; an image that the node itself wants is no pod's."""
+    """For the container that waits for it; a pull for the node itself has no event."""
     events.pull_begun(PULL)
     events.pull_begun(replace(PULL, pod=PodKey("", "", "")))
     assert told.said() == ['spec.containers{web} N Pulling: Pulling image "nginx:1"']
 
 
 def test_an_image_that_was_just_pulled_is_not_called_present(events: PodEvents, told: Told) -> None:
-    """Its twin finds it there, and so does the next start."""
+    """For another container with the same image it is present, and at the next start as well."""
     events.done(PULL, PULLED)
     told.said()
     events.began(START)
@@ -314,14 +314,14 @@ def test_an_image_that_was_just_pulled_is_not_called_present(events: PodEvents, 
 
 
 def test_a_stop_is_told_once(events: PodEvents, told: Told) -> None:
-    """Its preStop hook comes first, and belongs to it."""
+    """Its preStop hook runs first, and is part of it."""
     events.began(PRE_STOP)
     events.began(STOP)
     assert told.said() == ["spec.containers{web} N Killing: Stopping container web"]
 
 
 def waiting(reason: str, message: str = "", restarts: int = 3) -> dict[str, Any]:
-    """Write a status with a container that waits."""
+    """Return a status with a waiting container."""
     state = {"waiting": {"reason": reason, "message": message}}
     return {"containerStatuses": [{"name": "web", "restartCount": restarts, "state": state}]}
 
@@ -364,7 +364,7 @@ def waiting(reason: str, message: str = "", restarts: int = 3) -> dict[str, Any]
     ],
 )
 def test_what_a_status_tells(events: PodEvents, told: Told, status: dict[str, Any], lines: list[str]) -> None:
-    """Once, however often it is published, and again after it was over."""
+    """Once, however often it is published, and again after it was absent."""
     for _ in range(3):
         events.publish(snapshot(**status))
     assert told.said() == lines
@@ -374,12 +374,12 @@ def test_what_a_status_tells(events: PodEvents, told: Told, status: dict[str, An
 
 
 def resizing(generation: int, **more: str) -> dict[str, Any]:
-    """Write a status with a resize under way."""
+    """Return a status with a resize in progress."""
     return {"conditions": [{"type": "PodResizeInProgress", "observedGeneration": generation, **more}]}
 
 
 def test_a_resize_is_told_from_its_beginning_to_its_end(events: PodEvents, told: Told) -> None:
-    """With what the containers are to have; another one takes its place without a word, and so does the pod's end."""
+    """With the containers' resources; no event if another one or the pod's end replaces it."""
     for status in (resizing(2), resizing(2, reason="Error", message="busy"), resizing(2), resizing(3), {}):
         events.publish(snapshot(**status))
     containers = '"containers":[{"name":"web","resources":{}},{"name":"twin","resources":{}}]'
@@ -397,7 +397,7 @@ def test_a_resize_is_told_from_its_beginning_to_its_end(events: PodEvents, told:
 
 
 def test_a_new_worker_tells_nothing_again(told: Told, tmp_path: Path) -> None:
-    """What its predecessor has told it knows from the cache, and the pods' containers, too."""
+    """The cache has what the previous worker recorded, and the pods' containers."""
     path = pod_path(tmp_path, "uid-1")
     path.parent.mkdir(parents=True)
     path.write_text('{"spec": {"containers": [{"name": "web"}]}}')
@@ -410,7 +410,7 @@ def test_a_new_worker_tells_nothing_again(told: Told, tmp_path: Path) -> None:
 
 
 def test_probes(events: PodEvents, told: Told) -> None:
-    """Each one that did not simply succeed."""
+    """Each result except success."""
     events.probed(POD, "web", ProbeKind.LIVENESS, "probe failed: HTTP probe failed with statuscode: 500")
     events.probed(POD, "first", ProbeKind.READINESS, "probe warning: redirected")
     assert told.said() == [
@@ -424,12 +424,12 @@ def test_probes(events: PodEvents, told: Told) -> None:
     [(0.0, "0s"), (0.5, "500ms"), (1.0, "1s"), (1.25, "1.25s"), (61.5, "1m1.5s"), (3600.0, "1h0m0s")],
 )
 def test_durations_are_written_as_go_does(seconds: float, text: str) -> None:
-    """People compare them with the kubelet's."""
+    """So that they can be compared with the kubelet's."""
     assert go_duration(timedelta(seconds=seconds)) == text
 
 
 def test_what_was_read_with_the_snapshots_is_not_read_and_held_again(told: Told, tmp_path: Path) -> None:
-    """A worker that starts has the pods in its cache: no file is opened for them on the event loop."""
+    """A worker that starts has the pods in its cache, so no file is opened on the event loop."""
     events = PodEvents(told, tmp_path, checks_rights=True)  # type: ignore[arg-type]  # takes what a recorder takes
     events.know([snapshot()])
     events.probed(POD, "web", ProbeKind.LIVENESS, "probe failed: x")

@@ -1,4 +1,4 @@
-"""Do events reach the API server in their order, whatever becomes of one of them?"""
+"""Do events reach the API server in order, whatever happens to one of them?"""
 
 import asyncio
 from typing import Any
@@ -9,14 +9,14 @@ from worker.events.recorder import EventRecorder, sending_events
 
 
 class Server(ApiServer):
-    """A server with a webhook that fails on the events of one namespace."""
+    """A server with a webhook that fails for the events of one namespace."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.taken: asyncio.Queue[Json] = asyncio.Queue()
 
     async def call(self, method: str, path: str, *, content: Content | None = None, **_: Any) -> Json:  # noqa: ARG002 - an ApiServer's
-        """Take an event, or fail on it."""
+        """Accept an event, or fail."""
         assert content
         namespace = content.body["metadata"]["namespace"]
         self.asked.append(namespace)
@@ -27,7 +27,7 @@ class Server(ApiServer):
 
 
 async def test_one_that_a_webhook_fails_on_holds_up_no_other() -> None:
-    """The kubelet gives it up, too; tried for two minutes, each of them would hold up all that come after it."""
+    """The kubelet drops it as well; two minutes of retries for each would delay all that follow."""
     server = Server()
     recorder = EventRecorder(server, "n1", qps=0, burst=1)
     async with sending_events(recorder), asyncio.timeout(5):

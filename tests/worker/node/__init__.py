@@ -1,1 +1,1 @@
-"""The node process, part by part."""
+"""Tests of the node process."""

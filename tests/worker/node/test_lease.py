@@ -1,4 +1,4 @@
-"""Is the node's heartbeat one request where nothing is wrong, and is it found again whatever became of its Lease?"""
+"""Is a heartbeat one request normally, and does it recover whatever happened to its Lease?"""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -17,14 +17,14 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
 class Server:
-    """An API server of one Lease and one Node, which notes what it is asked and can be told to fail."""
+    """An API server with one Lease and one Node, which records requests and can be told to fail."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.lease: dict[str, Any] | None = None
         self.node: dict[str, Any] | None = NODE
         self.failing: list[int] = []
-        """Statuses that the next PUTs get."""
+        """Statuses of the next PUTs."""
         self.app = web.Application()
         self.app.router.add_get("/api/v1/nodes/n1", self.get_node)
         self.app.router.add_get(f"{LEASES}/n1", self.get)
@@ -32,22 +32,22 @@ class Server:
         self.app.router.add_put(f"{LEASES}/n1", self.replace)
 
     async def get_node(self, _: web.Request) -> web.Response:
-        """Give the Node."""
+        """Answer the Node."""
         self.asked.append("GET node")
         return web.json_response(self.node or {"reason": "NotFound"}, status=200 if self.node else 404)
 
     async def get(self, _: web.Request) -> web.Response:
-        """Give the Lease."""
+        """Answer the Lease."""
         self.asked.append("GET")
         return web.json_response(self.lease or {"reason": "NotFound"}, status=200 if self.lease else 404)
 
     async def create(self, request: web.Request) -> web.Response:
-        """Take a Lease."""
+        """Store a Lease."""
         self.asked.append("POST")
         return self._keep(await request.json())
 
     async def replace(self, request: web.Request) -> web.Response:
-        """Take the Lease again, if it is the newest."""
+        """Update the Lease, unless the version is outdated."""
         self.asked.append("PUT")
         body = await request.json()
         if self.failing:
@@ -59,7 +59,7 @@ class Server:
         return self._keep(body)
 
     def written_by_others(self) -> None:
-        """Let somebody else write it."""
+        """Let somebody else update it."""
         assert self.lease is not None
         self._keep(self.lease)
 
@@ -71,13 +71,13 @@ class Server:
 
 @pytest.fixture
 def server() -> Server:
-    """Make one."""
+    """Return a server."""
     return Server()
 
 
 @pytest.fixture
 async def lease(server: Server) -> AsyncIterator[Lease]:
-    """Give the node's Lease there."""
+    """Return the node's Lease on it."""
     async with TestServer(server.app) as running:
         address = str(running.make_url("")).rstrip("/")
         async with ApiServer(Kubeconfig(server=address)) as api:
@@ -85,7 +85,7 @@ async def lease(server: Server) -> AsyncIterator[Lease]:
 
 
 async def test_a_heartbeat_is_one_request(server: Server, lease: Lease) -> None:
-    """After the first one, which makes it; it belongs to the Node."""
+    """After the first one, which creates it; its owner is the Node."""
     assert await lease.renew()
     assert server.asked == ["GET", "GET node", "POST", "PUT"]
     assert server.lease is not None
@@ -99,7 +99,7 @@ async def test_a_heartbeat_is_one_request(server: Server, lease: Lease) -> None:
 
 
 async def test_a_lease_that_was_there_is_taken(server: Server, lease: Lease) -> None:
-    """Of an earlier life of this node; one without an owner gets it."""
+    """Of an earlier process; one without an owner gets it."""
     server.lease = {"metadata": {"name": "n1", "resourceVersion": "7"}, "spec": {"holderIdentity": "n1"}}
     assert await lease.renew()
     assert server.asked == ["GET", "GET node", "PUT"]
@@ -107,7 +107,7 @@ async def test_a_lease_that_was_there_is_taken(server: Server, lease: Lease) -> 
 
 
 async def test_without_a_node_there_is_no_lease(server: Server, lease: Lease) -> None:
-    """It would belong to nobody, and stay for ever."""
+    """It would have no owner, and stay for ever."""
     server.node = None
     assert not await lease.renew()
     assert server.asked == ["GET", "GET node"]
@@ -128,7 +128,7 @@ async def test_a_lease_that_others_wrote_or_deleted_is_renewed_all_the_same(serv
 
 @pytest.mark.parametrize("status", [500, 429, 403])
 async def test_an_api_server_that_says_no_is_asked_again_later(server: Server, lease: Lease, status: int) -> None:
-    """Neither an exception nor a loop."""
+    """Without an exception and without a tight loop."""
     assert await lease.renew()
     server.asked.clear()
     server.failing = [status]
@@ -138,7 +138,7 @@ async def test_an_api_server_that_says_no_is_asked_again_later(server: Server, l
 
 
 def test_a_renewed_lease_keeps_what_it_does_not_know() -> None:
-    """Fields of a newer API."""
+    """Such as those of a newer API."""
     now = datetime(2026, 11, 22, 12, 0, 0, 5, tzinfo=UTC)
     before: dict[str, Any] = {
         "metadata": {"name": "n1"},

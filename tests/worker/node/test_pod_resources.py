@@ -1,4 +1,4 @@
-"""Is the PodResources API what its clients know, over its socket: pods with their containers, nothing anybody's alone?"""
+"""Does the PodResources API answer what its clients expect, over its socket: pods with containers, without devices?"""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from worker.node.process.dependencies import NodeDependencies
 
 
 def write_pod(root_dir: Path, name: str, phase: str = "Running") -> None:
-    """Leave a pod where the worker does."""
+    """Write a pod where the worker does."""
     snapshot = PodSnapshot(f"pod/n/default/{name}/{name}", "n", "default", name, name, "api", "", "sync", phase)
     always = {"name": "sidecar", "restartPolicy": "Always"}
     spec = {"initContainers": [{"name": "first"}, always], "containers": [{"name": "main"}]}
@@ -33,7 +33,7 @@ def write_pod(root_dir: Path, name: str, phase: str = "Running") -> None:
 
 @pytest.fixture(params=[pytest.param("", id="short-path"), pytest.param("d" * 150, id="long-path")])
 async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Path]:
-    """Serve two pods, one of which has ended; gives the root-dir."""
+    """Serve two pods, one of which has ended; yields the root directory."""
     root_dir = tmp_path / request.param
     write_pod(root_dir, "web")
     write_pod(root_dir, "done", "Succeeded")
@@ -50,7 +50,7 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def ask(root_dir: Path, method: str, request: Any) -> Any:
-    """Make one call, as an agent does; a long path by way of its folder."""
+    """Make one call as an agent does; a long path through its folder's descriptor."""
     folder = os.open(root_dir / SOCKET.parent, os.O_PATH)
     try:
         async with grpc.aio.insecure_channel(f"unix:/proc/self/fd/{folder}/{SOCKET.name}") as channel:
@@ -66,12 +66,12 @@ WEB = api.PodResources(
 
 
 async def test_pods_that_go_on_are_listed(served: Path) -> None:
-    """With those init containers that run on, and without what has ended."""
+    """With sidecars, and without ended pods."""
     assert list((await ask(served, "List", api.ListPodResourcesRequest())).pod_resources) == [WEB]
 
 
 async def test_one_pod_is_told(served: Path) -> None:
-    """By its name."""
+    """By name."""
     found = await ask(served, "Get", api.GetPodResourcesRequest(pod_name="web", pod_namespace="default"))
     assert found.pod_resources == WEB
 
@@ -83,6 +83,6 @@ async def test_an_unknown_pod_is_not_found(served: Path) -> None:
 
 
 async def test_nothing_can_be_had_alone(served: Path) -> None:
-    """No devices, no processors, no memory."""
+    """No devices, no CPUs, no memory."""
     found = await ask(served, "GetAllocatableResources", api.AllocatableResourcesRequest())
     assert found == api.AllocatableResourcesResponse()

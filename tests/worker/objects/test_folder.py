@@ -1,4 +1,4 @@
-"""Does the objects folder give what the API would give, and nothing that others could have put there?"""
+"""Does the objects folder return what the API would, and nothing that others could have put there?"""
 
 import asyncio
 import base64
@@ -23,13 +23,13 @@ SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"}}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> ObjectFolder:
-    """Give a folder as `tempolet up` makes it."""
+    """Return a folder as `tempolet up` creates it."""
     (tmp_path / "objects").mkdir(mode=0o700)
     return ObjectFolder(tmp_path / "objects")
 
 
 def put(folder: ObjectFolder, place: str, content: Any, mode: int = 0o600) -> Path:
-    """Write a file whole, as long ago as a settled one."""
+    """Write a complete file with an old modification time."""
     path = folder.folder / place
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(".new")
@@ -41,13 +41,13 @@ def put(folder: ObjectFolder, place: str, content: Any, mode: int = 0o600) -> Pa
 
 
 def settled(path: Path) -> None:
-    """Date a file back, so that nobody seems to be writing it."""
+    """Set an old modification time, so that nobody seems to be writing it."""
     past = time.time() - 10
     os.utime(path, (past, past))
 
 
 async def refusal(folder: ObjectFolder, kind: ObjectKind = ObjectKind.SECRETS, name: str = "db") -> str:
-    """Say in which words an object is refused, and that they hold nothing of it."""
+    """Return the refusal of an object, and check that it contains nothing of it."""
     with pytest.raises(ObjectRefused) as caught:
         await folder.get(kind, "default", name)
     causes = [str(caught.value), str(caught.value.__cause__), repr(caught.value.__cause__)]
@@ -56,7 +56,7 @@ async def refusal(folder: ObjectFolder, kind: ObjectKind = ObjectKind.SECRETS, n
 
 
 async def test_a_config_map_as_kubectl_writes_it(folder: ObjectFolder) -> None:
-    """Metadata gets the folder's namespace; both kinds of data are there."""
+    """Its metadata gets the folder's namespace; both kinds of data are returned."""
     put(folder, "default/configmaps/web.yaml", CONFIG_MAP | {"data": {"a": "1", "empty": None}}, 0o644)
     kept = await folder.get(ObjectKind.CONFIG_MAPS, "default", "web")
     assert kept.json["metadata"]["namespace"] == "default"
@@ -65,7 +65,7 @@ async def test_a_config_map_as_kubectl_writes_it(folder: ObjectFolder) -> None:
 
 
 async def test_a_secrets_string_data_is_merged_as_the_api_does_it(folder: ObjectFolder) -> None:
-    """It wins over data, and is not there any more."""
+    """It overrides data, and is removed."""
     data = {"user": base64.b64encode(b"old").decode(), "kept": "AAE=\n"}
     content = SECRET | {"data": data, "stringData": {"user": CANARY}, "immutable": True}
     put(folder, "default/secrets/db.json", json.dumps(content).encode())
@@ -77,7 +77,7 @@ async def test_a_secrets_string_data_is_merged_as_the_api_does_it(folder: Object
 
 
 async def test_an_object_of_the_cluster_lies_in_a_folder_that_no_namespace_can_be_called(folder: ObjectFolder) -> None:
-    """Whatever namespace asks for it."""
+    """Whatever namespace is requested."""
     volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": {"x": 1}}
     put(folder, "_cluster/persistentvolumes/disk.yml", volume)
     kept = await folder.get(ObjectKind.PERSISTENT_VOLUMES, "anything", "disk")
@@ -86,7 +86,7 @@ async def test_an_object_of_the_cluster_lies_in_a_folder_that_no_namespace_can_b
 
 
 async def test_a_version_changes_with_the_file_and_only_then(folder: ObjectFolder) -> None:
-    """A file that did not change is not parsed again; one that did is another version."""
+    """An unchanged file is not parsed again; a changed one has another version."""
     path = put(folder, "default/configmaps/web.yaml", CONFIG_MAP | {"data": {"a": "1"}})
     first = await folder.get(ObjectKind.CONFIG_MAPS, "default", "web")
     again = await folder.get(ObjectKind.CONFIG_MAPS, "default", "web")
@@ -100,7 +100,7 @@ async def test_a_version_changes_with_the_file_and_only_then(folder: ObjectFolde
 
 
 async def test_a_file_that_is_being_written_is_read_when_it_is_whole(folder: ObjectFolder) -> None:
-    """Half of a YAML file is often YAML, too."""
+    """Half of a YAML file is often valid YAML."""
     path = put(folder, "default/configmaps/web.yaml", b"")
     path.write_bytes(yaml.safe_dump(CONFIG_MAP | {"data": {"a": "1"}}).encode())
     started = time.monotonic()
@@ -126,38 +126,38 @@ async def test_a_name_that_is_no_name_makes_no_path(
     folder: ObjectFolder, kind: ObjectKind, namespace: str, name: str
 ) -> None:
     """It is refused before anything is opened."""
-    with pytest.raises(ObjectRefused, match="is not looked for") as caught:
+    with pytest.raises(ObjectRefused, match="is not looked up") as caught:
         await folder.get(kind, namespace, name)
     assert len(str(caught.value)) < 400
 
 
 def linked(path: Path) -> None:
-    """Put a link in its place to what it was."""
+    """Replace it by a link to itself."""
     moved = path.with_name("moved")
     path.rename(moved)
     path.symlink_to(moved)
 
 
 def fifo(path: Path) -> None:
-    """Put a FIFO in its place."""
+    """Replace it by a FIFO."""
     path.unlink()
     os.mkfifo(path, 0o600)
 
 
 def folder_instead(path: Path) -> None:
-    """Put a folder in its place."""
+    """Replace it by a folder."""
     path.unlink()
     path.mkdir()
 
 
 def device(path: Path) -> None:
-    """Put /dev/null in its place."""
+    """Replace it by /dev/null."""
     path.unlink()
     os.mknod(path, 0o20600, os.makedev(1, 3))
 
 
 def five_mebibytes(path: Path) -> None:
-    """Write a file that is larger than any object."""
+    """Write a file larger than any object."""
     path.write_bytes(b"#" * (5 << 20))
     settled(path)
 
@@ -186,7 +186,7 @@ def five_mebibytes(path: Path) -> None:
 async def test_a_secret_that_others_could_have_seen_or_put_there_is_refused(
     folder: ObjectFolder, spoil: Callable[[Path], object], words: str
 ) -> None:
-    """Whatever is wrong is told with what to do, and nothing hangs."""
+    """Each message says what to do, and nothing hangs."""
     path = put(folder, "default/secrets/db.yaml", SECRET | {"stringData": {"password": CANARY}})
     assert (await folder.get(ObjectKind.SECRETS, "default", "db")).json["data"]
     spoil(path)
@@ -199,12 +199,12 @@ async def test_a_secret_that_others_could_have_seen_or_put_there_is_refused(
 
 
 def secret(**fields: Any) -> Any:
-    """Build a secret."""
+    """Return a Secret."""
     return SECRET | fields
 
 
 def config_map(**fields: Any) -> Any:
-    """Build a ConfigMap."""
+    """Return a ConfigMap."""
     return CONFIG_MAP | {"metadata": {"name": "db"}} | fields
 
 
@@ -266,20 +266,20 @@ async def test_what_the_api_would_refuse_is_refused_without_a_word_of_its_conten
 
 
 async def test_a_config_map_of_exactly_one_mebibyte_is_taken(folder: ObjectFolder) -> None:
-    """The most that the API takes."""
+    """The API's limit."""
     put(folder, "default/configmaps/web.yaml", CONFIG_MAP | {"data": {"a": "x" * (1 << 20)}})
     assert len((await folder.get(ObjectKind.CONFIG_MAPS, "default", "web")).json["data"]["a"]) == 1 << 20
 
 
 async def test_two_files_of_one_object_are_no_answer(folder: ObjectFolder) -> None:
-    """Nobody could say which of them counts."""
+    """It would be ambiguous."""
     put(folder, "default/secrets/db.yaml", SECRET)
     put(folder, "default/secrets/db.json", json.dumps(SECRET).encode())
     assert "keep one" in await refusal(folder)
 
 
 async def test_the_cache_keeps_to_its_bound(folder: ObjectFolder) -> None:
-    """What was pushed out is read again."""
+    """Evicted files are read again."""
     for number in range(12):
         meta = {"metadata": {"name": f"m{number}"}, "data": {"a": "x" * (1 << 20)}}
         put(folder, f"default/configmaps/m{number}.yaml", CONFIG_MAP | meta)
@@ -289,7 +289,7 @@ async def test_the_cache_keeps_to_its_bound(folder: ObjectFolder) -> None:
 
 
 async def test_a_file_that_is_replaced_all_the_time_is_always_whole(folder: ObjectFolder) -> None:
-    """Somebody puts one after another there by mv: each answer is one of them, and none is a mixture."""
+    """Somebody replaces it by mv repeatedly: each result is one of the files, never a mixture."""
     for letter in "ab":
         data = dict.fromkeys(("first", "last"), letter * 20_000)
         put(folder, f"default/configmaps/{letter}.new", CONFIG_MAP | {"data": data})

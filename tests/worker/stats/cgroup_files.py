@@ -1,6 +1,6 @@
-"""Cgroups as files: what kernel 6.18 wrote for a container that has a cpu limit of 200m and 64 MiB of memory, on v1 and on v2.
+"""The cgroup files of a container with 200m cpu and 64 MiB of memory, written by kernel 6.18, on v1 and v2.
 
-The v1 files are those of a container under the real kubelet on such a machine; those of v2 follow the same numbers.
+The v1 files are those of a container under the real kubelet on such a machine; those of v2 have the same values.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ V2 = {
 
 
 def write_v1(root: Path, cgroup: str, files: Mapping[str, Mapping[str, str]] = V1) -> dict[str, Path]:
-    """Write a cgroup into hierarchies of v1; answers where they are."""
+    """Write a cgroup into v1 hierarchies; returns their mount points."""
     roots = {name: root / name for name in ("cpuacct", "cpu", "memory", "pids", "blkio")}
     for name, place in roots.items():
         folder = place / cgroup.strip("/")
@@ -71,7 +71,7 @@ def write_v1(root: Path, cgroup: str, files: Mapping[str, Mapping[str, str]] = V
 
 
 def write_v2(root: Path, cgroup: str, files: Mapping[str, str] = V2) -> Path:
-    """Write a cgroup into the hierarchy of v2; answers where it is."""
+    """Write a cgroup into the v2 hierarchy; returns its mount point."""
     folder = root / cgroup.strip("/")
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():

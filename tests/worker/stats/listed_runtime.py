@@ -1,4 +1,4 @@
-"""A runtime that lists what it is given, in CRI's own messages, and counts how often it is asked."""
+"""A runtime that lists fixed containers in CRI messages, and counts calls."""
 
 from dataclasses import dataclass, field
 
@@ -41,7 +41,7 @@ class ListedRuntime:
         ]
 
     async def list_images(self) -> list[cri.Image]:
-        """List the containers' image and the one that the runtime keeps for itself."""
+        """List the containers' image and the pinned sandbox image."""
         self._ask("ListImages")
         return [
             cri.Image(id=BUSYBOX_ID, repo_tags=["docker.io/library/busybox:1.37"]),
@@ -49,13 +49,13 @@ class ListedRuntime:
         ]
 
     async def image_fs_info(self) -> list[cri.FilesystemUsage]:
-        """Say where images lie."""
+        """Return where images are stored."""
         self._ask("ImageFsInfo")
         place = cri.FilesystemIdentifier(mountpoint=self.mountpoint)
         return [cri.FilesystemUsage(fs_id=place, used_bytes=cri.UInt64Value(value=77))]
 
     async def list_container_stats(self, sandbox_id: str) -> list[cri.ContainerStats]:
-        """Say what one container has written."""
+        """Return the writable layer of one container."""
         assert not sandbox_id
         self._ask("ListContainerStats")
         place = cri.FilesystemIdentifier(mountpoint=self.mountpoint)

@@ -1,4 +1,4 @@
-"""A small measured node: one pod of two containers, as cgroup files and as what the runtime tells of them."""
+"""A small node: one pod with two containers, as cgroup files and as the runtime lists them."""
 
 from pathlib import Path
 
@@ -32,20 +32,20 @@ OWNERS = {
 
 
 def reader_of_v1(root: Path) -> CgroupReader:
-    """Write the node's cgroups as v1 has them."""
+    """Write the node's cgroups as v1."""
     for cgroup in CGROUPS:
         roots = write_v1(root, cgroup, V1)
     return CgroupsV1(roots)
 
 
 def reader_of_v2(root: Path) -> CgroupReader:
-    """Write the node's cgroups as v2 has them."""
+    """Write the node's cgroups as v2."""
     for cgroup in CGROUPS:
         write_v2(root, cgroup, V2)
     return CgroupsV2(root)
 
 
 def hierarchies_of_v2(root: Path) -> Hierarchies:
-    """Write them and say where they are."""
+    """Write them and return their mount points."""
     reader_of_v2(root)
     return Hierarchies(v2=root, v1={})

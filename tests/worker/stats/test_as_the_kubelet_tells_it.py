@@ -1,6 +1,6 @@
-"""Name by name: does what the kubelet 1.36.3 tells of such a node, recorded in kubelet_1_36.json, stand in ours, alike?
+"""Do our metrics match those of kubelet 1.36.3, recorded in kubelet_1_36.json, name by name?
 
-Recorded on this machine (cgroup v1) from the real kubelet with three pods. What is left out has its reason here.
+Recorded on this machine (cgroup v1) from the real kubelet with three pods. Each omission has its reason here.
 """
 
 import json
@@ -59,20 +59,20 @@ LEFT_OUT = {
 
 @pytest.fixture(params=["v1", "v2"])
 def reader(request: pytest.FixtureRequest, tmp_path: Path) -> CgroupReader:
-    """Read the small node's cgroups, of both kinds."""
+    """Return readers of the small node's cgroups, v1 and v2."""
     return node.reader_of_v1(tmp_path) if request.param == "v1" else node.reader_of_v2(tmp_path)
 
 
 def rows_of(reader: CgroupReader) -> list[Row]:
-    """Read its rows; its processes are not real ones, so their network is given."""
+    """Read its rows; its processes are not real, so their network devices are given."""
     rows = read_rows(reader, pod_cgroups(reader, node.ROOT), node.OWNERS, 10.0)
     for row in rows:
-        row.devices = [node.DEVICE] if node.SANDBOX in row.said else []
+        row.devices = [node.DEVICE] if node.SANDBOX in row.labels else []
     return rows
 
 
 def samples(told: Iterator[Family] | list[Family]) -> dict[str, list[tuple[str, Sample]]]:
-    """Read families back with Prometheus's own parser: by name, with their kind."""
+    """Parse families with Prometheus' own parser: by name, with their kind."""
     found: dict[str, list[tuple[str, Sample]]] = {}
     for family in text_string_to_metric_families(render(told).decode()):
         for sample in family.samples:
@@ -81,7 +81,7 @@ def samples(told: Iterator[Family] | list[Family]) -> dict[str, list[tuple[str, 
 
 
 def cadvisor(reader: CgroupReader) -> dict[str, list[tuple[str, Sample]]]:
-    """Give all of /metrics/cadvisor that comes from rows."""
+    """Return all families of /metrics/cadvisor that come from rows."""
     return samples([*families(rows_of(reader), [DISK], {"254:0": "/dev/vda"}), *machine_families()])
 
 
@@ -94,7 +94,7 @@ def read(reader: CgroupReader, *, whole: bool) -> NodeReading:
 
 
 def resource(reader: CgroupReader) -> dict[str, list[tuple[str, Sample]]]:
-    """Give all of /metrics/resource."""
+    """Return all families of /metrics/resource."""
     found = read(reader, whole=False)
     used = [Used(pod.sandbox, pod.usage) for pod in found.pods]
     used += [Used(one.owner, one.usage) for pod in found.pods for one in pod.containers]
@@ -111,7 +111,7 @@ def resource(reader: CgroupReader) -> dict[str, list[tuple[str, Sample]]]:
 def test_every_series_of_the_kubelet_is_there(
     path: str, told: Callable[[CgroupReader], dict[str, list[tuple[str, Sample]]]], reader: CgroupReader
 ) -> None:
-    """Same kind, same labels, timed where it is timed there; what is left out has a reason."""
+    """With the same kind, labels and timestamps; each omission has a reason."""
     ours = told(reader)
     for name, expected in RECORDED[path].items():
         if name in LEFT_OUT:
@@ -125,7 +125,7 @@ def test_every_series_of_the_kubelet_is_there(
 
 
 def test_rows_are_labelled_as_the_kubelet_labels_them(reader: CgroupReader) -> None:
-    """Tiers without a pod, the pod without a container, the sandbox without a container's name; what nobody owns is left out."""
+    """Tiers have no pod, the pod has no container, the sandbox no container name; cgroups without an owner are omitted."""
     found = {sample.labels["id"]: sample.labels for _, sample in cadvisor(reader)["container_memory_working_set_bytes"]}
     unnamed = {"container": "", "image": "", "name": ""}
     of_pod = {"namespace": "default", "pod": "web"}
@@ -144,20 +144,20 @@ def test_rows_are_labelled_as_the_kubelet_labels_them(reader: CgroupReader) -> N
 
 
 def test_only_v2_tells_how_long_was_waited(tmp_path: Path) -> None:
-    """Where the kernel does not count it, a 0 would be a lie."""
+    """If the kernel does not count it, 0 would be wrong."""
     assert "container_pressure_cpu_waiting_seconds_total" not in cadvisor(node.reader_of_v1(tmp_path / "1"))
     waited = cadvisor(node.reader_of_v2(tmp_path / "2"))["container_pressure_cpu_waiting_seconds_total"]
     assert {sample.value for _, sample in waited} == {2.5}
 
 
 def test_the_network_is_the_sandboxs(reader: CgroupReader) -> None:
-    """Once a pod, by device."""
+    """Once for each pod, by device."""
     ((_, sample),) = cadvisor(reader)["container_network_receive_bytes_total"]
     assert (sample.labels["interface"], sample.labels["pod"], sample.value) == ("eth0", "web", 2306)
 
 
 def test_containers_that_are_gone_vanish(tmp_path: Path) -> None:
-    """There is no list of them but the cgroups."""
+    """Only cgroups are listed."""
     reader = node.reader_of_v2(tmp_path)
     shutil.rmtree(tmp_path / f"{node.POD}/{node.TWO}".strip("/"))
     names = {sample.labels["container"] for _, sample in cadvisor(reader)["container_memory_rss"]}
@@ -165,7 +165,7 @@ def test_containers_that_are_gone_vanish(tmp_path: Path) -> None:
 
 
 def keys_of(value: Any, path: str = "") -> Iterator[str]:
-    """Name every value of JSON by its path."""
+    """Return the path of every value in JSON."""
     if isinstance(value, dict):
         for key, one in value.items():
             yield from keys_of(one, f"{path}.{key}")
@@ -193,7 +193,7 @@ RATES = {"/": 1, node.ROOT: 2, node.POD: 3, f"{node.POD}/{node.MAIN}": 4, f"{nod
 
 
 def test_the_summary_has_the_kubelets_fields(tmp_path: Path) -> None:
-    """Of v2, where all of them mean something."""
+    """For v2, which has all of them."""
     found = read(node.reader_of_v2(tmp_path), whole=True)
     disks = Disks(
         layers={node.MAIN: Layer(1.0, DISK, 7, 8)}, logs={node.MAIN: LogUse(9, 1)}, hosts={node.UID: LogUse(4096, 1)}
@@ -211,7 +211,7 @@ def test_the_summary_has_the_kubelets_fields(tmp_path: Path) -> None:
 
 
 def test_the_brief_summary_has_the_kubelets_fields(tmp_path: Path) -> None:
-    """metrics-server's, before it read /metrics/resource."""
+    """metrics-server used it before /metrics/resource."""
     told = brief_summary(MACHINE, read(node.reader_of_v2(tmp_path), whole=False), RATES)
     missing = set(RECORDED["/stats/summary?only_cpu_and_memory=true"]) - set(keys_of(told))
     assert {one for one in missing if ".psi." not in one} == set()

@@ -1,4 +1,4 @@
-"""Do the endpoints' texts come together from cgroups and runtime, cheaply, and as far as they can without the runtime?"""
+"""Are the responses built from cgroups and runtime with few calls, and as far as possible without the runtime?"""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from worker.stats.node_stats import NodeStats
 
 
 def stats(root: Path, runtime: ListedRuntime) -> NodeStats:
-    """Measure the small node, whose cgroups are v2's."""
+    """Return the stats of the small node with v2 cgroups."""
     config = NodeConfig(node_name="n", root_dir=root / "kubelet", pod_logs_dir=root / "logs")
     config.root_dir.mkdir(exist_ok=True)
     logs = config.pod_logs_dir / f"default_web_{node.UID}" / "main"
@@ -30,7 +30,7 @@ def stats(root: Path, runtime: ListedRuntime) -> NodeStats:
 
 
 def series(text: bytes, name: str) -> dict[str, float]:
-    """Give the samples of a name, by container and id."""
+    """Return the samples of a name, by container and id."""
     return {
         sample.labels.get("container") or sample.labels.get("id", ""): sample.value
         for family in text_string_to_metric_families(text.decode())
@@ -40,7 +40,7 @@ def series(text: bytes, name: str) -> dict[str, float]:
 
 
 async def test_containers_have_their_names(tmp_path: Path) -> None:
-    """From the runtime's lists; the image by its name, not by the id that a list has."""
+    """From the runtime's lists; the image by name, not by the id in the list."""
     told = await stats(tmp_path, ListedRuntime()).cadvisor()
     assert {"main", "two"} <= series(told, "container_memory_rss").keys()
     assert 'image="docker.io/library/busybox:1.37"' in told.decode()
@@ -50,7 +50,7 @@ async def test_containers_have_their_names(tmp_path: Path) -> None:
 
 
 async def test_nothing_new_costs_no_call(tmp_path: Path) -> None:
-    """What the runtime has said of a container stays true."""
+    """What the runtime reported of a container stays valid."""
     runtime = ListedRuntime()
     measured = stats(tmp_path, runtime)
     shutil.rmtree(tmp_path / "cg" / f"{node.POD}/{node.UNKNOWN}".strip("/"))
@@ -62,7 +62,7 @@ async def test_nothing_new_costs_no_call(tmp_path: Path) -> None:
 
 
 async def test_a_cgroup_that_is_nobodys_is_not_asked_for_with_every_scrape() -> None:
-    """It costs two calls every two seconds at the most."""
+    """At most two calls every two seconds."""
     runtime = ListedRuntime()
     owners = Owners(cast("RuntimeClient", runtime))
     for _ in range(5):
@@ -71,7 +71,7 @@ async def test_a_cgroup_that_is_nobodys_is_not_asked_for_with_every_scrape() -> 
 
 
 async def test_without_the_runtime_the_node_is_told_and_the_fault(tmp_path: Path) -> None:
-    """A scrape must not fail as a whole."""
+    """A scrape must not fail completely."""
     measured = stats(tmp_path, ListedRuntime(away=True))
     told = await measured.cadvisor()
     assert series(told, "container_scrape_error") == {"": 1}
@@ -83,7 +83,7 @@ async def test_without_the_runtime_the_node_is_told_and_the_fault(tmp_path: Path
 
 
 async def test_a_new_container_waits_for_the_runtime_not_the_known_ones(tmp_path: Path) -> None:
-    """Those that are known stay known when it goes away."""
+    """Known ones stay known when the runtime becomes unavailable."""
     runtime = ListedRuntime()
     measured = stats(tmp_path, runtime)
     await measured.resource()
@@ -92,7 +92,7 @@ async def test_a_new_container_waits_for_the_runtime_not_the_known_ones(tmp_path
 
 
 async def test_many_who_ask_at_once_get_one_text(tmp_path: Path) -> None:
-    """A text of megabytes for each would be memory for whoever may ask."""
+    """Otherwise each of them would cost megabytes."""
     measured = stats(tmp_path, ListedRuntime())
     texts = await asyncio.gather(*(measured.cadvisor() for _ in range(20)))
     assert all(one is texts[0] for one in texts)
@@ -100,13 +100,13 @@ async def test_many_who_ask_at_once_get_one_text(tmp_path: Path) -> None:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait no second for the second reading."""
+    """Skip the pause before the second reading."""
     monkeypatch.setattr(node_stats, "_FIRST_PAUSE", 0.01)
 
 
 @pytest.mark.usefixtures("hurried")
 async def test_the_summary_comes_together(tmp_path: Path) -> None:
-    """Layers and images from the runtime, logs from their files, cpu from two readings, for the first who asks, too."""
+    """Layers and images from the runtime, logs from their files, CPU rates from two readings, also for the first request."""
     said: dict[str, Any] = json.loads(await stats(tmp_path, ListedRuntime(mountpoint=str(tmp_path))).summary())
     (pod,) = said["pods"]
     main, two = pod["containers"]
@@ -120,6 +120,6 @@ async def test_the_summary_comes_together(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("hurried")
 async def test_the_summary_fails_as_a_whole(tmp_path: Path) -> None:
-    """As the kubelet's: half a list of pods would be taken for all."""
+    """As the kubelet's: a partial list of pods would be taken for complete."""
     with pytest.raises(CriError):
         await stats(tmp_path, ListedRuntime(away=True)).summary()

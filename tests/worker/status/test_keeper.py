@@ -1,4 +1,7 @@
-"""What does the keeper do when pods, or what the API server knows of them, are lost and come back? With a server whose answers the test writes."""
+"""Does the keeper recover when pods, or the API server's state, are lost and come back?
+
+The server's responses are scripted.
+"""
 
 import asyncio
 import contextlib
@@ -13,7 +16,7 @@ from worker.status.keeper import StatusKeeper, keeping_statuses
 
 
 def pod(version: int, phase: str = "Pending") -> Json:
-    """Write the one pod, as the server has it."""
+    """Return the pod as the server has it."""
     meta: Json = {"namespace": "default", "name": "web", "uid": "uid-1", "resourceVersion": str(version)}
     return {"metadata": meta, "status": {"phase": phase}}
 
@@ -29,7 +32,7 @@ class Scripted(ApiServer):
         self.asked_in_vain = asyncio.Event()
 
     async def call(self, method: str, path: str, *, content: Content | None = None, **_: Any) -> Json:
-        """Answer a list, one pod or a patch of it."""
+        """Answer a list, one pod or a patch."""
         if path == "/api/v1/pods":
             return {"kind": "PodList", "apiVersion": "v1", "items": self.items, "metadata": {"resourceVersion": "9"}}
         if not self.items:
@@ -42,20 +45,20 @@ class Scripted(ApiServer):
         return self.items[0]
 
     async def watch(self, *_: Any, **__: Any) -> AsyncIterator[Json]:
-        """Tell nothing, until it has to be listed anew."""
+        """Send no events until it has to be listed again."""
         await self.changed.wait()
         self.changed.clear()
         raise ApiRefused(410, "Expired", "too old")
         yield {}
 
     def now_has(self, *items: Json) -> None:
-        """Have other pods from now on, and let everybody list them."""
+        """Replace the pods, and end the watches."""
         self.items = list(items)
         self.changed.set()
 
 
 def says(phase: str, source: str = "api", lifecycle: str = "sync") -> PodSnapshot:
-    """Say as the pod's workflow does."""
+    """Publish a snapshot as the pod's workflow does."""
     told = PodSnapshot("", "n1", "default", "web", "uid-1", source, "", lifecycle, status={"phase": phase})
     return replace(told, deleting=lifecycle == "terminated")
 
@@ -69,7 +72,7 @@ async def keeping(server: ApiServer) -> AsyncIterator[StatusKeeper]:
 
 
 async def test_an_etcd_that_was_restored_from_a_backup_is_told_anew() -> None:
-    """What it has is older than what it had before, and stands all the same."""
+    """Its state is older than before, and still valid."""
     server = Scripted()
     server.version = 20
     async with keeping(server) as keeper:
@@ -80,7 +83,7 @@ async def test_an_etcd_that_was_restored_from_a_backup_is_told_anew() -> None:
 
 
 async def test_a_static_pod_that_comes_back_is_told_of_again() -> None:
-    """The same manifest gives the same UID, and its new mirror knows nothing."""
+    """The same manifest has the same UID, and its new mirror pod has no status."""
     server = Scripted()
     mirror = {"annotations": {"kubernetes.io/config.mirror": "uid-1"}}
     first, second = pod(1), pod(30)
@@ -91,14 +94,14 @@ async def test_a_static_pod_that_comes_back_is_told_of_again() -> None:
         keeper.publish(says("Running", "file"))
         assert (await server.patches.get())["phase"] == "Running"
         keeper.publish(says("Failed", "file", "terminated"))
-        await asyncio.sleep(0)  # it is taken by itself, and not with the next
+        await asyncio.sleep(0)  # it is processed separately from the next one
         server.now_has(second)
         keeper.publish(says("Running", "file"))
         assert (await server.patches.get())["phase"] == "Running"
 
 
 async def test_pods_that_come_back_are_told_of_again() -> None:
-    """An etcd that came up empty and is then restored: the pods lived on, and so must what is told of them."""
+    """An etcd that was empty and is then restored: the pods are still there, and need their status."""
     server = Scripted()
     async with keeping(server) as keeper:
         keeper.publish(says("Running"))
@@ -112,25 +115,25 @@ async def test_pods_that_come_back_are_told_of_again() -> None:
 
 
 def is_ready(status: str) -> dict[str, Any]:
-    """Write the condition."""
+    """Return the condition."""
     return {"type": "Ready", "status": status}
 
 
 class Lagging(Scripted):
-    """A server whose watch tells when the test says so."""
+    """A server whose watch events are sent by the test."""
 
     def __init__(self) -> None:
         super().__init__()
         self.events: asyncio.Queue[Json] = asyncio.Queue()
 
     def write(self, status: Json) -> Json:
-        """Write into the pod's status; answers the pod as it is then."""
+        """Write into the pod's status; returns the pod afterwards."""
         self.version += 1
         self.items = [pod(self.version) | {"status": self.items[0]["status"] | status}]
         return self.items[0]
 
     async def call(self, method: str, path: str, *, content: Content | None = None, **more: Any) -> Json:
-        """Patch as a server does, as far as the test needs it."""
+        """Apply a patch as a server does, as far as the test needs it."""
         if method != "PATCH" or content is None:
             return await super().call(method, path, content=content, **more)
         told = {name: value for name, value in content.body["status"].items() if not name.startswith("$")}
@@ -138,13 +141,13 @@ class Lagging(Scripted):
         return self.write(told)
 
     async def watch(self, *_: Any, **__: Any) -> AsyncIterator[Json]:
-        """Tell what the test tells."""
+        """Send the test's events."""
         while True:
             yield {"type": "MODIFIED", "object": await self.events.get()}
 
 
 async def test_what_somebody_wrote_just_before_us_is_written_over() -> None:
-    """The watch tells it after our own patch has come back with it; a controller has called the pod unready meanwhile."""
+    """The event comes after the response to our own patch; meanwhile a controller has set the pod unready."""
     server = Lagging()
     told = {"phase": "Running", "conditions": [is_ready("True")]}
     async with keeping(server) as keeper:
@@ -158,7 +161,7 @@ async def test_what_somebody_wrote_just_before_us_is_written_over() -> None:
 
 
 class Half(Scripted):
-    """A server that fails with one of two pods, as by a webhook."""
+    """A server that fails with one of two pods, as with a webhook."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -178,7 +181,7 @@ class Half(Scripted):
 
 
 async def test_a_pod_with_which_the_server_fails_holds_up_no_other() -> None:
-    """It waits by itself; only a server that does not answer, or asks to be left alone, holds all up."""
+    """It is retried separately; only a server that does not answer, or asks to wait, holds up all."""
     server = Half()
     async with keeping(server) as keeper:
         keeper.publish(replace(says("Running"), name="bad", uid="uid-2"))

@@ -1,4 +1,4 @@
-"""What does a pod's status become: is what others own kept, does nothing that has ended come back?"""
+"""Does the merged status keep the fields of others, and nothing that ended restart?"""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ EARLIER, LATER = "2026-01-02T03:04:05Z", "2026-01-02T03:09:09Z"
 
 
 def condition(name: str, status: str = "True", at: str = EARLIER, **more: Any) -> dict[str, Any]:
-    """Write one."""
+    """Return a condition."""
     return {"type": name, "status": status, "lastTransitionTime": at, **more}
 
 
 def statuses(**states: str) -> list[dict[str, Any]]:
-    """Write one for each name."""
+    """Return a container status for each name."""
     return [{"name": name, "state": {state: {}}} for name, state in states.items()]
 
 
@@ -166,7 +166,7 @@ GATE, CLAIMED = condition("example.com/gate", "False"), condition("DisruptionTar
     ],
 )
 def test_conditions(api: list[Any], ours: list[Any], ends: bool, expected: list[Any]) -> None:
-    """Conditions have owners: ours are written, others' are left alone."""
+    """Conditions have owners: the node's are written, others' are left alone."""
     new = merge_status(
         {"phase": "Running", "conditions": api},
         {"phase": "Failed" if ends else "Running", "conditions": ours},
@@ -176,7 +176,7 @@ def test_conditions(api: list[Any], ours: list[Any], ends: bool, expected: list[
 
 
 def test_an_ended_pod_is_never_ready() -> None:
-    """The end and a readiness of a moment before may meet in one status: clients would send traffic to it."""
+    """Otherwise clients would send traffic to it when the end and an earlier readiness meet in one status."""
     ours: dict[str, Any] = {
         "phase": "Running",
         "conditions": [condition("Ready"), condition("ContainersReady"), condition("Initialized")],
@@ -194,7 +194,7 @@ def test_an_ended_pod_is_never_ready() -> None:
 
 
 def test_a_status_is_written_as_the_api_gives_it_back() -> None:
-    """Else every look at it would find a difference, and patch it again."""
+    """Otherwise each comparison would find a difference and patch it again."""
     ours = {
         "startTime": "2026-01-02T03:04:05.678901Z",
         "reason": None,
@@ -229,5 +229,5 @@ def test_a_status_is_written_as_the_api_gives_it_back() -> None:
     ],
 )
 def test_same(one: Any, other: Any, alike: bool) -> None:
-    """What the API leaves out is not patched for ever."""
+    """What the API omits is not patched again and again."""
     assert same(one, other) is alike

@@ -1,4 +1,4 @@
-"""Does a patch name what differs, and nothing else?"""
+"""Does a patch contain the differences and nothing else?"""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from worker.status.patch import status_patch
 
 
 def ready(status: str, **more: str) -> dict[str, Any]:
-    """Write one."""
+    """Return a condition."""
     return {"type": "Ready", "status": status, **more}
 
 

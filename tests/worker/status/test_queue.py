@@ -1,4 +1,4 @@
-"""Is each thing done once however often it is asked for, and once more when it was asked for meanwhile?"""
+"""Is each key processed once however often it is added, and again if it is added meanwhile?"""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from worker.status.queue import WorkQueue
 
 
 async def test_what_is_asked_for_twice_is_done_once() -> None:
-    """A pod whose workflow says ten things in a moment is patched with the last one."""
+    """A pod whose workflow publishes ten snapshots in a moment is patched once, with the last one."""
     queue: WorkQueue[str] = WorkQueue()
     for _ in range(10):
         queue.add("a")
@@ -18,7 +18,7 @@ async def test_what_is_asked_for_twice_is_done_once() -> None:
 
 
 async def test_what_is_asked_for_while_it_is_done_is_done_afterwards() -> None:
-    """Two patches of one pod never run side by side, and the later word is not lost."""
+    """Two patches of one pod never run concurrently, and the later status is not lost."""
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     await queue.get()
@@ -30,7 +30,7 @@ async def test_what_is_asked_for_while_it_is_done_is_done_afterwards() -> None:
 
 
 async def test_what_is_asked_for_later_comes_sooner_when_asked_for_now() -> None:
-    """A status that was refused waits, a new one of the same pod does not."""
+    """A refused status waits, a new one of the same pod does not."""
     queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", 3600)
     queue.add("a")

@@ -1,4 +1,4 @@
-"""Which statuses are written at once, and which may wait a moment for the next?"""
+"""Which statuses are written at once, and which may wait for the next?"""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from worker.status.urgency import is_urgent
 def status(
     phase: str = "Pending", *, ready: str = "False", state: dict[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
-    """Write a status of one container."""
+    """Return a status with one container."""
     state = {"waiting": {"reason": "ContainerCreating"}} if state is None else state
     container = {"name": "web", "ready": False, "started": False, "restartCount": 0, "state": state, **more}
     return {"phase": phase, "conditions": [{"type": "Ready", "status": ready}], "containerStatuses": [container]}

@@ -18,12 +18,12 @@ from worker.telemetry.metrics import Metrics
     ],
 )
 def test_sizes(size: int, label: str) -> None:
-    """The kubelet's labels, whose lower bound does not belong to them."""
+    """The kubelet's labels; the lower bound is exclusive."""
     assert size_label(size) == label
 
 
 def test_what_is_told() -> None:
-    """Pulls by size, providers by name, and which configuration is in force; nothing of them before there is any."""
+    """Pulls by size, providers by name, and the configuration's hash; no series before the first."""
     metrics = Metrics("node-1")
     assert "plugin_name" not in metrics.render().decode()
     metrics.images.pulled(1.5, 20 << 20)

@@ -1,4 +1,4 @@
-"""Does one text of three processes have each heading once, each series once, and whose it is where that matters?"""
+"""Does the merged text have each heading and each series once, with the process where it matters?"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +13,7 @@ from worker.telemetry.metrics import Metrics
 
 
 def text(name: str, kind: str, *lines: str) -> str:
-    """Write a family."""
+    """Format a family."""
     return "".join(f"{line}\n" for line in (f"# HELP {name} What it is.", f"# TYPE {name} {kind}", *lines))
 
 
@@ -38,7 +38,7 @@ def test_who_knows(name: str, owner: str) -> None:
 
 
 def test_what_each_counts_says_whose_it_is() -> None:
-    """Not added up: a sum would fall when one is started again, and every rate with it."""
+    """Not summed: a sum would fall when one restarts, and every rate with it."""
     found = merged_families(
         {
             "worker": text("process_open_fds", "gauge", "process_open_fds 3.0"),
@@ -54,7 +54,7 @@ def test_what_each_counts_says_whose_it_is() -> None:
 
 
 def test_what_another_says_of_somebody_elses_is_dropped() -> None:
-    """The poller knows of no pods, and says 0."""
+    """The poller knows of no pods, and would report 0."""
     found = merged_families(
         {
             "poller": text("kubelet_running_pods", "gauge", "kubelet_running_pods 0.0"),
@@ -65,7 +65,7 @@ def test_what_another_says_of_somebody_elses_is_dropped() -> None:
 
 
 def test_three_real_processes_give_one_readable_text() -> None:
-    """Prometheus's parser takes it; no series is there twice, whatever the processes register."""
+    """Prometheus' parser accepts it; no series is there twice, whatever the processes register."""
     worker, poller, own = Metrics("n"), Metrics("n"), NodeMetrics("n")
     for one in (worker, poller):
         one.runtime_operation("Version", 0.1, failed=False)
@@ -101,7 +101,7 @@ def test_labels_are_added(line: str, with_label: str) -> None:
 
 
 def test_a_label_ends_where_it_ends() -> None:
-    """Whatever an image is called."""
+    """Whatever an image's name."""
     family = Family("a", "x", "gauge")
     value = 'quote " slash \\ line \n end'
     family.add(1.5, f'b="{escaped(value)}"', 12)
@@ -111,7 +111,7 @@ def test_a_label_ends_where_it_ends() -> None:
 
 
 def test_samples_without_a_heading_are_kept() -> None:
-    """And a histogram's belong to its heading."""
+    """And a histogram's samples belong to its heading."""
     found = parse_families('x 1\n# TYPE h histogram\nh_bucket{le="1"} 1\nh_sum 2\nh_count 1\ny_total 4\n')
     assert {name: len(one.lines) for name, one in found.items()} == {"x": 1, "h": 3, "y_total": 1}
 
@@ -141,8 +141,8 @@ DASHBOARDS = (
     "process_resident_memory_bytes",
     "process_cpu_seconds_total",
 )
-"""What kubernetes-mixin and kube-prometheus ask of a kubelet's /metrics; of volumes see test_volumes. Left out: kubelet_evictions (no pod
-is evicted yet), kubelet_node_config_error (gone since 1.24), go_goroutines."""
+"""Metrics of a kubelet's /metrics that kubernetes-mixin and kube-prometheus use; for volumes see test_volumes. Omitted:
+kubelet_evictions (no pod is evicted yet), kubelet_node_config_error (gone since 1.24), go_goroutines."""
 
 
 def test_dashboards_find_what_they_ask_for() -> None:
@@ -168,6 +168,6 @@ def test_dashboards_find_what_they_ask_for() -> None:
 
 
 def test_a_value_may_hold_what_unicode_takes_for_the_end_of_a_line() -> None:
-    """Only a newline ends one; a torn series would make the whole text unreadable."""
+    """Only a newline ends a line; a split series would make the whole text unparseable."""
     line = 'a_total{said="one\u2028two\x85three"} 1'
     assert parse_families(text("a_total", "counter", line))["a_total"].lines == [line]

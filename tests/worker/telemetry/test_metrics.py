@@ -1,4 +1,4 @@
-"""Does one address give Prometheus the kubelet's names, ours and the SDK's, and does /healthz tell a stuck loop?"""
+"""Does one address serve the kubelet's metrics, ours and the SDK's, and does /healthz report a stuck loop?"""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ ANYWHERE = Address("127.0.0.1", 0)
 
 @pytest.fixture
 def metrics() -> Metrics:
-    """Count for a node."""
+    """Return the metrics of a node."""
     return Metrics("node-1")
 
 
@@ -33,7 +33,7 @@ def endpoint(metrics: Metrics) -> Iterator[Endpoint]:
 
 
 def get(endpoint: Endpoint, path: str) -> tuple[int, str]:
-    """Ask for a path; give status and text."""
+    """Request a path; returns status and text."""
     try:
         with urllib.request.urlopen(f"http://{endpoint.address}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode()
@@ -42,7 +42,7 @@ def get(endpoint: Endpoint, path: str) -> tuple[int, str]:
 
 
 def samples(text: str) -> dict[str, float]:
-    """Read the text format; each sample by its name and labels."""
+    """Parse the text format; each sample by its name and labels."""
     return {
         sample.name + "".join(f"{{{name}={value}}}" for name, value in sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -67,7 +67,7 @@ def test_cri_calls_have_the_kubelets_names(call: str, name: str) -> None:
 
 
 def test_what_was_counted_is_read(metrics: Metrics, endpoint: Endpoint) -> None:
-    """The names that the kubelet's dashboards and alerts ask for."""
+    """The names that the kubelet's dashboards and alerts use."""
     metrics.runtime_operation("RunPodSandbox", 0.2, failed=False)
     metrics.runtime_operation("RunPodSandbox", 0.3, failed=True)
     metrics.pod_started(0.4)
@@ -104,7 +104,7 @@ def test_what_was_counted_is_read(metrics: Metrics, endpoint: Endpoint) -> None:
 
 
 def test_probes_stand_beside_the_rest(metrics: Metrics, endpoint: Endpoint) -> None:
-    """As on a kubelet, whose scrapers expect them there; a process that probes nothing has none."""
+    """As on a kubelet, whose scrapers expect them there; a process without probes has none."""
     assert get(endpoint, "/metrics/probes") == (200, "")
     metrics.on_probes_read(lambda: b"prober_probe_total 1\n")
     assert get(endpoint, "/metrics/probes") == (200, "prober_probe_total 1\n")
@@ -125,8 +125,8 @@ async def test_the_sdks_numbers_stand_beside_ours(
 
 
 def test_the_sdks_absence_hides_nothing(metrics: Metrics, endpoint: Endpoint) -> None:
-    """An SDK that does not answer is a number too."""
-    metrics.sdk_runtime(served=True)  # and gone again at once: nobody keeps it
+    """That the SDK does not answer is a metric too."""
+    metrics.sdk_runtime(served=True)  # closed again at once: nobody keeps it
     metrics._sdk = Address("127.0.0.1", 1)
     read = samples(get(endpoint, "/metrics")[1])
     assert read["tempolet_sdk_metrics_up"] == 0
@@ -135,12 +135,12 @@ def test_the_sdks_absence_hides_nothing(metrics: Metrics, endpoint: Endpoint) ->
 
 @pytest.mark.parametrize("path", ["/", "/metrics/", "/healthz", "/%2e%2e/metrics"])
 def test_other_paths_are_not_found(endpoint: Endpoint, path: str) -> None:
-    """Nothing but what it serves."""
+    """Only what it serves."""
     assert get(endpoint, path)[0] == 404
 
 
 async def asked(check: str | Exception) -> tuple[int, str]:
-    """Ask /healthz of a process whose check answers so."""
+    """Request /healthz of a process whose check returns this."""
 
     async def answer() -> str:
         if isinstance(check, Exception):
@@ -155,7 +155,7 @@ async def asked(check: str | Exception) -> tuple[int, str]:
 
 
 async def test_a_healthy_process_says_ok() -> None:
-    """The kubelet's word."""
+    """As the kubelet."""
     assert await asked("") == (200, "ok")
 
 
@@ -168,7 +168,7 @@ async def test_an_unhealthy_process_says_why(check: str | Exception) -> None:
 
 
 async def test_a_stuck_loop_is_told_by_another_thread() -> None:
-    """The answer comes while the loop is still blocked."""
+    """The response comes while the loop is still blocked."""
 
     async def fine() -> str:
         return ""
@@ -185,7 +185,7 @@ async def test_a_stuck_loop_is_told_by_another_thread() -> None:
 
 
 def test_a_failing_route_is_an_answer_and_no_more() -> None:
-    """What went wrong stands in the log, not in the answer."""
+    """The error is in the log, not in the response."""
 
     def fail(_: object) -> Answer:
         raise RuntimeError("secret")

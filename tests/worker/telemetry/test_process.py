@@ -1,4 +1,4 @@
-"""Does a process show itself where its configuration says, also while it waits, and also when a port is taken at first?"""
+"""Does a process serve its endpoints as configured, also while it waits, and if a port is taken at first?"""
 
 import asyncio
 import socket
@@ -21,20 +21,20 @@ from worker.telemetry.process import Telemetry, open_telemetry
 
 
 def configuration(tmp_path: Path, healthz: int, **keys: Any) -> NodeConfig:
-    """Configure a node in a folder; `keys` are TempoletConfiguration's."""
+    """Return a node's configuration; `keys` are TempoletConfiguration's."""
     tempolet = tempolet_configuration(keys)
     return NodeConfig("node-1", root_dir=tmp_path, healthz_port=healthz, tempolet=tempolet)
 
 
 @asynccontextmanager
 async def shown(config: NodeConfig, fault: str = "") -> AsyncIterator[Telemetry]:
-    """Show a worker that is well, or has a fault."""
+    """Open the telemetry of a worker that is healthy, or has an error."""
     async with open_telemetry(config, "worker", lambda: fault) as telemetry:
         yield telemetry
 
 
 async def read(port: int, path: str) -> str:
-    """Read a path, as soon as something listens there."""
+    """Request a path, as soon as something listens there."""
 
     def ask() -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
@@ -47,13 +47,13 @@ async def read(port: int, path: str) -> str:
 
 
 def listens(port: int) -> bool:
-    """Say whether a connection is taken."""
+    """Report whether a connection is accepted."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 async def test_metrics_stand_beside_healthz(tmp_path: Path) -> None:
-    """Without an address of their own they need no second port; the process's own fault is healthz's answer."""
+    """Without an address of their own they need no second port; /healthz reports the process's error."""
     port = free_port()
     async with shown(configuration(tmp_path, port)) as telemetry:
         assert await read(port, "/healthz") == "ok"
@@ -65,7 +65,7 @@ async def test_metrics_stand_beside_healthz(tmp_path: Path) -> None:
 
 
 async def test_metrics_with_an_address_of_their_own_leave_healthz(tmp_path: Path) -> None:
-    """For a Prometheus elsewhere, without showing healthz there."""
+    """For a Prometheus elsewhere, without exposing healthz."""
     health, own = free_port(), free_port()
     config = configuration(tmp_path, health, metrics={"bindAddress": f"127.0.0.1:{own}"})
     async with shown(config):
@@ -82,7 +82,7 @@ async def test_nothing_listens_where_nothing_is_configured(tmp_path: Path) -> No
 
 
 async def test_the_worker_decodes_for_the_ui_with_a_token_made_at_once(tmp_path: Path) -> None:
-    """Key and token files are made when they are not there."""
+    """Key and token files are created if missing."""
     port = free_port()
     codec = {"address": f"127.0.0.1:{port}", "allowedOrigins": ["http://127.0.0.1:8233"]}
     config = configuration(tmp_path, 0, codec=codec)
@@ -94,7 +94,7 @@ async def test_the_worker_decodes_for_the_ui_with_a_token_made_at_once(tmp_path:
 
 
 async def test_a_decode_endpoint_for_others_stops_the_start(tmp_path: Path) -> None:
-    """Not an error in some log: the process does not run at all."""
+    """The process does not run, instead of only logging an error."""
     config = configuration(tmp_path, 0, codec={"address": "0.0.0.0:8234"})
     with pytest.raises(ValueError, match="loopback only"):
         async with shown(config):
@@ -102,7 +102,7 @@ async def test_a_decode_endpoint_for_others_stops_the_start(tmp_path: Path) -> N
 
 
 async def test_a_port_that_is_taken_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process before may not have ended yet."""
+    """The previous process may not have ended yet."""
     monkeypatch.setattr(listen, "TRY_AGAIN", timedelta(milliseconds=20))
     with socket.socket() as before:
         before.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Is there one trace from the poller's signal to the CRI call, and not one byte of it in a history that isn't sampled?"""
+"""Is there one trace from the poller's signal to the CRI call, and nothing of it in a history that is not sampled?"""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
         self.more = asyncio.Event()
 
     async def Export(self, request: Any, _: Any) -> Any:  # noqa: N802 - the protocol's name
-        """Keep what comes."""
+        """Keep the spans."""
         for resource in request.resource_spans:
             facts = {each.key: each.value.string_value for each in resource.resource.attributes}
             for scope in resource.scope_spans:
@@ -53,7 +53,7 @@ class Runtime(api_pb2_grpc.RuntimeServiceServicer):  # type: ignore[misc]  # gen
 
 @pytest.fixture
 async def collector() -> AsyncIterator[tuple[Collector, str]]:
-    """Serve a collector and give its address."""
+    """Serve a collector; yields its address."""
     kept, server = Collector(), grpc.aio.server()
     trace_service_pb2_grpc.add_TraceServiceServicer_to_server(kept, server)  # type: ignore[no-untyped-call]  # generated without types
     port = server.add_insecure_port("127.0.0.1:0")
@@ -64,7 +64,7 @@ async def collector() -> AsyncIterator[tuple[Collector, str]]:
 
 @pytest.fixture
 async def runtime(tmp_path: Path) -> AsyncIterator[str]:
-    """Serve a runtime and give its endpoint."""
+    """Serve a runtime; yields its endpoint."""
     server = grpc.aio.server()
     api_pb2_grpc.add_RuntimeServiceServicer_to_server(Runtime(), server)
     endpoint = f"unix://{tmp_path}/cri.sock"
@@ -82,7 +82,7 @@ async def start(role: str, *arguments: str) -> asyncio.subprocess.Process:
 
 
 async def live(settings: TemporalSettings, *arguments: str) -> tuple[WorkflowHistory, str, str]:
-    """Run a life with both processes; give its history and what the two said."""
+    """Run a workflow with both processes; returns its history and their output."""
     reach = (str(settings.key_file), str(settings.address), *arguments)
     worker = await start("worker", *reach)
     try:
@@ -102,12 +102,12 @@ async def live(settings: TemporalSettings, *arguments: str) -> tuple[WorkflowHis
 
 
 def headers(history: WorkflowHistory) -> list[str]:
-    """Give the kinds of events that carry headers."""
+    """Return the types of events with headers."""
     return [str(event.event_type) for event in history.events if b"_tracer-data" in event.SerializeToString()]
 
 
 def story(kept: Collector) -> dict[bytes, str]:
-    """Name each span by the way from its root."""
+    """Return the path of each span from its root."""
     spans = {span.span_id: span for _, _, span in kept.spans}
 
     def way(span: Span) -> str:
@@ -120,7 +120,7 @@ def story(kept: Collector) -> dict[bytes, str]:
 async def test_one_trace_from_the_pollers_signal_to_the_cri_call(
     settings: TemporalSettings, collector: tuple[Collector, str], runtime: str
 ) -> None:
-    """Poller, workflow, activity and CRI call hang together across two processes, with the pod's attributes."""
+    """Poller, workflow, activity and CRI call are connected across two processes, with the pod's attributes."""
     kept, address = collector
     history, worked, _ = await live(settings, runtime, address, ALWAYS)
     ways = sorted(story(kept).values())
@@ -153,7 +153,7 @@ async def test_one_trace_from_the_pollers_signal_to_the_cri_call(
 
 
 def configure(folder: Path, settings: TemporalSettings, cri_endpoint: str, collector: str) -> list[str]:
-    """Write a node's configuration and one manifest; gives the flags."""
+    """Write a node's configuration and one manifest; returns the flags."""
     (folder / "manifests").mkdir()
     (folder / "manifests" / "hello.yaml").write_text(json.dumps(MANIFEST))
     kubelet = {
@@ -187,7 +187,7 @@ MANIFEST = {
 async def test_the_real_worker_and_poller_make_such_a_trace(
     settings: TemporalSettings, collector: tuple[Collector, str], runtime: str, tmp_path: Path
 ) -> None:
-    """As configured by KubeletConfiguration's tracing block; the runtime refuses the sandbox, and its span says so."""
+    """As configured by KubeletConfiguration's tracing block; the runtime refuses the sandbox, and its span shows it."""
     kept, address = collector
     flags = configure(tmp_path, settings, runtime, address)
     silent = asyncio.subprocess.DEVNULL
@@ -211,7 +211,7 @@ async def test_the_real_worker_and_poller_make_such_a_trace(
 
 
 def remove_cgroups(name: str) -> None:
-    """Remove the cgroup tree that the worker made in every hierarchy."""
+    """Remove the cgroup tree that the worker created in every hierarchy."""
     for at in hierarchies():
         remove_tree(at / name)
 
@@ -219,7 +219,7 @@ def remove_cgroups(name: str) -> None:
 async def test_what_is_not_sampled_costs_no_history(
     settings: TemporalSettings, collector: tuple[Collector, str], runtime: str
 ) -> None:
-    """With a collector but not sampled (all but one life in a million), no span is sent and no header written."""
+    """With a collector but not sampled (all but one workflow in a million), no span is sent and no header written."""
     kept, address = collector
     history, _, _ = await live(settings, runtime, address, PRACTICALLY_NEVER)
     assert kept.spans == []
@@ -227,7 +227,7 @@ async def test_what_is_not_sampled_costs_no_history(
 
 
 async def test_without_a_collector_nothing_is_imported(settings: TemporalSettings, runtime: str) -> None:
-    """No exporter: no header, and neither process carries OpenTelemetry's SDK; calls are measured all the same."""
+    """Without an exporter there is no header, and neither process loads OpenTelemetry's SDK; calls are still measured."""
     history, worked, told = await live(settings, runtime)
     assert headers(history) == []
     assert "['Version', 'Version']" in worked
@@ -260,7 +260,7 @@ async def test_without_a_collector_nothing_is_imported(settings: TemporalSetting
 def test_who_decides_whether_there_is_tracing(
     endpoint: str | None, rate: int, environment: dict[str, str], wanted: bool
 ) -> None:
-    """The kubelet's block before the environment; nowhere to send to means off."""
+    """The kubelet's block takes precedence over the environment; without a destination it is off."""
     assert TracingSettings("tempolet-worker", "node-1", endpoint, rate).wanted(environment) is wanted
 
 

@@ -1,7 +1,7 @@
-"""A small poller and a small worker, each a process of its own, for `test_tracing`: a trace provider is a process's.
+"""A small poller and a small worker for `test_tracing`, each a process, because a process has one trace provider.
 
 `python -m tests.worker.telemetry.traced_life poller|worker KEY_FILE TEMPORAL CRI [COLLECTOR RATE]`. The worker works until its
-stdin closes; the poller starts one life, waits for its end and prints what its process had to import.
+stdin closes; the poller starts one workflow, waits for its end and prints what its process had to import.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ measured: list[str] = []
 
 
 def measure(call: str, seconds: float, *, failed: bool) -> None:
-    """Note a call."""
+    """Record a call."""
     assert seconds > 0
     measured.append(f"{call}{' failed' if failed else ''}")
 
@@ -43,20 +43,20 @@ class Asking:
 
     @activity.defn(name="RunPodSandbox")
     async def run_pod_sandbox(self) -> str:
-        """Ask for the runtime's version."""
+        """Request the runtime's version."""
         return str((await self.runtime.version()).version)
 
 
 @workflow.defn(name="PodWorkflow")
 class TracedLife:
-    """A life of one activity, which ends when it is told to."""
+    """A workflow with one activity, which ends on a signal."""
 
     def __init__(self) -> None:
         self.told = False
 
     @workflow.run
     async def run(self, _: str) -> str:
-        """Ask twice: before and after the signal."""
+        """Call it twice: before and after the signal."""
         for _turn in range(2):
             version: str = await workflow.execute_activity(
                 "RunPodSandbox", start_to_close_timeout=timedelta(seconds=20)
@@ -66,11 +66,11 @@ class TracedLife:
 
     @workflow.signal(name="PodListed")
     def listed(self) -> None:
-        """Be listed."""
+        """Receive the signal."""
 
     @workflow.signal(name="RuntimeChanged")
     def changed(self) -> None:
-        """Be told."""
+        """Receive the signal."""
         self.told = True
 
 
@@ -85,7 +85,7 @@ async def work(client: Client, cri: str) -> None:
 
 
 async def tell(client: Client) -> None:
-    """Start a life and tell it one thing."""
+    """Start a workflow and signal it."""
     handle = await client.start_workflow(
         TracedLife.run, "hello", id=WORKFLOW_ID, task_queue=QUEUE, start_signal="PodListed"
     )
@@ -108,4 +108,4 @@ async def main(role: str, key_file: str, temporal: str, cri: str, collector: str
 
 if __name__ == "__main__":
     asyncio.run(main(*sys.argv[1:]))
-    os._exit(0)  # the SDK's threads may still call into Python, which aborts an interpreter that is being taken down
+    os._exit(0)  # the SDK's threads may still call into Python, which aborts an interpreter that is shutting down

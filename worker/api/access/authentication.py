@@ -1,7 +1,7 @@
-"""Who asks: by client certificate, by bearer token (TokenReview), or nobody where that is enabled.
+"""Authenticates a request: by client certificate, by bearer token (TokenReview), or as anonymous where that is enabled.
 
-The order and what an error means are the kubelet's (apiserver authenticatorfactory/delegating.go): one credential that
-holds is enough; where none holds and one was given, it is 401, even where anonymous requests are enabled.
+Order and errors are the kubelet's (apiserver authenticatorfactory/delegating.go): one valid credential is enough. A request
+whose credentials are all invalid gets 401, even where anonymous requests are enabled.
 """
 
 import hashlib
@@ -33,23 +33,25 @@ log = structlog.get_logger(__name__)
 
 
 def check_authentication(settings: Authentication) -> None:
-    """Refuse what would let nobody in; raises ConfigurationRefused."""
+    """Reject settings under which no request could be authenticated; raises ConfigurationRefused."""
     if not (settings.anonymous or settings.webhook or settings.client_ca_file):
         raise ConfigurationRefused("authentication: no way to authenticate is enabled: anonymous, webhook or x509")
 
 
 class Authenticator:
-    """Finds out who sent a request."""
+    """Determines the user of a request."""
 
     def __init__(self, api: ApiServer, settings: Authentication, clock: Callable[[], float] = time.monotonic) -> None:
         self._review = Review(api, "TokenReview", TOKEN_REVIEWS)
         self._settings = settings
-        self._kept: TimedCache[User | None] = TimedCache(MOST_KEPT, clock)
+        self._users: TimedCache[User | None] = TimedCache(MOST_KEPT, clock)
         self._seldom = RateLimitedLog(log, clock)
-        self._seal = os.urandom(32)  # tokens are not kept, not even as a hash that others could look up
+        self._seal = os.urandom(
+            32
+        )  # key of the cached tokens' digests: neither tokens nor digests that can be looked up are kept in memory
 
     async def user(self, request: web.Request) -> User:
-        """Give the one who asks; raises Refused (401)."""
+        """Return the user of a request; raises Refused (401)."""
         given = False
         if certificate := client_certificate(request):
             given = True
@@ -75,14 +77,14 @@ class Authenticator:
             return _reviewed_user(status), self._settings.webhook_ttl
 
         try:
-            return await self._kept.get(key, ask)
+            return await self._users.get(key, ask)
         except (ApiAway, ApiRefused) as error:
             self._seldom.warning("Unable to authenticate the request due to an error", error=str(error))
             return None
 
 
 def bearer_token(header: str) -> str:
-    """Read a token out of an Authorization header; empty when there is none (apiserver request/bearertoken)."""
+    """Return the bearer token of an Authorization header, or "" (apiserver request/bearertoken)."""
     parts = header.strip().split(" ", 2)
     return parts[1] if len(parts) > 1 and parts[0].lower() == "bearer" else ""
 

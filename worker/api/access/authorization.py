@@ -1,8 +1,8 @@
-"""What a user may do here: AlwaysAllow, or the API server's word on the node's subresources (SubjectAccessReview).
+"""Authorizes a request: AlwaysAllow, or a SubjectAccessReview on the node's subresources.
 
-The kubelet's rules (pkg/kubelet/server/auth.go, apiserver plugin/pkg/authorizer/webhook): verb by method, the row's
-subresources in order, answers kept, a review that fails is an error for the one who asks and never a yes. It is 503 here, for asking
-again helps; the kubelet answers 500.
+The rules are the kubelet's (pkg/kubelet/server/auth.go, apiserver plugin/pkg/authorizer/webhook): the verb follows from the
+method, the row's subresources are tried in order, decisions are cached. A failed review never allows. It is answered with 503,
+because a retry can help; the kubelet answers 500.
 """
 
 import time
@@ -31,26 +31,26 @@ VERBS: Final[Mapping[str, str]] = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
-"""HEAD and OPTIONS have none: only who may do everything may do that."""
+"""HEAD and OPTIONS have no verb, so only a user with all verbs may use them."""
 FINE_GRAINED: Final = frozenset({"pods", "healthz", "configz"})
-"""The subresources that the gate KubeletFineGrainedAuthz puts before `proxy`."""
+"""The subresources that the gate KubeletFineGrainedAuthz tries before `proxy`."""
 MOST_KEPT: Final = 2048
 _LONGEST_KEPT: Final = 10_000
-"""Characters of a user and what he asks for; what is longer is asked each time (webhook.go shouldCache)."""
+"""Characters of a review's spec; the decision on a longer one is not cached (webhook.go shouldCache)."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredAccess:
-    """What a request needs: a verb on one of the subresources of this node."""
+    """The access that a request requires: a verb on one of the node's subresources."""
 
     verb: str
     subresources: tuple[str, ...]
 
 
 def required_access(method: str, route: Route | None, *, fine_grained: bool = True) -> RequiredAccess:
-    """Say what a request needs; a path without a row needs `proxy`, as in the kubelet."""
+    """Return the access that a request requires; a path without a row requires `proxy`, as in the kubelet."""
     verb = (route.verb if route else "") or VERBS.get(method, "")
     wanted = route.subresources if route else ("proxy",)
     if not fine_grained:
@@ -59,7 +59,7 @@ def required_access(method: str, route: Route | None, *, fine_grained: bool = Tr
 
 
 class Authorizer:
-    """Asks the API server what a user may do on this node, and keeps what it answered."""
+    """Asks the API server what a user may do on this node, and caches the decisions."""
 
     def __init__(
         self, api: ApiServer, settings: Authorization, node_name: str, clock: Callable[[], float] = time.monotonic
@@ -67,11 +67,11 @@ class Authorizer:
         self._review = Review(api, "SubjectAccessReview", SUBJECT_ACCESS_REVIEWS)
         self._settings = settings
         self._node_name = node_name
-        self._kept: TimedCache[bool] = TimedCache(MOST_KEPT, clock)
+        self._decisions: TimedCache[bool] = TimedCache(MOST_KEPT, clock)
         self._seldom = RateLimitedLog(log, clock)
 
     async def check(self, user: User, wants: RequiredAccess) -> None:
-        """Return when the user may; raises Refused: 403, or Away when the API server gave no answer."""
+        """Return if the user is allowed; raises Refused (403), or Unavailable when the API server gave no decision."""
         if self._settings.always_allow:
             return
         for subresource in wants.subresources:
@@ -100,7 +100,7 @@ class Authorizer:
             holds = self._settings.allowed_ttl if allowed else self._settings.denied_ttl
             return allowed, holds if len(key) <= _LONGEST_KEPT else timedelta(0)
 
-        return await self._kept.get(key, ask)
+        return await self._decisions.get(key, ask)
 
     def _spec(self, user: User, verb: str, subresource: str) -> dict[str, Any]:
         spec: dict[str, Any] = {

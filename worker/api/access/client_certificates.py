@@ -1,7 +1,7 @@
-"""Client certificates: whose the one is that a connection was opened with.
+"""The user of a TLS client certificate.
 
-OpenSSL has judged it in the handshake, by clientAuthentication's CA file (`tls`). A connection may live longer than its client's
-certificate, so each request looks whether that still holds.
+OpenSSL has verified the certificate in the handshake against clientAuthentication's CA file (`tls`). A connection may outlive
+its certificate, so expiry is checked for each request.
 """
 
 import hashlib
@@ -16,22 +16,22 @@ from worker.api.access.users import User
 
 _CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
 _UID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
-"""Of a subject: the user's UID (apimachinery pkg/apis/asn1)."""
+"""The subject attribute that holds the user's UID (apimachinery pkg/apis/asn1)."""
 
 
 class CertificateRefused(Exception):
-    """A certificate that has expired since the handshake, or says nobody's name."""
+    """A certificate that expired after the handshake, or names no user."""
 
 
 def client_certificate(request: web.Request) -> bytes:
-    """Give the certificate (DER) with which a connection was opened; empty without one."""
+    """Return the client certificate (DER) of the request's connection, or b""."""
     transport = request.transport
     connection: Any = transport.get_extra_info("ssl_object") if transport is not None else None
     return (connection.getpeercert(binary_form=True) if connection is not None else None) or b""
 
 
 def user_of(certificate: bytes, now: datetime) -> User:
-    """Give its user: CN the name, O the groups, and which certificate it was (request/x509 CommonNameUserConversion).
+    """Return the user of a certificate: CN is the name, O are the groups (request/x509 CommonNameUserConversion).
 
     Raises CertificateRefused.
     """
@@ -50,8 +50,8 @@ def user_of(certificate: bytes, now: datetime) -> User:
         raise CertificateRefused("it has no common name")
     if len(uids) > 1 or "" in uids:
         raise CertificateRefused("its UID is empty, or there are several")
-    said = {_CREDENTIAL_ID: (f"X509SHA256={hashlib.sha256(certificate).hexdigest()}",)}
-    return User(names[-1], "".join(uids), tuple(groups), said)
+    extra = {_CREDENTIAL_ID: (f"X509SHA256={hashlib.sha256(certificate).hexdigest()}",)}
+    return User(names[-1], "".join(uids), tuple(groups), extra)
 
 
 def _text(value: str | bytes) -> str:

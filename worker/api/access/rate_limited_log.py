@@ -1,27 +1,27 @@
-"""Warnings that strangers can cause as often as they like: one line in a while, which tells how many were left out before it."""
+"""Rate-limited warnings, for what unauthenticated clients can trigger as often as they like."""
 
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 INTERVAL: Final = 1.0
-"""Seconds between two lines."""
+"""Minimum seconds between two warnings."""
 
 
 class RateLimitedLog:
-    """Tells warnings of one kind; whoever is let in nowhere must not fill the log either."""
+    """Logs one warning per interval, with the number of warnings suppressed before it."""
 
     def __init__(self, log: Any, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take structlog's logger, and a monotonic clock in seconds."""
+        """Take structlog's logger and a monotonic clock in seconds."""
         self._log = log
         self._clock = clock
-        self._told, self._untold = -INTERVAL, 0
+        self._logged_at, self._suppressed = -INTERVAL, 0
 
     def warning(self, what: str, **details: object) -> None:
-        """Log it, or count it."""
+        """Log the warning, or count it as suppressed."""
         now = self._clock()
-        if now - self._told < INTERVAL:
-            self._untold += 1
+        if now - self._logged_at < INTERVAL:
+            self._suppressed += 1
             return
-        self._log.warning(what, **details, notTold=self._untold)
-        self._told, self._untold = now, 0
+        self._log.warning(what, **details, notTold=self._suppressed)
+        self._logged_at, self._suppressed = now, 0

@@ -1,6 +1,6 @@
-"""Reviews by the API server (TokenReview, SubjectAccessReview): asked again while it is away, as by the kubelet.
+"""TokenReview and SubjectAccessReview requests to the API server, retried while it is unavailable, as by the kubelet.
 
-At most so many at a time, of each kind for itself: a flood of tokens must not hold up what known users ask.
+Concurrent requests are limited for each kind separately, so that a flood of tokens does not delay authorization.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ AT_ONCE: Final = 32
 _TRIES: Final = 5
 _FIRST_WAIT: Final = timedelta(milliseconds=500)
 _GROWTH: Final = 1.5
-"""500 ms, 1.5 times longer each, five tries: DefaultAuthWebhookRetryBackoff (apiserver/pkg/server/options)."""
+"""Five tries, 500 ms apart at first, then 1.5 times longer each: DefaultAuthWebhookRetryBackoff (apiserver/pkg/server/options)."""
 
 
 class Review:
@@ -28,9 +28,9 @@ class Review:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def status(self, spec: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Give a review's status; raises ApiAway after the last try, ApiRefused at once.
+        """Create a review and return its status; raises ApiAway after the last try, ApiRefused at once.
 
-        What is asked never enters a message: a TokenReview holds the token.
+        The spec never enters a message: a TokenReview holds the token.
         """
         version = f"{self._resource.group}/{self._resource.version}"
         body = {"apiVersion": version, "kind": self._kind, "spec": spec}

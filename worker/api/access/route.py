@@ -14,7 +14,7 @@ from worker.settings.cluster import Serving
 
 Handler = Callable[[web.Request, NodeDependencies], Awaitable[web.StreamResponse]]
 Switch = Callable[[Serving], str]
-"""Why an endpoint is closed, in the kubelet's words (answered with 405); empty: it is open."""
+"""Returns why an endpoint is disabled, in the kubelet's words (answered with 405); empty if it is enabled."""
 
 PROXY: Final = ("proxy",)
 """The subresource that covers every path without one of its own."""
@@ -28,22 +28,22 @@ def _open(_: Serving) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One path and what belongs to it."""
+    """One path of the API, who may request it, and its handler."""
 
     path: str
-    """aiohttp's pattern; `{name}` never holds a slash, not even a quoted one."""
+    """aiohttp's pattern; `{name}` never matches a slash, not even a quoted one."""
     handler: Handler
     methods: tuple[str, ...] = ("GET",)
     subresources: tuple[str, ...] = PROXY
-    """Of the node, in the order in which they are asked; one that is allowed is enough (pkg/kubelet/server/auth.go)."""
+    """The node's subresources, tried in this order; permission for one is enough (pkg/kubelet/server/auth.go)."""
     verb: str = ""
-    """Empty: the method's."""
+    """Empty: derived from the method."""
     switch: Switch = _open
     gate: str = ""
-    """The feature gate without which there is no such path."""
+    """The feature gate that enables the path."""
     long_running: bool = False
-    """Lasts as long as its client likes: exec, attach, portForward, followed logs."""
+    """The client decides how long it lasts: exec, attach, portForward, followed logs."""
     read_only: bool = False
-    """Served without credentials on readOnlyPort, too."""
+    """Also served without credentials on readOnlyPort."""
     always_answered: bool = False
-    """Needs no place among the requests that are answered at a time."""
+    """Exempt from the limit on concurrent requests."""

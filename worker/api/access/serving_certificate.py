@@ -1,7 +1,8 @@
-"""What the node's API shows its clients: the operator's pair, one that the cluster signed, or one that we sign ourselves.
+"""The certificate that the node's API serves with: the operator's, one signed by the cluster, or a self-signed one.
 
-As the kubelet (cmd/kubelet/app InitializeTLS): tlsCertFile and tlsPrivateKeyFile go first; else, with serverTLSBootstrap, the
-pair that the certificate requests left in the folder of certificates (until then every handshake fails); else kubelet.crt and kubelet.key there, made once.
+The order is the kubelet's (cmd/kubelet/app InitializeTLS): tlsCertFile and tlsPrivateKeyFile; with serverTLSBootstrap, the pair
+in the certificate folder that was issued for a CertificateSigningRequest (handshakes fail until it is there); otherwise
+kubelet.crt and kubelet.key in that folder, generated once.
 """
 
 import contextlib
@@ -27,14 +28,14 @@ _CLOCKS_DIFFER: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate with its chain and its key, as files; both may be the same one."""
+    """Paths of a certificate chain and its key; both may be one file."""
 
     certificate: Path
     key: Path
 
 
 def serving_pair(cluster: ClusterSettings, node_name: str) -> Pair:
-    """Say which files serve, and make a pair of our own where that is what serves. Blocks; raises OSError."""
+    """Return the files to serve with, and generate a self-signed pair if needed. Blocks; raises OSError."""
     serving = cluster.serving
     if serving.certificate is not None and serving.key is not None:
         return Pair(serving.certificate, serving.key)
@@ -49,7 +50,7 @@ def serving_pair(cluster: ClusterSettings, node_name: str) -> Pair:
 
 
 def make_self_signed(pair: Pair, host: str, now: datetime) -> None:
-    """Write a new key and a certificate for `host` that it signs itself, good for a year; a crash leaves no wrong pair."""
+    """Write a new key and a self-signed certificate for `host`, valid for a year; a crash leaves no mismatched pair."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{host}@{int(now.timestamp())}"[:64])])
     certificate = (
@@ -66,7 +67,7 @@ def make_self_signed(pair: Pair, host: str, now: datetime) -> None:
         .sign(key, hashes.SHA256())
     )
     pair.certificate.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    pair.certificate.unlink(missing_ok=True)  # first: a certificate beside another one's key would be taken for good
+    pair.certificate.unlink(missing_ok=True)  # first: a certificate beside another key would be taken for a valid pair
     encoded = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

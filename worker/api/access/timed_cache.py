@@ -1,4 +1,4 @@
-"""Answers that are kept for a while: at most so many, the oldest go first, and one question is asked once at a time."""
+"""A bounded cache whose entries expire; concurrent lookups of one key share one request."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
@@ -9,15 +9,15 @@ from typing import Final, Generic, TypeVar
 from activities.execution.shared_tasks import SharedTasks
 
 TASK_NAME: Final = "question whose answer is kept"
-"""What a task is called that asks."""
+"""Name of the task that looks up an answer."""
 Answer = TypeVar("Answer")
 
 
 class TimedCache(Generic[Answer]):
-    """Answers by key; `ask` gives one and how long it holds. Used from one event loop."""
+    """Answers by key; `ask` returns an answer and how long it is valid. Used from one event loop."""
 
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
-        """Take the most answers to keep, and a monotonic clock in seconds."""
+        """Take the maximum number of entries and a monotonic clock in seconds."""
         self._most = most
         self._clock = clock
         self._answers: OrderedDict[Hashable, tuple[float, Answer]] = OrderedDict()
@@ -27,9 +27,9 @@ class TimedCache(Generic[Answer]):
         return len(self._answers)
 
     async def get(self, key: Hashable, ask: Callable[[], Awaitable[tuple[Answer, timedelta]]]) -> Answer:
-        """Give the kept answer or ask; whoever asks for the same meanwhile waits for the same answer. Errors aren't kept.
+        """Return the cached answer or look it up; concurrent callers share one lookup. Errors are not cached.
 
-        A question that nobody waits for any more is given up: who comes and goes must not leave one behind each time.
+        A lookup that no caller waits for any more is cancelled, so that clients which disconnect leave none behind.
         """
         found = self._answers.get(key)
         if found is not None and found[0] > self._clock():

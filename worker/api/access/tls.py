@@ -1,8 +1,8 @@
-"""The TLS of the node's API: at least 1.2, the operator's versions and ciphers, certificates that change while it runs.
+"""TLS of the node's API: version 1.2 or later, configurable versions and ciphers, certificates reloaded while running.
 
-A client may come without a certificate. One that it shows is judged by OpenSSL in the handshake, which ends with an alert where no
-client CA stands for it: stricter than the kubelet, which lets it in to be told 401. Nothing of a connection of TLS 1.3 can be taken
-up by the next; a session of TLS 1.2 has the certificate in it that was judged, and goes with the context that judged it.
+A client certificate is optional. OpenSSL verifies it in the handshake and ends an untrusted one with an alert; the kubelet
+accepts the connection and answers 401. TLS 1.3 connections cannot be resumed. A TLS 1.2 session contains the verified client
+certificate and is dropped together with the context that verified it.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from worker.settings.kubelet.configuration import ConfigurationRefused
 
 _VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {
     "": ssl.TLSVersion.TLSv1_2,
-    "VersionTLS10": ssl.TLSVersion.TLSv1_2,  # older than 1.2 is nothing that OpenSSL 3 speaks
+    "VersionTLS10": ssl.TLSVersion.TLSv1_2,  # OpenSSL 3 speaks nothing older than 1.2
     "VersionTLS11": ssl.TLSVersion.TLSv1_2,
     "VersionTLS12": ssl.TLSVersion.TLSv1_2,
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
@@ -42,17 +42,17 @@ CIPHERS: Final[Mapping[str, str]] = {
     "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
     "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
 }
-"""Go's names of cipher suites, and OpenSSL's; those of TLS 1.3 can't be chosen, in Go neither."""
+"""Go's names of cipher suites and OpenSSL's; those of TLS 1.3 are not configurable, as in Go."""
 _TLS13: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
 MOST_SESSIONS: Final = 1000
-"""Of TLS 1.2, which OpenSSL keeps for clients to take up again: 20480 of them if it is left to it, 22 MB; Python's ssl can't forbid it."""
+"""TLS 1.2 sessions that OpenSSL caches for resumption. Its default is 20480 (22 MB), and Python's ssl cannot disable the cache."""
 Stamp = tuple[int, ...]
 
 log = structlog.get_logger(__name__)
 
 
 def check_tls(serving: Serving) -> None:
-    """Refuse what can't be served; raises ConfigurationRefused naming the key."""
+    """Reject settings that cannot be served; raises ConfigurationRefused naming the key."""
     if serving.min_version not in _VERSIONS:
         raise ConfigurationRefused(
             f"tlsMinVersion {serving.min_version!r}: known are {', '.join(filter(None, _VERSIONS))}"
@@ -63,19 +63,19 @@ def check_tls(serving: Serving) -> None:
 
 
 def context_without_certificate(serving: Serving) -> ssl.SSLContext:
-    """Make a context that has everything but certificates, so that every handshake with it fails."""
+    """Return a context with all settings but no certificate, so every handshake with it fails."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[serving.min_version]
     if older := [CIPHERS[name] for name in serving.cipher_suites if name in CIPHERS]:
         context.set_ciphers(":".join(dict.fromkeys(older)))
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
-    context.num_tickets = 0  # no client of a node comes back often enough, and each would cost memory
+    context.num_tickets = 0  # clients of a node rarely reconnect, and each ticket would cost memory
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
 def serving_context(serving: Serving, pair: Pair) -> ssl.SSLContext:
-    """Make what new connections are served with; raises OSError naming the file that can't be read or does not fit."""
+    """Return the context for new connections; raises OSError naming the file that cannot be read or does not match."""
     context = context_without_certificate(serving)
     if serving.bootstrap and serving.certificate is None and not pair.certificate.exists():
         raise OSError(
@@ -85,7 +85,9 @@ def serving_context(serving: Serving, pair: Pair) -> ssl.SSLContext:
         context.load_cert_chain(pair.certificate, pair.key)
     if (client_ca := serving.authentication.client_ca_file) is not None:
         context.verify_mode = ssl.CERT_OPTIONAL
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Go, an intermediate CA may stand there alone
+        context.verify_flags |= (
+            ssl.VERIFY_X509_PARTIAL_CHAIN
+        )  # as in Go, an intermediate CA may be the only trust anchor
         with _named(client_ca):
             context.load_verify_locations(client_ca)
     return context
@@ -93,7 +95,7 @@ def serving_context(serving: Serving, pair: Pair) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """Say which file it is that OpenSSL can't use."""
+    """Add the file's name to errors of OpenSSL."""
     try:
         yield
     except OSError as error:
@@ -101,22 +103,22 @@ def _named(file: Path) -> Iterator[None]:
 
 
 class ReloadingContext:
-    """The context of new connections, exchanged when its files change; connections that are open keep theirs."""
+    """The TLS context of new connections, replaced when its files change; open connections keep theirs."""
 
     def __init__(self, serving: Serving, pair: Callable[[], Pair]) -> None:
-        """Take the settings, and what says which pair serves now."""
+        """Take the settings and a function that returns the current certificate pair."""
         self._serving = serving
         self._pair = pair
         self._tried: tuple[Stamp, ...] = ()
         self._trusted: Stamp | None = None
-        """The client CA file of the context; None before there is one."""
+        """Stamp of the client CA file in use; None before the first context."""
         self.context = context_without_certificate(serving)
-        """What a new connection is served with; before there is a certificate its handshake fails, as a kubelet's."""
+        """The context for new connections; before there is a certificate, handshakes fail, as with the kubelet."""
 
     def refresh(self) -> bool:
-        """Take changed files, and say whether another CA judges clients from now on. Blocks.
+        """Reload changed files; report whether the client CA changed. Blocks.
 
-        Files that can't be used leave the last good ones in use, and are told once.
+        If the new files are unusable, the previous ones stay in use and the error is logged once.
         """
         client_ca = self._serving.authentication.client_ca_file
         try:
@@ -128,14 +130,14 @@ class ReloadingContext:
             self.context = serving_context(self._serving, pair)
         except (OSError, ValueError) as error:
             in_use = "the ones before" if self._trusted is not None else "none: handshakes fail"
-            log.error("The node's API can't use its certificates", error=str(error), inUse=in_use)  # noqa: TRY400 - of a file that is wrong no stack tells more
+            log.error("The node's API can't use its certificates", error=str(error), inUse=in_use)  # noqa: TRY400 - for an unusable file a stack trace adds nothing
             return False
         before, self._trusted = self._trusted, stamps[-1]
         return before is not None and before != self._trusted
 
 
 def _stamp(file: Path | None) -> Stamp:
-    """Give what changes with a file; of one that is not there, nothing."""
+    """Return a value that changes with the file; () if it does not exist."""
     try:
         status = file.stat() if file is not None else None
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Who asks: what authentication finds out and authorization passes on."""
+"""The user of a request, as authentication determines it and authorization passes it on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ _UNAUTHENTICATED: Final = "system:unauthenticated"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user of the cluster, in the words of TokenReview and SubjectAccessReview."""
+    """A user of the cluster, with the fields of TokenReview and SubjectAccessReview."""
 
     name: str
     uid: str = ""
@@ -19,7 +19,7 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def authenticated(self) -> "User":
-        """Add the group of all whose credentials held (authentication/group authenticated_group_adder.go)."""
+        """Add the group system:authenticated (authentication/group authenticated_group_adder.go)."""
         if self.name == ANONYMOUS or {_AUTHENTICATED, _UNAUTHENTICATED} & set(self.groups):
             return self
         return User(self.name, self.uid, (*self.groups, _AUTHENTICATED), self.extra)

@@ -1,7 +1,7 @@
-"""A container's log read in threads, a batch at a time, so that the event loop never waits for a disk.
+"""Reads a container's log in threads, one batch at a time, so that the event loop never waits for a disk.
 
-Asked by `container_logs`. A thread is taken for each batch only, and a follower that waits has none: hundreds may follow. It is
-looked again after 20 ms, and after twice as long each time that nothing is new, up to half a second.
+A thread is used for each batch only; a follower that waits for new lines holds none, so hundreds may follow. The log is polled
+after 20 ms, with the interval doubling up to 0.5 s while nothing is new.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ LONGEST_WAIT: Final = 0.5
 async def batches(
     log: ContainerLog, options: LogOptions, running: Callable[[], bool] | None
 ) -> AsyncGenerator[bytes, None]:
-    """Give what is asked for of a log, until its end or, with `running`, until that says no.
+    """Yield the requested part of a log, until its end or, with `running`, until that returns False.
 
-    The first comes as soon as the log is open; an empty one whenever there is nothing new, so that whoever sends them can look
-    whether anybody is still there. Raises FileNotFoundError or another OSError, before the first.
+    The first batch comes as soon as the log is open. An empty batch comes whenever nothing is new, so that the sender can check
+    whether its client is still connected. Raises FileNotFoundError or another OSError before the first batch.
     """
     pieces = log_pieces(log, options, running)
     wait = FIRST_WAIT
 
     def batch() -> tuple[bytes, bool]:
-        """Read what there is, as much as a batch takes; say whether the end is reached."""
+        """Read up to a batch; report whether the end is reached."""
         found: list[bytes] = []
         size = 0
         for piece in pieces:
@@ -56,7 +56,7 @@ async def batches(
 
 
 async def _finished(batch: Callable[[], tuple[bytes, bool]]) -> tuple[bytes, bool]:
-    """Run it in a thread; cancelled, wait for its end all the same, for nobody else may touch what it reads."""
+    """Run it in a thread; if cancelled, still wait for its end, because nothing else may use the reader meanwhile."""
     reading = asyncio.ensure_future(asyncio.to_thread(batch))
     try:
         return await asyncio.shield(reading)

@@ -1,7 +1,7 @@
-"""/containerLogs/{podNamespace}/{podID}/{containerName}: what a container has written (kubectl logs).
+"""/containerLogs/{podNamespace}/{podID}/{containerName}: the log of a container (kubectl logs).
 
-pkg/kubelet/server/server.go getContainerLogs. The text is read from the log file by the reader of `tempolet logs`; the runtime is not
-asked, so logs are shown while it is away.
+pkg/kubelet/server/server.go getContainerLogs. The log file is read with the reader of `tempolet logs`. The runtime is not
+called, so logs are available while it is down.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from worker.settings.kubelet.feature_gates import SPLIT_LOGS_GATE
 HEADERS: Final = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
 LOOKS: Final = 5
 BETWEEN_LOOKS: Final = 0.1
-"""A log that is being rotated is away for a moment; one that stays away longer is gone."""
+"""During a rotation the log file is missing for a moment; one that is missing longer is gone."""
 
 
 async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
-    """Send a log, and what is added to it; raises Refused."""
+    """Send a log and, with `follow`, what is appended to it; raises Refused."""
     split = node.config.feature_gates.enabled(SPLIT_LOGS_GATE)
     wanted = parse_log_request(request.query, datetime.now(UTC), split_streams=split)
     asked = ContainerRequest.of(request)
@@ -55,9 +55,9 @@ async def handler(request: web.Request, node: NodeDependencies) -> web.StreamRes
 async def _sent(
     request: web.Request, texts: AsyncGenerator[bytes, None], log: ContainerLog, patience: float | None
 ) -> web.StreamResponse:
-    """Send batches as they come, to a client that takes each within `patience` seconds.
+    """Send batches to a client that must accept each within `patience` seconds.
 
-    A log that can't be read is refused as long as nothing has been sent.
+    A log that cannot be read is refused as long as nothing was sent.
     """
     response = web.StreamResponse(headers=HEADERS)
     try:
@@ -70,16 +70,16 @@ async def _sent(
             elif request.transport is None or request.transport.is_closing():
                 break
     except ConnectionError:
-        return response  # the client has gone
+        return response  # the client has disconnected
     except OSError as error:
         if response.prepared:
-            raise  # also a TimeoutError, which is an OSError: the door cuts the connection off
+            raise  # also a TimeoutError, which is an OSError: the middleware aborts the connection
         raise Refused(HTTPStatus.BAD_REQUEST, f"failed to open log file {quoted(str(log))}: {error.strerror}") from None
     return response
 
 
 async def _log(node: NodeDependencies, pod: FoundPod, asked: ContainerRequest, run: str) -> ContainerLog:
-    """Find the log of a run, and wait a moment for one that is being rotated; raises Refused."""
+    """Return the log of a run, waiting a moment for one that is being rotated; raises Refused."""
     config, found = node.config, pod.snapshot
     paths = PodPaths(config.root_dir, config.pod_logs_dir, PodKey(found.namespace, found.name, found.uid))
     newest = found.containers.get(asked.container, ContainerSnapshot(run))

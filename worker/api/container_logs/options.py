@@ -1,8 +1,8 @@
-"""What a client asks of a container's log, read from the query and judged. Pure.
+"""The query of a container logs request, parsed and validated. Pure.
 
-The kubelet decodes the query as the API's PodLogOptions, in the way of Kubernetes' parameters (a bare `follow` is true, the first
-of several values counts), and judges it by ValidatePodLogOptions; its two answers tell no more than that something is wrong
-(pkg/kubelet/server/server.go getContainerLogs), ours say what.
+The kubelet decodes the query as PodLogOptions by the rules of Kubernetes' parameters (a bare `follow` is true, the first of
+several values counts) and checks it with ValidatePodLogOptions. Its answers only say that something is wrong
+(pkg/kubelet/server/server.go getContainerLogs); these name the parameter.
 """
 
 import re
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
-    """Which run's log, how much of it, and whether to go on."""
+    """Which run's log to send, how much of it, and whether to follow."""
 
     options: LogOptions
     follow: bool
@@ -40,7 +40,7 @@ class LogRequest:
 
 
 def parse_log_request(query: MultiMapping[str], now: datetime, *, split_streams: bool) -> LogRequest:
-    """Read and judge a query; `split_streams` is the gate PodLogsQuerySplitStreams. Raises Refused: 400, 422."""
+    """Parse and validate a query; `split_streams` is the gate PodLogsQuerySplitStreams. Raises Refused: 400, 422."""
     tail_text = query.get("tail") or query.get("tailLines")
     tail = None if query.get("tail") == "all" else _read("tailLines", tail_text, _whole)
     limit = _read("limitBytes", query.get("limitBytes"), _whole)
@@ -92,7 +92,7 @@ def _whole(text: str) -> int:
 
 
 def _time(text: str) -> datetime:
-    """Read RFC 3339; `null` and nothing are what older clients write for no time, which is before all lines."""
+    """Parse RFC 3339; older clients send `null` or nothing for no time, which is before all lines."""
     if text in {"", "null"}:
         return _BEGIN
     if not (found := _RFC3339.fullmatch(text)):

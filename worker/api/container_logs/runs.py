@@ -1,6 +1,6 @@
-"""Why a container has no log to show, in the kubelet's words. Pure.
+"""Which run of a container has the requested log, or why there is none, in the kubelet's words. Pure.
 
-The rules are validateContainerLogStatus's (pkg/kubelet/kubelet_pods.go); which run is meant says `activities/logs/runs.py`.
+The rules are validateContainerLogStatus's (pkg/kubelet/kubelet_pods.go); `activities/logs/runs.py` selects the run.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ _WAITS: Final = {
 
 
 class NoLog(Exception):
-    """There is no run of the container whose log could be read; the text says why."""
+    """No run of the container has a log; the text says why."""
 
 
 def run_to_show(status: Mapping[str, Any], pod: str, container: str, *, previous: bool) -> str:
-    """Give the container id of the run that is asked for, by the pod's status; raises NoLog."""
+    """Return the container id of the requested run, by the pod's status; raises NoLog."""
     found = statuses_of(status).get(container)
     what = f"container {quoted(container)} in pod {quoted(pod)}"
     if found is None:

@@ -1,8 +1,8 @@
-"""The pod and the container that a client means, by what this node knows of them.
+"""Finds the pod and the container that a request names.
 
-Asked by every endpoint that names a pod. A name from a path is only ever compared with the names of pods and containers that
-are here (the worker's cache): none becomes a path or an id. That an answer is as new as the pod's status in the API is the
-cache's part: the status is patched from it.
+Used by every endpoint that names a pod. A name from a request's path is only compared with the names in the worker's cache of
+this node's pods: it never becomes a path or an id. The pod's status in the API is patched from the same cache, so answers are
+as fresh as that.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _KINDS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequest:
-    """Which pod and container a request's path names."""
+    """The pod and container that a request's path names."""
 
     namespace: str
     pod: str
@@ -34,43 +34,48 @@ class ContainerRequest:
 
     @classmethod
     def of(cls, request: web.Request) -> "ContainerRequest":
-        """Read it; what a route does not have is empty."""
-        said = request.match_info
-        return cls(said["podNamespace"], said["podID"], said.get("uid", ""), said.get("containerName", ""))
+        """Read the path's parameters; those that the route does not have are empty."""
+        parameters = request.match_info
+        return cls(
+            parameters["podNamespace"],
+            parameters["podID"],
+            parameters.get("uid", ""),
+            parameters.get("containerName", ""),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class FoundPod:
-    """A pod of this node: what the worker last decided, and the pod as its source has it."""
+    """A pod of this node: its last snapshot, and its object as its source has it."""
 
     snapshot: PodSnapshot
     pod: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
-        """As the kubelet names it to clients."""
+        """The kubelet's name for it in messages."""
         return f"{self.snapshot.name}_{self.snapshot.namespace}"
 
     def containers(self) -> dict[str, Mapping[str, Any]]:
-        """Give its containers by name; of a pod whose source is not known here, those that its status tells of."""
+        """Return its containers by name; without the pod's object, those in its status."""
         spec = self.pod.get("spec") or {}
         if not spec:
             return statuses_of(self.snapshot.status)
         return {one["name"]: one for kind in _KINDS for one in spec.get(kind) or ()}
 
     def running(self, container: str) -> str:
-        """Give the id of a container that runs; empty where none of that name does."""
+        """Return the id of a running container, or ""."""
         found = self.snapshot.containers.get(container)
         return found.container_id if found is not None and found.state == ContainerState.RUNNING else ""
 
 
 def quoted(name: str) -> str:
-    """Write what a client sent so that it can do nothing in a message."""
+    """Quote a client's text for use in a message."""
     return json.dumps(name)
 
 
 async def find_pod(root_dir: Path, asked: ContainerRequest, unknown: str = "pod does not exist") -> FoundPod:
-    """Find the pod; of several with that name (one ends, its successor waits) the newest. Raises Refused, `unknown`."""
+    """Find the pod; of several with one name (one terminates, its successor waits) the newest. Raises Refused with `unknown`."""
     found = await asyncio.to_thread(_newest, root_dir, asked)
     if found is None:
         raise Refused(HTTPStatus.NOT_FOUND, unknown)
@@ -92,7 +97,7 @@ def _newest(root_dir: Path, asked: ContainerRequest) -> FoundPod | None:
 
 
 def _named(root_dir: Path, asked: ContainerRequest) -> Iterator[PodSnapshot]:
-    """Read the snapshots of that name; the others, which would be 110 to parse, are known by their text."""
+    """Yield the snapshots with that name; others are skipped by their text, without parsing all 110."""
     name = f'"namespace":{json.dumps(asked.namespace)},"name":{json.dumps(asked.pod)},'.encode()
     for path in root_dir.glob(f"pods/*/{FILE_NAME}"):
         try:
@@ -100,4 +105,4 @@ def _named(root_dir: Path, asked: ContainerRequest) -> Iterator[PodSnapshot]:
             if name in data:
                 yield PodSnapshot.from_json(data)
         except (OSError, ValueError, TypeError):
-            continue  # torn or gone: the next relist finds the pod anyway
+            continue  # being replaced or already removed: the next relist finds the pod

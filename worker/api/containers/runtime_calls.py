@@ -1,7 +1,7 @@
-"""CRI asked for a streaming URL, and its refusals as a client of the node's API is told them.
+"""CRI calls made for a request, with the runtime's errors as HTTP statuses.
 
-The statuses are the kubelet's (cri-streaming/pkg/streaming/errors.go), but a request that the runtime finds wrong is 400 here and a
-runtime that is away 503, where the kubelet answers 500 to both.
+The statuses are the kubelet's (cri-streaming/pkg/streaming/errors.go), except that an invalid request is 400 and an unavailable
+runtime 503, where the kubelet answers 500.
 """
 
 from collections.abc import Awaitable
@@ -27,7 +27,7 @@ _STATUSES: Final = {
 
 
 async def runtime_result(call: Awaitable[_T]) -> _T:
-    """Await a call of the runtime; raises Refused with what it said."""
+    """Await a CRI call; raises Refused with the runtime's message."""
     try:
         return await call
     except CriError as error:
@@ -35,7 +35,7 @@ async def runtime_result(call: Awaitable[_T]) -> _T:
 
 
 def running_container(pod: FoundPod, container: str) -> str:
-    """Give the id of a container that runs; raises Refused (the kubelet answers 500 in the same words)."""
+    """Return the id of a running container; raises Refused (404; the kubelet answers 500 in the same words)."""
     if not (container_id := pod.running(container)):
         raise Refused(HTTPStatus.NOT_FOUND, f"container not found ({quoted(container)})")
     return container_id

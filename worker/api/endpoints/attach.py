@@ -1,6 +1,6 @@
-"""/attach/{podNamespace}/{podID}[/{uid}]/{containerName}: the streams of a container's own process (kubectl attach, run -it).
+"""/attach/{podNamespace}/{podID}[/{uid}]/{containerName}: the streams of a container's main process (kubectl attach, run -it).
 
-pkg/kubelet/server/server.go getAttach. Whether there is a terminal the container's spec says, not the client.
+pkg/kubelet/server/server.go getAttach. The container's spec decides whether there is a terminal, not the client.
 """
 
 from http import HTTPStatus
@@ -19,7 +19,7 @@ from worker.settings.kubelet.feature_gates import WEBSOCKETS_GATE
 
 
 async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
-    """Lead a container's streams to the client; raises Refused."""
+    """Connect the client to a container's streams; raises Refused."""
     wanted = stream_options(request.query)
     asked = ContainerRequest.of(request)
     pod = await find_pod(node.config.root_dir, asked)

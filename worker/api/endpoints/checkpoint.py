@@ -1,6 +1,6 @@
-"""/checkpoint: a running container's state, written by the runtime to a file below `<root-dir>/checkpoints`.
+"""/checkpoint: has the runtime write a running container's state to a file in `<root-dir>/checkpoints`.
 
-As the kubelet (pkg/kubelet CheckpointContainer); a runtime that can't do it says so, and its words are passed on.
+As the kubelet (pkg/kubelet CheckpointContainer). The error of a runtime that does not support it is passed on.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from worker.node.process.dependencies import NodeDependencies
 FOLDER: Final = "checkpoints"
 _SECONDS: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _LONGEST: Final = 3600
-"""Seconds that a client may ask for; the kubelet has no bound."""
+"""Maximum timeout in seconds that a client may ask for; the kubelet has no limit."""
 _AT_ONCE: Final = 2
 _under_way = asyncio.Semaphore(_AT_ONCE)
 
 
 async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
-    """Have a container checkpointed and answer where that lies."""
+    """Checkpoint a container and answer the file's path."""
     asked = ContainerRequest.of(request)
     found = await find_pod(node.config.root_dir, asked)
     if asked.container not in found.containers():
@@ -41,7 +41,7 @@ async def handler(request: web.Request, node: NodeDependencies) -> web.StreamRes
 
 
 def seconds(given: list[str]) -> int:
-    """Read the last of the timeouts that were given; 0 without one. Raises Refused."""
+    """Return the last of the given timeouts, 0 without one. Raises Refused."""
     if not given:
         return 0
     if not _SECONDS.fullmatch(given[-1]) or int(given[-1]) > _LONGEST:
@@ -50,7 +50,7 @@ def seconds(given: list[str]) -> int:
 
 
 async def _checkpointed(node: NodeDependencies, found: FoundPod, asked: ContainerRequest, timeout_seconds: int) -> Path:
-    """Ask the runtime; raises Refused in the kubelet's words."""
+    """Call the runtime; raises Refused in the kubelet's words."""
     folder = node.config.root_dir / FOLDER
     now = datetime.now(UTC)
     location = folder / f"checkpoint-{found.full_name}-{asked.container}-{api_time(now)}.tar"

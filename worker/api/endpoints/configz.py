@@ -1,6 +1,6 @@
-"""/configz: the KubeletConfiguration that is in force, defaults, drop-ins and flags included.
+"""/configz: the KubeletConfiguration in force, including defaults, drop-ins and flags.
 
-Headers for the manifests' URL may hold credentials and are not shown.
+The headers of the manifest URL may hold credentials and are masked.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ _HEADERS: Final = "staticPodURLHeader"
 
 
 async def handler(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
-    """Answer as component-base's configz does, under the kubelet's name."""
+    """Answer in the form of component-base's configz."""
     shown = dict(node.config.kubelet)
     if shown.get(_HEADERS):
         shown[_HEADERS] = {name: ["<masked>"] for name in shown[_HEADERS]}

@@ -1,7 +1,7 @@
-"""/debug: the log's verbosity, and what of Go's profiles has a meaning in Python.
+"""/debug: the log verbosity, and the pprof profiles that have a counterpart in Python.
 
-`goroutine` answers where each task and thread stands, `cmdline` how the process was started; heap, profile and trace are Go's own
-and are no profiles here. Stacks hold names of code, never values.
+`goroutine` lists the stacks of tasks and threads, `cmdline` the command line; heap, profile and trace are specific to Go and
+absent. Stacks show names of code, never values.
 """
 
 import asyncio
@@ -29,24 +29,24 @@ log = structlog.get_logger(__name__)
 
 
 async def verbosity(request: web.Request, _: NodeDependencies) -> web.StreamResponse:
-    """Set the node process's verbosity to the number in the body (PUT /debug/flags/v), as the kubelet's GlogSetter."""
+    """Set the node process's verbosity to the number in the body (PUT /debug/flags/v), like the kubelet's GlogSetter."""
     if request.method != "PUT":
         return text_response("unsupported http method\n", HTTPStatus.NOT_ACCEPTABLE)
     try:
         async with asyncio.timeout(_READ_WITHIN):
-            said = (await request.read()).decode("utf-8", "replace")
+            body = (await request.read()).decode("utf-8", "replace")
     except TimeoutError:
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, "error reading request body: it took too long\n") from None
-    if not _NUMBER.fullmatch(said) or int(said) > _HIGHEST:
-        wrong = f"failed set klog.logging.verbosity {said[:20]!r}: a number from 0 to {_HIGHEST} belongs there\n"
+    if not _NUMBER.fullmatch(body) or int(body) > _HIGHEST:
+        wrong = f"failed set klog.logging.verbosity {body[:20]!r}: a number from 0 to {_HIGHEST} belongs there\n"
         return text_response(wrong, HTTPStatus.BAD_REQUEST)
-    set_verbosity(int(said))
-    log.info("Verbosity changed", verbosity=int(said))
-    return text_response(f"successfully set klog.logging.verbosity to {said}\n")
+    set_verbosity(int(body))
+    log.info("Verbosity changed", verbosity=int(body))
+    return text_response(f"successfully set klog.logging.verbosity to {body}\n")
 
 
 async def profile(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
-    """Answer one of `PROFILES`, or their names."""
+    """Answer one of `PROFILES`, or the list of their names."""
     name = request.match_info["path"].rstrip("/")
     if not name:
         return text_response("/debug/pprof/\n\n" + "".join(f"{one}\n" for one in PROFILES))
@@ -57,23 +57,23 @@ async def profile(request: web.Request, node: NodeDependencies) -> web.StreamRes
 
 
 def stacks(_: NodeDependencies) -> str:
-    """Write where each task and each thread of this process stands."""
-    said = io.StringIO()
+    """Return the stack of each task and each thread of this process."""
+    output = io.StringIO()
     tasks = sorted(asyncio.all_tasks(), key=lambda one: one.get_name())
-    print(f"{len(tasks)} tasks, {threading.active_count()} threads", file=said)
+    print(f"{len(tasks)} tasks, {threading.active_count()} threads", file=output)
     for task in tasks:
-        print(f"\ntask {task.get_name()}:", file=said)
+        print(f"\ntask {task.get_name()}:", file=output)
         for frame in task.get_stack(limit=20):
-            said.writelines(traceback.format_stack(frame, limit=1))
+            output.writelines(traceback.format_stack(frame, limit=1))
     threads = {one.ident: one.name for one in threading.enumerate()}
-    for ident, frame in sys._current_frames().items():  # noqa: SLF001 - the only way to another thread's frames
-        print(f"\nthread {threads.get(ident, ident)}:", file=said)
-        said.writelines(traceback.format_stack(frame, limit=20))
-    return said.getvalue()
+    for ident, frame in sys._current_frames().items():  # noqa: SLF001 - the only way to other threads' frames
+        print(f"\nthread {threads.get(ident, ident)}:", file=output)
+        output.writelines(traceback.format_stack(frame, limit=20))
+    return output.getvalue()
 
 
 def _command_line(node: NodeDependencies) -> str:
-    """Write how the process was started, as /flagz knows it: the system's own would show what may be a password."""
+    """Return the command line as /flagz knows it: the system's own may contain a password."""
     return "\0".join(("tempolet", "node", *(f"--{name}={value}" for name, value in node.config.flags.items())))
 
 

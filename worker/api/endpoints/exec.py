@@ -1,6 +1,6 @@
-"""/exec/{podNamespace}/{podID}[/{uid}]/{containerName}: a command in a container, its streams upgraded (kubectl exec, cp).
+"""/exec/{podNamespace}/{podID}[/{uid}]/{containerName}: runs a command in a container over upgraded streams (kubectl exec, cp).
 
-pkg/kubelet/server/server.go getExec. The command goes to the runtime and nowhere else: no log, no event.
+pkg/kubelet/server/server.go getExec. The command is sent to the runtime and nowhere else: not to a log, not to an event.
 """
 
 from aiohttp import web
@@ -16,7 +16,7 @@ from worker.settings.kubelet.feature_gates import WEBSOCKETS_GATE
 
 
 async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
-    """Start a command and lead its streams to the client; raises Refused."""
+    """Start a command and connect the client to its streams; raises Refused."""
     wanted = stream_options(request.query)
     asked = ContainerRequest.of(request)
     pod = await find_pod(node.config.root_dir, asked)

@@ -1,4 +1,4 @@
-"""/flagz: the flags that this process was started with."""
+"""/flagz: the flags this process was started with."""
 
 from collections.abc import Mapping
 
@@ -9,11 +9,11 @@ from worker.node.process.dependencies import NodeDependencies
 
 
 async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
-    """Answer a page, or a Flagz."""
+    """Answer text, or a Flagz object."""
     flags = dict(sorted(node.config.flags.items()))
     return zpage(request.headers.get("Accept", ""), "Flagz", lambda: page(flags), lambda: {"flags": flags})
 
 
 def page(flags: Mapping[str, str]) -> str:
-    """Write them for people, one a line."""
+    """Format the flags as text, one a line."""
     return "".join(f"{name}={value}\n" for name, value in flags.items())

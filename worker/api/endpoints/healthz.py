@@ -1,7 +1,7 @@
-"""/healthz and its single checks: whether this node's agent works, in the words of Kubernetes' health checks.
+"""/healthz and its single checks, in the form of Kubernetes' health checks.
 
-`report` takes checks and gives status and text (apiserver/pkg/server/healthz).
-What is wrong is said only to those who may ask for a single check; the log has it, too.
+`report` runs the checks and returns status and text (apiserver/pkg/server/healthz). The reason of a failure is answered only
+for a single check, which needs its own permission, and logged.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -16,14 +16,14 @@ from worker.node.process.dependencies import NodeDependencies
 from worker.node.process.healthz import ALWAYS_OK, SYNC_LOOP, sync_loop
 
 Check = Callable[[], Awaitable[str]]
-"""Gives what is wrong; empty: nothing."""
+"""Returns what is wrong; empty if nothing is."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a health check answers."""
+    """The answer of a health check."""
 
     status: HTTPStatus
     text: str
@@ -32,12 +32,12 @@ class Report:
 async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
     """Answer for all checks together."""
     excluded = frozenset(request.query.getall("exclude", ()))
-    said = await report(checks(node), excluded=excluded, verbose="verbose" in request.query)
-    return text_response(said.text, said.status)
+    result = await report(checks(node), excluded=excluded, verbose="verbose" in request.query)
+    return text_response(result.text, result.status)
 
 
 async def one(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
-    """Answer for one check, with what is wrong."""
+    """Answer for one check, with the reason if it fails."""
     check = checks(node).get(request.match_info["check"])
     if check is None:
         return text_response(PAGE_NOT_FOUND, HTTPStatus.NOT_FOUND)
@@ -48,7 +48,7 @@ async def one(request: web.Request, node: NodeDependencies) -> web.StreamRespons
 
 
 def checks(node: NodeDependencies) -> Mapping[str, Check]:
-    """Give the kubelet's checks: that we answer, that logs are written, that our loops turn and all of this node's processes run."""
+    """Return the kubelet's checks: the server answers, logs are written, the loops turn and this node's processes run."""
 
     async def fine() -> str:
         return ""
@@ -60,7 +60,7 @@ def checks(node: NodeDependencies) -> Mapping[str, Check]:
 
 
 async def report(checks: Mapping[str, Check], *, excluded: Collection[str] = (), verbose: bool = False) -> Report:
-    """Ask all checks but the excluded, and write it as Kubernetes does: everything where one fails, else `ok`."""
+    """Run all checks but the excluded ones and format the result as Kubernetes does: details if one fails, else `ok`."""
     lines, failed = [], {}
     for name, check in checks.items():
         if name in excluded:

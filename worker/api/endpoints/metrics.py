@@ -1,7 +1,7 @@
-"""/metrics and its parts: what dashboards and alerts that are made for a kubelet read (worker/stats/README.md, worker/telemetry).
+"""/metrics and its sub-paths, for dashboards and alerts made for a kubelet.
 
-/metrics is put together from all three processes of a node. One that is away leaves its series out, and
-`tempolet_process_metrics_up` says so; nobody waits for it longer than a moment.
+/metrics merges the metrics of the node's three processes. If one does not answer within a few seconds, its series are missing
+and `tempolet_process_metrics_up` is 0.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from worker.telemetry.local_socket import METRICS, PROBES, TextUnavailable, fetc
 from worker.telemetry.merged_metrics import NODE, POLLER, WORKER, merged_families
 
 WITHIN: Final = timedelta(seconds=4)
-"""For worker and poller; Prometheus itself waits ten seconds."""
+"""Time limit for worker and poller; Prometheus' own default is ten seconds."""
 
 log = structlog.get_logger(__name__)
 
@@ -62,7 +62,7 @@ async def probes(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
 
 
 async def slis(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
-    """Answer /metrics/slis: what /healthz would say now, and how often it was looked at."""
+    """Answer /metrics/slis: the current result of /healthz, and how often it was checked."""
     return _answer(node.metrics.render_slis(sync_loop(node.health, node.processes)))
 
 
@@ -70,7 +70,7 @@ async def _ask(node: NodeDependencies, process: str, name: str) -> str | None:
     try:
         return await fetch_text(socket_path(node.config.state_dir, process), name, WITHIN)
     except TextUnavailable as error:
-        log.debug("a process tells no numbers", process=process, err=str(error))
+        log.debug("a process did not send its metrics", process=process, err=str(error))
         return None
 
 

@@ -1,7 +1,7 @@
-"""/pods: the pods that this node is to run, with the status that it gives them.
+"""/pods: the pods bound to this node, with their status.
 
-From the worker's cache (`pod.json`, `observed.json`), so nobody's workflow is asked. Items have neither kind nor apiVersion, as
-the kubelet's.
+Read from the worker's cache (`pod.json`, `observed.json`), so no workflow is queried. Items have neither kind nor apiVersion,
+as the kubelet's.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ async def handler(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
 
 
 def pod_list(items: list[Json]) -> bytes:
-    """Write a PodList as the kubelet does."""
+    """Encode a PodList as the kubelet does."""
     return json.dumps(
         {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}, separators=(",", ":")
     ).encode()
 
 
 def node_pods(root_dir: Path) -> Iterator[Json]:
-    """Give each pod of the node with its status. Blocks; one that is torn, or goes meanwhile, is left out."""
+    """Yield each pod of the node with its status. Blocks; a pod whose file is incomplete or removed meanwhile is skipped."""
     for snapshot in read_snapshots(root_dir):
         try:
             pod = json.loads(pod_path(root_dir, snapshot.uid).read_bytes())
@@ -43,7 +43,7 @@ def node_pods(root_dir: Path) -> Iterator[Json]:
 
 
 def shown(pod: Mapping[str, Any], snapshot: PodSnapshot) -> Json:
-    """Give the pod as its source has it, with the status that we see."""
+    """Return the pod as its source has it, with the status of this node."""
     kept = {key: value for key, value in pod.items() if key not in {"kind", "apiVersion", "status"}}
     return {**kept, "status": snapshot.status}
 

@@ -1,6 +1,7 @@
-"""/portForward/{podNamespace}/{podID}[/{uid}]: connections to the ports of a pod (kubectl port-forward).
+"""/portForward/{podNamespace}/{podID}[/{uid}]: connections to a pod's ports (kubectl port-forward).
 
-pkg/kubelet/server/server.go getPortForward. Over SPDY each connection names its port; WebSocket clients name all in the query.
+pkg/kubelet/server/server.go getPortForward. Over SPDY each stream names its port; a WebSocket client names all of them in the
+query.
 """
 
 from http import HTTPStatus
@@ -19,7 +20,7 @@ from worker.settings.kubelet.feature_gates import WEBSOCKETS_GATE
 
 
 async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
-    """Lead a client to the pod's ports; raises Refused."""
+    """Connect the client to the pod's ports; raises Refused."""
     tunnel = is_tunnel(request) and node.config.feature_gates.enabled(WEBSOCKETS_GATE)
     asked_ports = ports(request.query) if is_websocket(request) and not tunnel else []
     asked = ContainerRequest.of(request)

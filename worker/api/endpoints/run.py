@@ -1,7 +1,7 @@
-"""/run/{podNamespace}/{podID}[/{uid}]/{containerName}: a command in a container, answered with what it has written.
+"""/run/{podNamespace}/{podID}[/{uid}]/{containerName}: runs a command in a container and answers its output.
 
-pkg/kubelet/server/server.go getRun; older than exec, and used by hand. The words of the command are separated by blanks, and what it
-wrote to stderr follows what it wrote to stdout. A client that goes ends the command.
+pkg/kubelet/server/server.go getRun; older than exec, for use by hand. The command is split at blanks, and stderr follows
+stdout. The command is cancelled when the client disconnects.
 """
 
 from http import HTTPStatus
@@ -15,14 +15,14 @@ from worker.node.process.dependencies import NodeDependencies
 
 
 async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
-    """Run a command to its end; raises Refused with its exit code where that is not 0."""
+    """Run a command to its end; raises Refused with a non-zero exit code."""
     asked = ContainerRequest.of(request)
     pod = await find_pod(node.config.root_dir, asked)
     container_id = running_container(pod, asked.container)
     command = request.query.get("cmd", "").split(" ")
     ended = await runtime_result(node.runtime.exec_sync(container_id, command))
     if ended.exit_code:
-        said = ended.stderr.decode(errors="replace")
-        sentence = f"command '{' '.join(command)}' exited with {ended.exit_code}: {said}"
+        stderr = ended.stderr.decode(errors="replace")
+        sentence = f"command '{' '.join(command)}' exited with {ended.exit_code}: {stderr}"
         raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, sentence)
     return web.Response(body=ended.stdout + ended.stderr, content_type="application/json")

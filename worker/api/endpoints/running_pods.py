@@ -1,6 +1,6 @@
-"""/runningpods: what the runtime runs, whether we know of it or not; tests of Kubernetes ask for it.
+"""/runningpods: the pods that the runtime runs, known to this node or not; Kubernetes' e2e tests use it.
 
-A pod is what its sandboxes and running containers carry as labels (pkg/kubelet/container Runtime.GetPods, Pod.ToAPIPod).
+Pods are derived from the labels of sandboxes and running containers (pkg/kubelet/container Runtime.GetPods, Pod.ToAPIPod).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from worker.node.process.dependencies import NodeDependencies
 
 
 async def handler(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
-    """Answer a PodList; 500 with the runtime's words when it does not answer."""
+    """Answer a PodList; 500 with the runtime's message when it does not answer."""
     try:
         sandboxes = await node.runtime.list_pod_sandbox()
         containers = await node.runtime.list_containers()
@@ -28,7 +28,7 @@ async def handler(_: web.Request, node: NodeDependencies) -> web.StreamResponse:
 
 
 def running(sandboxes: Sequence[cri.PodSandbox], containers: Sequence[cri.Container]) -> list[Json]:
-    """Give the pods that have a sandbox or container which runs, with these containers."""
+    """Return the pods that have a ready sandbox or a running container, with their running containers."""
     pods: dict[str, Json] = {}
     for sandbox in sandboxes:
         if sandbox.state == cri.SANDBOX_READY:
@@ -43,7 +43,7 @@ def running(sandboxes: Sequence[cri.PodSandbox], containers: Sequence[cri.Contai
 
 
 def _pod(pods: dict[str, Json], labels: Mapping[str, str]) -> Json | None:
-    """Find or add a pod; None for what no kubelet made."""
+    """Find or add a pod; None for a sandbox or container without the kubelet's labels."""
     uid = labels.get(POD_UID)
     if not uid:
         return None

@@ -1,4 +1,7 @@
-"""/stats/summary: what node, pods and containers use now, as JSON (`?only_cpu_and_memory=true`: without disks and network)."""
+"""/stats/summary: current resource usage of node, pods and containers as JSON.
+
+`?only_cpu_and_memory=true` omits disks and network.
+"""
 
 from http import HTTPStatus
 from typing import Final
@@ -10,7 +13,7 @@ from worker.api.responses.responses import Refused, raw_json_response
 from worker.node.process.dependencies import NodeDependencies
 
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-"""What Go takes for true (strconv.ParseBool)."""
+"""The values that Go's strconv.ParseBool reads as true."""
 
 
 async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""/statusz: since when this process runs, of which version it is, and which paths it answers."""
+"""/statusz: start time, version and paths of this process."""
 
 import platform
 import time
@@ -12,11 +12,11 @@ from worker.node.process.dependencies import NodeDependencies
 from worker.settings.kubelet.schema import load_schema
 
 _STARTED: Final = time.time()
-"""When this module came, which the node process imports when it starts."""
+"""When this module was imported, which is when the node process starts."""
 
 
 async def handler(request: web.Request, _: NodeDependencies) -> web.StreamResponse:
-    """Answer a page, or a Statusz."""
+    """Answer text, or a Statusz object."""
     paths = sorted({"/" + resource.canonical.split("/")[1] for resource in request.app.router.resources()})
     return zpage(
         request.headers.get("Accept", ""),
@@ -27,7 +27,7 @@ async def handler(request: web.Request, _: NodeDependencies) -> web.StreamRespon
 
 
 def page(paths: list[str], now: float) -> str:
-    """Write it for people."""
+    """Format it as text."""
     up = max(0, int(now - _STARTED))
     started = datetime.fromtimestamp(_STARTED, UTC)
     return f"""
@@ -41,7 +41,7 @@ Paths: {" ".join(paths)}
 
 
 def content(paths: list[str], now: float) -> dict[str, Any]:
-    """Give the fields of a Statusz; of Go there is no version to tell."""
+    """Return the fields of a Statusz; there is no Go version."""
     return {
         "startTime": f"{datetime.fromtimestamp(_STARTED, UTC):%Y-%m-%dT%H:%M:%SZ}",
         "uptimeSeconds": max(0, int(now - _STARTED)),
@@ -53,10 +53,10 @@ def content(paths: list[str], now: float) -> dict[str, Any]:
 
 
 def version() -> str:
-    """Give the Kubernetes version that this node speaks for."""
+    """Return the Kubernetes version that this node implements."""
     return load_schema().version.removeprefix("v")
 
 
 def emulated() -> str:
-    """Give it without the patch."""
+    """Return that version without the patch number."""
     return version().rpartition(".")[0]

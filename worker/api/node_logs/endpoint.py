@@ -1,7 +1,7 @@
-"""/logs: the files below the node's log folder, and with enableSystemLogQuery the logs of its services.
+"""/logs: the files below /var/log and, with enableSystemLogQuery, the logs of services.
 
-As the kubelet's file server (pkg/kubelet ServeLogs), but nothing leads out of the folder and nothing in it is shown as a page
-with scripts. A query of services goes to the journal, or to the file that a service's name stands for.
+Like the kubelet's file server (pkg/kubelet ServeLogs), except that no link leads out of the folder and no file is served as
+HTML. A query for a service reads the journal, or the file named after the service.
 """
 
 import asyncio
@@ -30,28 +30,28 @@ _SNIFFED: Final = 512
 _CHUNK: Final = 64 * 1024
 _GZIP: Final = b"\x1f\x8b"
 ANSWERED_WITHIN: Final = journal.WITHIN + timedelta(seconds=10)
-"""For all that a query asks: places are few, and a client that takes nothing must not keep one."""
+"""Limit for a whole query: slots are few, and a client that does not read must not keep one."""
 _NOT_FOUND: Final = "404 page not found\n"
 
 _queries = asyncio.Semaphore(journal.AT_ONCE)
 
 
 class _SentOnce(web.FileResponse):
-    """A file that is sent while its descriptor is held; aiohttp prepares what a handler returns once more, and would open it again."""
+    """A file sent while its descriptor is open; aiohttp prepares a returned response again, which would open it a second time."""
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
-        """Send headers and content, the first time."""
+        """Send headers and content on the first call only."""
         return None if self.prepared else await super().prepare(request)
 
 
 async def folder(request: web.Request, _: NodeDependencies) -> web.StreamResponse:
-    """Send a client that left the slash out to where relative links work."""
+    """Redirect to the path with a slash, where relative links work."""
     query = f"?{request.query_string}" if request.query_string else ""
     return web.Response(status=HTTPStatus.MOVED_PERMANENTLY, headers={"Location": f"logs/{query}"})
 
 
 async def handler(request: web.Request, node: NodeDependencies) -> web.StreamResponse:
-    """Answer a file, a folder's list or a query."""
+    """Answer a file, a folder's listing or a query."""
     path = request.match_info["path"]
     query = parse_log_query(request.query) if node.cluster.serving.log_query else None
     if query is None:
@@ -65,7 +65,7 @@ async def handler(request: web.Request, node: NodeDependencies) -> web.StreamRes
     async with (
         _queries,
         asyncio.timeout(ANSWERED_WITHIN.total_seconds()),
-    ):  # the door cuts off what is not whole by then
+    ):  # the middleware aborts the connection if the answer is incomplete by then
         return await _services(request, query)
 
 
@@ -83,7 +83,7 @@ async def _file(request: web.Request, path: str) -> web.StreamResponse:
             )
         response = _SentOnce(found.reopened, headers={"X-Content-Type-Options": "nosniff"})
         response.content_type, response.charset = await asyncio.to_thread(_kind, found)
-        response.force_close()  # a log that is cut off meanwhile ends before the length that was said
+        response.force_close()  # a file truncated meanwhile ends before its announced length
         await response.prepare(request)
         await response.write_eof()
         return response
@@ -91,7 +91,7 @@ async def _file(request: web.Request, path: str) -> web.StreamResponse:
 
 @contextlib.asynccontextmanager
 async def _held(path: str) -> AsyncIterator[OpenedEntry]:
-    """Hold a file or folder; raises Refused in the words of Go's file server."""
+    """Open a file or folder; raises Refused in the words of Go's file server."""
     opening = opened_below(log_files.NODE_LOGS, path)
     try:
         found = await asyncio.to_thread(opening.__enter__)
@@ -122,7 +122,7 @@ def _listed(entries: list[str]) -> web.Response:
 
 
 def _relative(name: str) -> str:
-    """Write a link to whatever bytes the name has."""
+    """Quote a name of any bytes for a relative link."""
     return quote(os.fsencode(name))
 
 
@@ -131,7 +131,7 @@ def _shown(name: str) -> str:
 
 
 def _kind(file: OpenedEntry) -> tuple[str, str | None]:
-    """Say what a file is: text, compressed, or bytes; never a page."""
+    """Return the content type: text, gzip or binary; never HTML."""
     with file.reopened.open("rb") as opened:
         begin = opened.read(_SNIFFED)
     if begin.startswith(_GZIP):
@@ -140,7 +140,7 @@ def _kind(file: OpenedEntry) -> tuple[str, str | None]:
 
 
 async def _services(request: web.Request, query: LogQuery) -> web.StreamResponse:
-    """Answer the logs of services: of those that the journal knows from there, of the others from files of their names."""
+    """Answer the logs of services: from the journal if it has the unit, else from files of that name."""
     units = await journal.known_units()
     journaled = [one for one in query.services if f"{one}.service" in units]
     in_files = [one for one in query.services if one not in journaled]
@@ -152,8 +152,8 @@ async def _services(request: web.Request, query: LogQuery) -> web.StreamResponse
     if journaled:
         await _from_journal(response, journal_arguments(journaled, query.options))
     if in_files and query.options != LogOptions():
-        said = " ".join(in_files)
-        line = f"\noptions present and query resolved to log files for [{said}]\ntry without specifying options\n"
+        services = " ".join(in_files)
+        line = f"\noptions present and query resolved to log files for [{services}]\ntry without specifying options\n"
         await response.write(line.encode())
     elif in_files:
         for service in in_files:

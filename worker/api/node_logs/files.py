@@ -1,8 +1,8 @@
-"""Files and folders below the node's log folder: nothing else is ever opened.
+"""Opens files and folders below the node's log folder, and nothing else.
 
-Links are followed while they stay below (`/var/log/containers` is made of them; the kubelet follows them anywhere); what they
-lead to is then opened part by part without following any, so that nobody can exchange one in between. Only regular files and
-folders: opening a device does things, and a FIFO has no end.
+Links are followed as long as they stay below it (`/var/log/containers` consists of links; the kubelet follows them anywhere).
+The resolved path is then opened one component at a time without following links, so it cannot be swapped in between. Only
+regular files and folders: opening a device has side effects, and a FIFO has no end.
 """
 
 import contextlib
@@ -18,28 +18,28 @@ _PART: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NotServed(Exception):
-    """A path that is there and is no log: it leads out, or to no file."""
+    """The path exists but is not served: it leads out of the folder, or is not a file or folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedEntry:
-    """A file or folder, held by a descriptor."""
+    """A file or folder, held open by a descriptor."""
 
     descriptor: int
-    """O_PATH; `reopened` gives a path to its content."""
+    """O_PATH; `reopened` is a path to its content."""
     folder: bool
 
     @property
     def reopened(self) -> Path:
-        """The path by which this very file can be read, whatever its name leads to by now."""
+        """A path to this very file, whatever its name refers to by now."""
         return Path(f"/proc/self/fd/{self.descriptor}")
 
 
 @contextlib.contextmanager
 def opened_below(root: Path, path: str) -> Iterator[OpenedEntry]:
-    """Hold a file or folder open; raises FileNotFoundError, PermissionError …, NotServed. Blocks."""
+    """Open a file or folder below `root`; raises FileNotFoundError, PermissionError …, NotServed. Blocks."""
     base = os.path.realpath(root)
-    wanted = os.path.realpath(os.path.join(base, path.lstrip("/")))  # noqa: PTH118 - pathlib resolves no `..` of a missing part
+    wanted = os.path.realpath(os.path.join(base, path.lstrip("/")))  # noqa: PTH118 - pathlib does not resolve `..` after a missing component
     if os.path.commonpath((base, wanted)) != base:
         raise NotServed(path)
     with contextlib.ExitStack() as every:

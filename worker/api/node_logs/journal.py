@@ -1,4 +1,4 @@
-"""The journal of services, through journalctl: a program that is stopped when its time is over or its reader has gone."""
+"""Reads the systemd journal with journalctl, which is killed on timeout or when the client disconnects."""
 
 import asyncio
 import contextlib
@@ -8,33 +8,33 @@ from typing import Final
 
 JOURNALCTL: Final = "journalctl"
 WITHIN: Final = timedelta(seconds=30)
-"""The kubelet's limit of a query."""
+"""The kubelet's time limit of a query."""
 AT_ONCE: Final = 4
 _CHUNK: Final = 64 * 1024
 _MOST_UNITS: Final = 4 * 2**20
-"""Bytes of the list of units that are read."""
+"""Maximum bytes read of the list of units."""
 
 
 class JournalAway(Exception):
-    """There is no journal on this machine, or it can't be read."""
+    """There is no journal on this machine, or it cannot be read."""
 
 
 async def known_units() -> frozenset[str]:
-    """Give the units that have ever written to the journal; none where there is no journal."""
-    said = bytearray()
+    """Return the units that have ever written to the journal; none without a journal."""
+    listed = bytearray()
     try:
         async with contextlib.aclosing(output(["--field", "_SYSTEMD_UNIT"])) as chunks:
             async for chunk in chunks:
-                said += chunk
-                if len(said) > _MOST_UNITS:
+                listed += chunk
+                if len(listed) > _MOST_UNITS:
                     break
     except (JournalAway, TimeoutError):
         return frozenset()
-    return frozenset(said.decode("utf-8", "replace").split())
+    return frozenset(listed.decode("utf-8", "replace").split())
 
 
 async def output(arguments: Sequence[str]) -> AsyncGenerator[bytes, None]:
-    """Give what journalctl writes, errors among it; raises JournalAway, TimeoutError. Close it to stop the program."""
+    """Yield the output of journalctl, including errors; raises JournalAway, TimeoutError. Closing it kills the program."""
     try:
         process = await asyncio.create_subprocess_exec(
             JOURNALCTL,
@@ -57,5 +57,5 @@ async def output(arguments: Sequence[str]) -> AsyncGenerator[bytes, None]:
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        # not wait(): that waits for the end of the pipe, which nobody sees while its reader is behind
+        # not wait(): it waits for the pipe's end, which is never read while the client is slow
         await process.communicate()

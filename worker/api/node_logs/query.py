@@ -1,6 +1,6 @@
-"""What /logs/?query=… asks for: services or one file, from when to when, how much of it (pkg/kubelet/kubelet_server_journal.go).
+"""The query of /logs/?query=…: services or one file, a time range, a limit (pkg/kubelet/kubelet_server_journal.go).
 
-Pure: query in, `LogQuery` or sentences of what is wrong out. A name with a slash is a file, all others are services.
+Pure. A name with a slash is a file, every other name is a service.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Which part of a service's log is wanted."""
+    """Which part of a service's log to send."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -37,7 +37,7 @@ class LogOptions:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """A checked query: services, or one file."""
+    """A validated query: services, or one file."""
 
     services: tuple[str, ...] = ()
     file: str = ""
@@ -45,7 +45,7 @@ class LogQuery:
 
 
 def parse_log_query(query: MultiMapping[str]) -> LogQuery | None:
-    """Read a query; None where nothing is asked for. Raises Refused: 400 for what can't be read, 406 for what can't be asked."""
+    """Parse a query; None if there is none. Raises Refused: 400 for a malformed value, 406 for one that is not allowed."""
     wrong: list[str] = []
     asked = query.getall("query", [])
     files = [one for one in asked if "/" in one or "\\" in one]
@@ -67,14 +67,14 @@ def parse_log_query(query: MultiMapping[str]) -> LogQuery | None:
 
 
 def journal_arguments(services: Sequence[str], options: LogOptions) -> list[str]:
-    """Write journalctl's arguments; times in UTC, whatever zone they were asked in."""
-    said = ["--utc", "--no-pager", "--output=short-precise"]
-    said += [f"--since={_journal_time(options.since)}"] if options.since else []
-    said += [f"--until={_journal_time(options.until)}"] if options.until else []
-    said += ["--pager-end", f"--lines={options.lines}"] if options.lines is not None else []
-    said += [f"--unit={service}" for service in services]
-    said += [f"--grep={options.pattern}"] if options.pattern else []
-    return said + ([f"--boot={options.boot}"] if options.boot is not None else [])
+    """Return journalctl's arguments; times in UTC, whatever their zone in the query."""
+    arguments = ["--utc", "--no-pager", "--output=short-precise"]
+    arguments += [f"--since={_journal_time(options.since)}"] if options.since else []
+    arguments += [f"--until={_journal_time(options.until)}"] if options.until else []
+    arguments += ["--pager-end", f"--lines={options.lines}"] if options.lines is not None else []
+    arguments += [f"--unit={service}" for service in services]
+    arguments += [f"--grep={options.pattern}"] if options.pattern else []
+    return arguments + ([f"--boot={options.boot}"] if options.boot is not None else [])
 
 
 def _journal_time(time: datetime) -> str:
@@ -122,7 +122,7 @@ def _time(query: MultiMapping[str], name: str, wrong: list[str]) -> datetime | N
     text = query.get(name, "")
     if not text:
         return None
-    with contextlib.suppress(ValueError, OverflowError):  # the latter: in UTC it is a time of the year 0
+    with contextlib.suppress(ValueError, OverflowError):  # OverflowError: converted to UTC it is in the year 0
         if _TIME.fullmatch(text):
             return datetime.fromisoformat(text).astimezone(UTC)
     wrong.append(_invalid(name, text, "invalid time format"))
@@ -140,8 +140,8 @@ def _number(query: MultiMapping[str], name: str, wrong: list[str]) -> int | None
 
 
 def _invalid(name: str, value: object, detail: str) -> str:
-    said = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(value, str) else str(value)
-    return f"{name}: Invalid value: {said}: {detail}"
+    quoted = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(value, str) else str(value)
+    return f"{name}: Invalid value: {quoted}: {detail}"
 
 
 def _refuse(wrong: list[str], status: HTTPStatus) -> None:

@@ -1,7 +1,7 @@
-"""What /statusz and /flagz have in common: text for people, or an object of config.k8s.io where a client asks for one.
+"""Content negotiation of /statusz and /flagz: text, or an object of config.k8s.io if the client asks for one.
 
-An `Accept` that asks for JSON must name the object (`application/json;g=config.k8s.io;v=v1beta1;as=Statusz`), as in
-apiserver/pkg/server/statusz; v1alpha1 comes with a warning. YAML and CBOR are not served.
+An `Accept` header for JSON must name the object (`application/json;g=config.k8s.io;v=v1beta1;as=Statusz`), as in
+apiserver/pkg/server/statusz; v1alpha1 is answered with a warning. YAML and CBOR are not served.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ Warning: This endpoint is not meant to be machine parseable, has no formatting c
 
 
 def zpage(accept: str, kind: str, plain: Callable[[], str], content: Callable[[], Mapping[str, Any]]) -> web.Response:
-    """Answer what the client takes first of what there is; 406 when there is nothing."""
+    """Answer the first supported media type of the client's preferences; 406 if there is none."""
     name = kind.lower()
     for media, parameters in accepted(accept):
         if media in {"text/plain", "text/*", "*/*"}:
@@ -41,13 +41,13 @@ def zpage(accept: str, kind: str, plain: Callable[[], str], content: Callable[[]
 
 
 def accepted(header: str) -> list[tuple[str, dict[str, str]]]:
-    """Read an Accept header: media types with their parameters, the wanted ones first; empty means text."""
+    """Parse an Accept header into media types with parameters, by preference; empty means text."""
     found = []
     for position, one in enumerate(header.split(",") if header.strip() else ["text/plain"]):
         media, *pairs = (part.strip() for part in one.split(";"))
         parameters = {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in pairs)}
         found.append((-_quality(parameters.get("q", "1")), position, media.lower(), parameters))
-    return [(media, parameters) for wish, _, media, parameters in sorted(found, key=lambda one: one[:2]) if wish < 0]
+    return [(media, parameters) for rank, _, media, parameters in sorted(found, key=lambda one: one[:2]) if rank < 0]
 
 
 def _quality(text: str) -> float:

@@ -1,1 +1,1 @@
-"""Exec, attach and port-forward: a client's upgraded connection and the runtime's streaming server, side by side."""
+"""Streams of exec, attach and port-forward between a client and the runtime's streaming server."""

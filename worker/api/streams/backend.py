@@ -1,8 +1,8 @@
-"""A connection to the runtime's streaming server: the client's upgrade request sent on, and the answer to it.
+"""A connection to the runtime's streaming server.
 
-Asked by `passing`. CRI's Exec, Attach and PortForward answer a URL on loopback with a token that opens it once; it is used here
-and nowhere else, and never shown. Of the client's headers only those go on that name the protocol that it wants: no
-credentials, no host (apimachinery/pkg/util/proxy upgradeaware.go sends them all).
+CRI's Exec, Attach and PortForward return a URL on loopback with a single-use token. It is used here only and never shown. Of
+the client's headers only those that select a protocol are forwarded: no credentials, no host (apimachinery/pkg/util/proxy
+upgradeaware.go forwards them all).
 """
 
 import asyncio
@@ -22,24 +22,24 @@ FORWARDED_HEADERS: Final = (
     "Origin",
     "User-Agent",
 )
-"""The headers that choose a protocol, and who asks."""
+"""The headers that select a protocol, and the client's name."""
 ANSWER_SECONDS: Final = 30.0
-"""The runtime answers before it begins: containerd at once, whatever the command."""
+"""The runtime answers before it starts the command; containerd does so at once."""
 SWITCHING_PROTOCOLS: Final = 101
 _LONGEST_HEAD: Final = 64 * 1024
 _LONGEST_BODY: Final = 64 * 1024
 _WAITING: Final = 64 * 1024
-"""Bytes that may wait to be read as a stream."""
+"""Buffer limit of a stream in bytes."""
 _HEAD_END: Final = b"\r\n\r\n"
 
 
 class BackendFailed(Exception):
-    """The runtime's streaming server can't be reached, or what it answers is no HTTP."""
+    """The runtime's streaming server is unreachable, or does not answer in HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the streaming server has answered; `rest` came behind the head."""
+    """The streaming server's response; `rest` is what followed its head."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -47,13 +47,13 @@ class Answer:
     rest: bytes
 
     def header(self, name: str) -> str:
-        """Give a header's first value, empty where there is none."""
+        """Return a header's first value, or ""."""
         return next((value for key, value in self.headers if key.lower() == name.lower()), "")
 
 
 @dataclass(slots=True)
 class _Answering(asyncio.Protocol):
-    """Collects the answer's head, then holds the connection still until somebody takes it over."""
+    """Collects the response head, then pauses the connection until `take_over`."""
 
     answered: "asyncio.Future[bytes]"
     received: bytearray = field(default_factory=bytearray)
@@ -81,7 +81,7 @@ class _Answering(asyncio.Protocol):
 
 @dataclass(slots=True)
 class Backend:
-    """An open connection whose answer has come; a context manager that leaves no connection behind."""
+    """A connection whose response head has arrived; a context manager that closes it."""
 
     transport: asyncio.Transport
     answer: Answer
@@ -89,7 +89,7 @@ class Backend:
 
     @classmethod
     async def open(cls, url: str, method: str, headers: Iterable[tuple[str, str]]) -> Self:
-        """Ask for an upgrade; raises BackendFailed."""
+        """Request an upgrade; raises BackendFailed."""
         loop = asyncio.get_running_loop()
         target = URL(url)
         host, port = target.host, target.port
@@ -108,7 +108,9 @@ class Backend:
                     transport.abort()
                     raise
         except (OSError, TimeoutError) as error:
-            raise BackendFailed(f"error dialing backend: {error or 'no answer in time'}") from None  # its URL is in it
+            raise BackendFailed(
+                f"error dialing backend: {error or 'no answer in time'}"
+            ) from None  # without its text: that contains the URL
         try:
             return cls(transport, _answer(received), answering)
         except BackendFailed:
@@ -116,7 +118,7 @@ class Backend:
             raise
 
     def take_over(self, protocol: asyncio.Protocol) -> None:
-        """Give the connection to a protocol, from the first byte behind the answer's head on."""
+        """Hand the connection to a protocol, starting with the first byte after the head."""
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)
         if self.answer.rest:
@@ -127,7 +129,7 @@ class Backend:
             self.transport.resume_reading()
 
     def streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Give the connection to be read and written piece by piece, from the first byte behind the answer's head on."""
+        """Return the connection as reader and writer, starting with the first byte after the head."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(_WAITING, loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
@@ -135,7 +137,7 @@ class Backend:
         return reader, asyncio.StreamWriter(self.transport, protocol, reader, loop)
 
     async def refusal(self) -> bytes:
-        """Read what the server says instead of upgrading; ends the connection."""
+        """Read the body of a response that is not an upgrade; closes the connection."""
         try:
             length = int(self.answer.header("Content-Length") or 0)
         except ValueError:
@@ -154,11 +156,11 @@ class Backend:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.transport.abort()  # what has been given away is closed by now
+        self.transport.abort()  # a connection that was handed over is closed by now
 
 
 class _Body(asyncio.Protocol):
-    """Collects so many bytes, or what there is until the end."""
+    """Collects a number of bytes, or what arrives until the end."""
 
     def __init__(self, length: int) -> None:
         self._length, self._received = length, b""
@@ -169,7 +171,7 @@ class _Body(asyncio.Protocol):
         self._received += data
         self._look()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's shape
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self._look(ended=True)
 
     def _look(self, *, ended: bool = False) -> None:
@@ -178,7 +180,7 @@ class _Body(asyncio.Protocol):
 
 
 def _request(url: URL, method: str, headers: Iterable[tuple[str, str]]) -> bytes:
-    """Write the request's head; aiohttp has refused line ends in what came from a client."""
+    """Return the request's head; aiohttp has rejected line breaks in the client's headers."""
     lines = [f"{method} {url.raw_path_qs} HTTP/1.1", f"Host: {url.authority}", "Connection: Upgrade"]
     lines += [f"{name}: {value}" for name, value in headers]
     if method == "POST":
@@ -187,7 +189,7 @@ def _request(url: URL, method: str, headers: Iterable[tuple[str, str]]) -> bytes
 
 
 def _answer(received: bytes) -> Answer:
-    """Read an answer's head; raises BackendFailed."""
+    """Parse the response head; raises BackendFailed."""
     head, end, rest = received.partition(_HEAD_END)
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ", 2)

@@ -1,7 +1,7 @@
-"""What a client asks of exec, attach and port-forward, read from the query. Pure.
+"""The query of exec, attach and port-forward requests. Pure.
 
-The names are the kubelet's own (cri-streaming/pkg/streaming remotecommand NewOptions, portforward NewV4Options), not the API's:
-input, output, error, tty, command, port.
+The parameters are the kubelet's (cri-streaming/pkg/streaming remotecommand NewOptions, portforward NewV4Options), not the
+API's: input, output, error, tty, command, port.
 """
 
 import re
@@ -19,7 +19,7 @@ _PORT: Final = re.compile(r"\d{1,20}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Which streams a client wants of a process."""
+    """Which streams of a process the client wants."""
 
     stdin: bool
     stdout: bool
@@ -28,7 +28,7 @@ class StreamOptions:
 
 
 def stream_options(query: MultiMapping[str]) -> StreamOptions:
-    """Read them; a terminal has no stderr of its own. Raises Refused where no stream is asked for."""
+    """Parse them; with a terminal there is no separate stderr. Raises Refused if no stream is requested."""
     stdin, stdout, stderr, tty = (query.get(name) == "1" for name in ("input", "output", "error", "tty"))
     stderr = stderr and not tty
     if not (stdin or stdout or stderr):
@@ -37,7 +37,7 @@ def stream_options(query: MultiMapping[str]) -> StreamOptions:
 
 
 def ports(query: MultiMapping[str]) -> list[int]:
-    """Read which ports a WebSocket client wants forwarded; raises Refused."""
+    """Parse the ports a WebSocket client wants forwarded; raises Refused."""
     asked = query.getall("port", [])
     if not asked:
         raise _wrong('query parameter "port" is required')
@@ -55,7 +55,7 @@ def ports(query: MultiMapping[str]) -> list[int]:
 
 
 def subprotocols(header: str) -> list[str]:
-    """Read what a WebSocket client offers to speak."""
+    """Parse the subprotocols a WebSocket client offers."""
     return [one.strip() for one in header.split(",") if one.strip()]
 
 

@@ -1,9 +1,8 @@
-"""Bytes both ways between two connections, until one of them ends.
+"""Copies bytes in both directions between two connections until one of them ends.
 
-Asked by `passing`, for a client that has been upgraded and the runtime's streaming server. The protocol inside (SPDY, WebSocket)
-is nobody's business here: it has its own way to say that one direction is over, so the end of a connection is the end of both,
-as in the kubelet's proxy, after what is on its way has been delivered. Neither side is read faster than the other takes it.
-No task runs for it: 200 of them are 400 descriptors and nothing else.
+Used for an upgraded client and the runtime's streaming server. The protocol inside (SPDY, WebSocket) has its own way to close
+one direction, so the end of a connection ends both, as in the kubelet's proxy, after pending bytes were delivered. Neither side
+is read faster than the other one writes. It needs no task: 200 relays cost 400 descriptors and nothing else.
 """
 
 import asyncio
@@ -11,16 +10,16 @@ from collections.abc import Callable
 from typing import Final
 
 FULL: Final = 64 * 1024
-"""Bytes that may wait for a side before the other is not read any more; one read more than that is the most that waits."""
+"""Bytes buffered for a side before reading from the other pauses; one more read is the most that is exceeded."""
 DRAIN_SECONDS: Final = 10.0
-"""So long a side has to take what was on its way when the other ended."""
+"""How long a side may take to read pending bytes after the other has closed."""
 
 
 class Relay:
     """Two sides; `done` is set when both connections are closed."""
 
     def __init__(self, idle_seconds: float) -> None:
-        """Make it; 0: no bounds on how long nothing passes."""
+        """Take the idle timeout in seconds; 0: none."""
         self._loop = asyncio.get_running_loop()
         self.done: asyncio.Future[None] = self._loop.create_future()
         self._sides: list[Side] = []
@@ -29,17 +28,17 @@ class Relay:
         self._timer = self._loop.call_later(idle_seconds, self._look) if idle_seconds else None
 
     def side(self, closed: Callable[[Exception | None], None] = lambda _: None) -> "Side":
-        """Make a side; `closed` is told when its connection is."""
+        """Create a side; `closed` is called when its connection is closed."""
         made = Side(self, closed)
         self._sides.append(made)
         return made
 
     def other(self, side: "Side") -> asyncio.Transport | None:
-        """Give the transport of the other side, if that is connected."""
+        """Return the transport of the other side, if connected."""
         return next((one.transport for one in self._sides if one is not side), None)
 
     def ended(self, side: "Side") -> None:
-        """Deliver what is on its way to the other side, then close that too."""
+        """Deliver pending bytes to the other side, then close it too."""
         if (other := self.other(side)) is not None and not other.is_closing():
             other.close()
             self._end_within(DRAIN_SECONDS)
@@ -47,13 +46,13 @@ class Relay:
             self._finish()
 
     def abort(self) -> None:
-        """Close both at once, whatever is on its way."""
+        """Close both at once and drop pending bytes."""
         for one in self._sides:
             if one.transport is not None:
                 one.transport.abort()
 
     def _look(self) -> None:
-        """Close what has been idle for too long, or look again later."""
+        """Close idle connections, or check again later."""
         left = self.last_passed + self._idle - self._loop.time()
         if left > 0:
             self._timer = self._loop.call_later(left, self._look)
@@ -81,29 +80,29 @@ class Side(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Start."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.set_write_buffer_limits(high=FULL)
 
     def data_received(self, data: bytes) -> None:
-        """Pass it on."""
+        """Write it to the other side."""
         self._relay.last_passed = self._loop.time()
         if (other := self._relay.other(self)) is not None:
             other.write(data)
 
     def pause_writing(self) -> None:
-        """Let the other side wait: this one does not take what it gets."""
+        """Stop reading from the other side: this one's buffer is full."""
         if (other := self._relay.other(self)) is not None:
             other.pause_reading()
 
     def resume_writing(self) -> None:
-        """Let the other side go on."""
+        """Resume reading from the other side."""
         if (other := self._relay.other(self)) is not None:
             other.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End both."""
+        """Close both sides."""
         self.transport = None
         self._closed(exc)
         self._relay.ended(self)

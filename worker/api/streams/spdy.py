@@ -1,8 +1,8 @@
-"""The part of SPDY/3.1 that a client of the runtime's streaming server needs: frames as bytes. Pure.
+"""The part of SPDY/3.1 that a client of the runtime's streaming server needs: encoding and decoding of frames. Pure.
 
-Asked by `translation`. Streams are opened by us only, the header blocks that come back are not needed, and neither Kubernetes'
-nor containerd's side (moby/spdystream) keeps flow windows: TCP holds whoever is too fast. A header block is compressed without the
-protocol's dictionary, which zlib's own format allows.
+Only this side opens streams, and the header blocks it receives are not needed. Neither Kubernetes nor containerd
+(moby/spdystream) uses flow control windows: TCP limits the sender. Header blocks are compressed without the protocol's
+dictionary, which zlib's format permits.
 """
 
 import struct
@@ -23,7 +23,7 @@ _NUMBER: Final = struct.Struct(">I")
 
 
 class Control(IntEnum):
-    """Kinds of control frames that mean something here."""
+    """The control frames that are handled."""
 
     SYN_STREAM = 1
     SYN_REPLY = 2
@@ -43,7 +43,7 @@ class Head:
 
     @classmethod
     def parse(cls, data: bytes) -> "Head":
-        """Read it."""
+        """Decode it."""
         first, second = _HEAD.unpack(data)
         flags, length = second >> 24, second & 0x00FF_FFFF
         if first & _CONTROL:
@@ -52,13 +52,13 @@ class Head:
 
 
 class Opening:
-    """Opens streams; their header blocks are one stream of zlib, so there is one of these a connection."""
+    """Opens streams; header blocks share one zlib stream, so a connection has one of these."""
 
     def __init__(self) -> None:
         self._compressed = zlib.compressobj()
 
     def syn_stream(self, stream: int, headers: Mapping[str, str]) -> bytes:
-        """Write the frame that opens a stream, whose number is odd and above those before it."""
+        """Encode the frame that opens a stream; stream numbers are odd and increasing."""
         block = _NUMBER.pack(len(headers)) + b"".join(
             _NUMBER.pack(len(text)) + text
             for pair in headers.items()
@@ -69,17 +69,17 @@ class Opening:
 
 
 def data_frame(stream: int, data: bytes, *, last: bool = False) -> bytes:
-    """Write what goes over a stream; `last` closes our direction of it."""
+    """Encode data for a stream; `last` closes this direction of it."""
     return _HEAD.pack(stream, (FIN if last else 0) << 24 | len(data)) + data
 
 
 def ping(body: bytes) -> bytes:
-    """Answer a ping with its own number."""
+    """Encode the answer to a ping."""
     return _control(Control.PING, body)
 
 
 def stream_of(body: bytes) -> int:
-    """Read which stream a control frame is about; 0 where it names none."""
+    """Decode the stream number of a control frame; 0 if it has none."""
     return int(_NUMBER.unpack_from(body)[0]) & _STREAM if len(body) >= _NUMBER.size else 0
 
 

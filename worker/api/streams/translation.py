@@ -1,8 +1,8 @@
-"""WebSocket channels of remotecommand v5 on the client's side, SPDY streams of v4 on the runtime's.
+"""Translates remotecommand v5 over WebSocket, on the client's side, to v4 over SPDY, on the runtime's.
 
-Asked by `exec` and `attach` for a direct client that offers v5, the version in which stdin can be closed; the runtime's own WebSocket
-server has only v4 (apiserver/pkg/util/proxy streamtranslator.go, behind ExtendWebSocketsToKubelet). The first byte of a message is
-its channel, and the runtime's last word, a Status in JSON, is passed on as it is.
+Used by `exec` and `attach` for a direct client that offers v5, the version that can close stdin; the runtime's WebSocket server
+only has v4 (apiserver/pkg/util/proxy streamtranslator.go, behind ExtendWebSocketsToKubelet). The first byte of a message is its
+channel. The runtime's final Status, in JSON, is passed on unchanged.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ _V4: Final = "v4.channel.k8s.io"
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 CLOSE: Final = 255
 _NAMES: Final = {ERROR: "error", STDIN: "stdin", STDOUT: "stdout", STDERR: "stderr", RESIZE: "resize"}
-"""The headers by which the runtime knows a stream, in the order in which they are opened."""
+"""The stream types that the runtime knows, in the order in which streams are opened."""
 _PIECE: Final = 32 * 1024
 _LONGEST_STATUS: Final = 64 * 1024
 
 
 def is_translated(request: web.Request) -> bool:
-    """Say whether a client offers v5 over a WebSocket."""
+    """Report whether a client offers v5 over a WebSocket."""
     return V5 in offered_protocols(request)
 
 
 async def translated(request: web.Request, url: str, wanted: StreamOptions, idle: timedelta) -> web.StreamResponse:
-    """Lead a command's streams through a WebSocket until it has ended or the client has gone; raises Refused."""
+    """Connect a command's streams to a WebSocket until either side ends; raises Refused."""
     require_upgrade(request)
     with await connect_backend(url, "POST", [(hdrs.UPGRADE, SPDY), (PROTOCOL_VERSION, _V4)]) as backend:
         if backend.answer.status != SWITCHING_PROTOCOLS:
@@ -57,7 +57,7 @@ async def translated(request: web.Request, url: str, wanted: StreamOptions, idle
 
 
 class _StreamsEnded(Exception):
-    """The runtime has ended the connection, or speaks no SPDY on it."""
+    """The runtime has closed the connection, or does not speak SPDY on it."""
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class _Translator:
         self._reader, self._writer = self.backend.streams()
 
     async def open(self) -> None:
-        """Open the streams that are wanted, and tell the client that they are."""
+        """Open the requested streams, and tell the client that they are open."""
         wanted = {
             ERROR: True,
             STDIN: self.wanted.stdin,
@@ -96,7 +96,7 @@ class _Translator:
         await self.socket.send_bytes(bytes([first]))
 
     async def up(self, passed: Callable[[], None]) -> None:
-        """Pass on what the client sends, until it has gone or breaks the protocol."""
+        """Copy what the client sends, until it disconnects or violates the protocol."""
         closed = False
         async for message in self.socket:
             if message.type is not WSMsgType.BINARY or not message.data:
@@ -108,11 +108,11 @@ class _Translator:
                 self._writer.write(spdy.data_frame(self.streams[STDIN], b"", last=True))
             elif channel in {STDIN, RESIZE} and channel in self.streams and not (closed and channel == STDIN):
                 self._writer.write(spdy.data_frame(self.streams[channel], data))
-            with suppress(ConnectionError):  # what the runtime has said before it went is still on its way down
+            with suppress(ConnectionError):  # what the runtime sent before it closed is still to be delivered
                 await self._writer.drain()
 
     async def down(self, passed: Callable[[], None]) -> None:
-        """Pass on what the runtime sends, and its last word when all streams have ended."""
+        """Copy what the runtime sends, and its final Status when all streams have ended."""
         shown = {ERROR, STDOUT, STDERR} & self.streams.keys()
         try:
             while not shown <= self.over:
@@ -138,7 +138,7 @@ class _Translator:
             self._ended(spdy.stream_of(body))
 
     async def _data(self, head: spdy.Head) -> None:
-        """Pass a frame on in pieces: its length is the runtime's choice, up to 16 MiB."""
+        """Copy a frame in pieces: the runtime chooses its length, up to 16 MiB."""
         channel = next((one for one, stream in self.streams.items() if stream == head.stream), None)
         left = head.length
         while left:
@@ -156,7 +156,7 @@ class _Translator:
 
 
 def _cut_off() -> bytes:
-    """Write the Status of a command whose end nobody knows."""
+    """Return the Status of a command whose result is unknown."""
     sentence = "Internal error occurred: the runtime ended the streams without a status"
     return json.dumps(
         {"metadata": {}, "status": "Failure", "message": sentence, "reason": "InternalError", "code": 500}

@@ -1,7 +1,7 @@
-"""SPDY in a WebSocket: how a direct client forwards ports where it may not speak SPDY itself.
+"""Tunnels SPDY through a WebSocket, for port-forward clients that cannot use SPDY directly.
 
-Asked by `port_forward`. The runtime is asked for SPDY, and each binary message holds a piece of that connection, in either
-direction (apiserver/pkg/util/proxy streamtunnel.go; kubectl uses it towards the API server).
+The runtime is asked for SPDY, and each binary message holds a piece of that connection, in either direction
+(apiserver/pkg/util/proxy streamtunnel.go; kubectl uses it towards the API server).
 """
 
 import asyncio
@@ -28,12 +28,12 @@ PROTOCOL_VERSION: Final = "X-Stream-Protocol-Version"
 
 
 def is_tunnel(request: web.Request) -> bool:
-    """Say whether a client wants SPDY in a WebSocket."""
+    """Report whether a client asks for SPDY in a WebSocket."""
     return bool(_offered(request))
 
 
 async def tunnelled(request: web.Request, url: str, idle: timedelta) -> web.StreamResponse:
-    """Lead SPDY through a WebSocket until one of the two ends; raises Refused."""
+    """Tunnel SPDY through a WebSocket until either side ends; raises Refused."""
     require_upgrade(request)
     headers = [(hdrs.UPGRADE, SPDY), *((PROTOCOL_VERSION, one) for one in _offered(request))]
     with await connect_backend(url, "POST", headers) as backend:
@@ -46,7 +46,7 @@ async def tunnelled(request: web.Request, url: str, idle: timedelta) -> web.Stre
 
 
 def _offered(request: web.Request) -> list[str]:
-    """Give what SPDY inside a WebSocket may carry, of what a client offers."""
+    """Return the protocols that the client offers to tunnel."""
     known = (one for one in offered_protocols(request) if one.startswith(_PREFIX) and one.endswith(_SUFFIX))
     return [one.removeprefix(_PREFIX) for one in known]
 
@@ -74,7 +74,7 @@ Pump = Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
 
 
 async def until_one_ends(idle: timedelta, *pumps: Pump) -> None:
-    """Run pumps until the first of them ends, or nothing has passed for so long (0: no bounds)."""
+    """Run pumps until one of them ends, or nothing was copied for the idle timeout (0: none)."""
     loop, seconds = asyncio.get_running_loop(), idle.total_seconds()
     try:
         async with asyncio.timeout(seconds or None) as limit:
@@ -96,7 +96,7 @@ async def until_one_ends(idle: timedelta, *pumps: Pump) -> None:
 
 
 def _raise_defects(ended: list[BaseException | None]) -> None:
-    """Raise what is no end of a connection."""
+    """Raise errors that are not the end of a connection."""
     for one in ended:
         if isinstance(one, Exception) and not isinstance(one, OSError):
             raise one

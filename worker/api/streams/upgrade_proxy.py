@@ -1,8 +1,8 @@
-"""A client that asks for an upgrade, and the runtime's streaming server: brought together.
+"""Connects a client that asks for an upgrade to the runtime's streaming server.
 
-Asked by `exec`, `attach` and `port_forward` with the URL that CRI has given. What the client wants to speak (SPDY/3.1 from the API
-server, WebSocket from others) goes on to the runtime, and from then on its bytes. A client whose WebSocket the runtime does not
-know is translated for: `translation` (remotecommand v5), `tunnel` (SPDY in WebSocket).
+Used by `exec`, `attach` and `port_forward` with the URL from CRI. The client's protocol (SPDY/3.1 from the API server,
+WebSocket from others) is requested from the runtime, and then bytes are copied. WebSocket protocols that the runtime does not
+support are translated: `translation` (remotecommand v5), `tunnel` (SPDY in WebSocket).
 """
 
 import asyncio
@@ -21,20 +21,20 @@ from worker.api.streams.relay import Relay
 
 _OFFERED: Final = "Sec-WebSocket-Protocol"
 _BEARER: Final = "base64url.bearer.authorization.k8s.io."
-"""How a browser sends a token (apiserver authentication/request/websocket); nobody is let in by it here."""
-_TOLD: Final = ("X-Accepted-Stream-Protocol-Versions", "Sec-WebSocket-Version")
-"""What a refused client can use to ask better."""
+"""Prefix of a subprotocol that carries a browser's token (apiserver authentication/request/websocket); it is not accepted here."""
+_KEPT_HEADERS: Final = ("X-Accepted-Stream-Protocol-Versions", "Sec-WebSocket-Version")
+"""Headers that tell a refused client what is supported."""
 _LONGEST_MESSAGE: Final = 1 << 20
 
 
 class HijackedResponse(web.StreamResponse):
-    """What aiohttp is answered for a connection that has been another protocol's and is closed: nothing more to send."""
+    """Returned to aiohttp for a connection that another protocol used and closed: there is nothing to send."""
 
     def __init__(self) -> None:
         super().__init__(status=SWITCHING_PROTOCOLS)
         self.force_close()
 
-    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:  # noqa: ARG002 - aiohttp's shape
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:  # noqa: ARG002 - aiohttp's signature
         """Send nothing."""
         return None
 
@@ -43,7 +43,7 @@ class HijackedResponse(web.StreamResponse):
 
 
 async def proxy_upgrade(request: web.Request, url: str, idle: timedelta) -> web.StreamResponse:
-    """Upgrade a client's connection and lead it to the runtime until one of them ends; raises Refused."""
+    """Upgrade a client's connection and relay it to the runtime until either ends; raises Refused."""
     require_upgrade(request)
     with await connect_backend(url, request.method, forwarded_headers(request.headers)) as backend:
         if backend.answer.status != SWITCHING_PROTOCOLS:
@@ -53,7 +53,7 @@ async def proxy_upgrade(request: web.Request, url: str, idle: timedelta) -> web.
 
 
 def forwarded_headers(headers: MultiMapping[str]) -> list[tuple[str, str]]:
-    """Give those of a client's headers that go on to the runtime; a token that came as a subprotocol is not among them."""
+    """Return the client's headers that are forwarded to the runtime, without a token sent as a subprotocol."""
     found = []
     for name in FORWARDED_HEADERS:
         for value in headers.getall(name, ()):
@@ -63,7 +63,7 @@ def forwarded_headers(headers: MultiMapping[str]) -> list[tuple[str, str]]:
 
 
 def require_upgrade(request: web.Request) -> None:
-    """Raise Refused unless a client asks to go on in another protocol, with nothing before that."""
+    """Raise Refused unless the client requests an upgrade without a body."""
     asked = any("upgrade" in value.lower() for value in request.headers.getall(hdrs.CONNECTION, ()))
     if not asked or hdrs.UPGRADE not in request.headers:
         raise Refused(HTTPStatus.BAD_REQUEST, "Upgrade request required")
@@ -72,17 +72,17 @@ def require_upgrade(request: web.Request) -> None:
 
 
 def is_websocket(request: web.Request) -> bool:
-    """Say whether a client wants to go on in a WebSocket."""
+    """Report whether a client asks for a WebSocket."""
     return request.headers.get(hdrs.UPGRADE, "").lower() == "websocket"
 
 
 def offered_protocols(request: web.Request) -> list[str]:
-    """Give what a client offers to speak in a WebSocket; nothing where it wants none."""
+    """Return the subprotocols a client offers; none if it does not ask for a WebSocket."""
     return subprotocols(request.headers.get(_OFFERED, "")) if is_websocket(request) else []
 
 
 async def accept_websocket(request: web.Request, protocol: str) -> web.WebSocketResponse:
-    """Go on with a client in a WebSocket of our own; raises Refused."""
+    """Accept a client's WebSocket; raises Refused."""
     socket = web.WebSocketResponse(protocols=[protocol], compress=False, max_msg_size=_LONGEST_MESSAGE)
     if not socket.can_prepare(request):
         raise Refused(HTTPStatus.BAD_REQUEST, "unable to upgrade: no WebSocket request")
@@ -91,7 +91,7 @@ async def accept_websocket(request: web.Request, protocol: str) -> web.WebSocket
 
 
 async def connect_backend(url: str, method: str, headers: list[tuple[str, str]]) -> Backend:
-    """Ask the runtime's streaming server for the upgrade; raises Refused where it can't be asked."""
+    """Request the upgrade from the runtime's streaming server; raises Refused if that fails."""
     try:
         return await Backend.open(url, method, headers)
     except BackendFailed as error:
@@ -99,22 +99,24 @@ async def connect_backend(url: str, method: str, headers: list[tuple[str, str]])
 
 
 async def backend_refusal(backend: Backend) -> web.Response:
-    """Tell a client what the streaming server has said instead of upgrading."""
+    """Return the streaming server's response in place of an upgrade."""
     answer: Answer = backend.answer
     if answer.status < HTTPStatus.BAD_REQUEST:
         raise Refused(HTTPStatus.BAD_GATEWAY, f"invalid upgrade response: status code {answer.status}")
-    told = [(name, value) for name, value in answer.headers if name.lower() in {one.lower() for one in _TOLD}]
+    kept_headers = [
+        (name, value) for name, value in answer.headers if name.lower() in {one.lower() for one in _KEPT_HEADERS}
+    ]
     response = web.Response(status=answer.status, body=await backend.refusal(), content_type="text/plain")
-    for name, value in told:
+    for name, value in kept_headers:
         response.headers.add(name, value)
     return response
 
 
 async def _relayed(request: web.Request, backend: Backend, idle: timedelta) -> None:
-    """Lead bytes both ways until both connections are closed; cancelled, it closes them at once."""
+    """Relay bytes until both connections are closed; if cancelled, close them at once."""
     transport, handler = request.transport, request.protocol
     if transport is None:
-        return  # the client has gone while the runtime was asked
+        return  # the client disconnected while the runtime was called
     ended: list[Exception | None] = []
     relay = Relay(idle.total_seconds())
     client, server = relay.side(ended.append), relay.side()
@@ -126,5 +128,5 @@ async def _relayed(request: web.Request, backend: Backend, idle: timedelta) -> N
         await relay.done
     finally:
         relay.abort()
-        # aiohttp counts its connections; it hears of the end when this request is over, for it may cancel what is not
+        # aiohttp counts its connections; told after this request is over, because it may cancel one in progress
         asyncio.get_running_loop().call_soon(handler.connection_lost, ended[0] if ended else None)

@@ -1,1 +1,1 @@
-"""The node's own certificates: asked of the API server, kept on disk, renewed in time. See ../README.md."""
+"""The node's certificates: requested from the API server, stored, rotated. See ../README.md."""

@@ -1,8 +1,8 @@
-"""A machine becomes a node: with a bootstrap kubeconfig it gets a certificate of its own, and writes the kubeconfig that uses it.
+"""TLS bootstrapping: requests a client certificate with the bootstrap kubeconfig and writes the kubeconfig that uses it.
 
-Run by the node process before anything else; worker and poller wait for the kubeconfig (`worker/daemon/api_access.py`). As the
-kubelet does (pkg/kubelet/certificate/bootstrap): nothing happens where a kubeconfig with a valid certificate is there; the key
-is kept until a certificate has come, so a restart asks with the same one.
+Runs before everything else in the node process; worker and poller wait for the kubeconfig (`worker/daemon/api_access.py`). As
+in the kubelet (pkg/kubelet/certificate/bootstrap), nothing happens if there is a kubeconfig with a valid certificate. The key
+is kept until its certificate is issued, so a restart continues the same request.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ _log: Final = structlog.get_logger(__name__)
 
 
 async def bootstrap(cluster: ClusterSettings, node: str) -> None:
-    """See to it that the kubeconfig is there and its certificate valid, as long as that takes.
+    """Make sure that there is a kubeconfig with a valid certificate, however long that takes.
 
-    Raises KubeconfigRefused for a bootstrap kubeconfig that cannot be used. Does nothing without one.
+    Does nothing without a bootstrap kubeconfig; raises KubeconfigRefused for an unusable one.
     """
     if cluster.bootstrap_kubeconfig is None or is_still_valid(cluster.kubeconfig, datetime.now(UTC)):
         return
@@ -54,32 +54,34 @@ async def bootstrap(cluster: ClusterSettings, node: str) -> None:
                 store.update(certificate, key, datetime.now(UTC))
                 break
             except (ApiAway, ApiRefused, NotIssued, ValueError) as error:
-                _log.warning("no certificate for this node yet, it is asked again", err=str(error), seconds=pause)
+                _log.warning("no certificate for this node yet, requesting again", err=str(error), seconds=pause)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
     write_kubeconfig(cluster.kubeconfig, given, store.current_path)
     (cluster.cert_dir / PENDING_KEY).unlink(missing_ok=True)
-    _log.info("this machine is a node now", kubeconfig=str(cluster.kubeconfig), certificate=str(store.current_path))
+    _log.info(
+        "this machine is bootstrapped as a node",
+        kubeconfig=str(cluster.kubeconfig),
+        certificate=str(store.current_path),
+    )
 
 
 def is_still_valid(path: Path, now: datetime) -> bool:
-    """Say whether a kubeconfig is there with a client certificate that is not over."""
+    """Report whether the kubeconfig has a client certificate that has not expired."""
     try:
         leaves = x509.load_pem_x509_certificates(load_kubeconfig(path).certificate.read())
     except (KubeconfigRefused, ValueError) as error:
         if path.exists():
-            _log.warning("the kubeconfig that is there cannot be used, a new one is asked for", err=str(error))
+            _log.warning("the existing kubeconfig cannot be used, requesting a new certificate", err=str(error))
         return False
     over = [one.not_valid_after_utc for one in leaves if now > one.not_valid_after_utc]
     if over:
-        _log.warning(
-            "the certificate of the kubeconfig has expired, a new one is asked for", path=str(path), at=over[0]
-        )
+        _log.warning("the certificate of the kubeconfig has expired, requesting a new one", path=str(path), at=over[0])
     return not over
 
 
 def pending_key(path: Path) -> bytes:
-    """Give the key of a request that has had no answer yet, or a new one, which is kept there."""
+    """Return the key of the pending request, or generate and save a new one."""
     try:
         key = path.read_bytes()
         load_pem_private_key(key, None)
@@ -92,7 +94,7 @@ def pending_key(path: Path) -> bytes:
 
 
 def write_kubeconfig(path: Path, given: Kubeconfig, pair: Path) -> None:
-    """Write the kubeconfig that names the node's own certificate; JSON, which is YAML."""
+    """Write a kubeconfig with the node's certificate, in JSON, which is valid YAML."""
     cluster: dict[str, Any] = {"server": given.server}
     if given.insecure:
         cluster["insecure-skip-tls-verify"] = True

@@ -1,8 +1,8 @@
-"""The node's certificates, renewed in time: the one it shows the API server, the one its own API shows.
+"""Rotates the node's client certificate and the serving certificate of its API.
 
-Two parts of the node process. At 70 to 90 % of its life, or when the node has another address, a certificate is asked for
-anew and its link switched; every process takes up what a link names by itself (`activities/clients/api_server`, `worker/api`). Until a new one
-is issued the old one is used, and each failure is counted for the alerts that the kubelet's dashboards have.
+Two parts of the node process. A certificate is replaced at 70 to 90 % of its lifetime, or when the node's addresses change, by
+switching a symbolic link; every process reloads what the link points to (`activities/clients/api_server`, `worker/api`). The
+old certificate stays in use until a new one is issued. Failures are counted under the kubelet's metrics, which alerts use.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from worker.node.process.dependencies import NodeDependencies
 from worker.node.process.threads import in_node_thread
 
 CHECK_EVERY: Final = timedelta(minutes=5)
-"""Between two looks at the clock and the node's addresses; a certificate lives for months, at the least for ten minutes."""
+"""How often expiry and the node's addresses are checked; a certificate lives for months, and at least for ten minutes."""
 ADDRESSES_CHECK_EVERY: Final = timedelta(seconds=2)
 FIRST_PAUSE: Final = 2.0
 LONGEST_PAUSE: Final = 32.0
@@ -40,7 +40,7 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RenewedCertificate:
-    """One certificate that is kept."""
+    """One certificate and its rotation."""
 
     deps: NodeDependencies
     store: CertificateStore
@@ -48,21 +48,21 @@ class RenewedCertificate:
     facts: CertificateFacts
 
     async def keep(self) -> None:
-        """Renew it for ever."""
-        pause, chance = FIRST_PAUSE, random.random()  # noqa: S311 - spreads a cluster's renewals, no secret
+        """Rotate it until cancelled."""
+        pause, chance = FIRST_PAUSE, random.random()  # noqa: S311 - spreads the renewals of a cluster's nodes; no secret
         while True:
             try:
                 wait = await self.look(chance)
                 pause = FIRST_PAUSE
             except (ApiAway, ApiRefused, NotIssued, StoreRefused, ValueError, OSError) as error:
                 self.facts.renew_errors += 1
-                said = str(error)
-                _log.error("the certificate could not be renewed, it is tried again", of=self.store.prefix, err=said)
+                message = str(error)
+                _log.error("the certificate could not be renewed, retrying", of=self.store.prefix, err=message)
                 wait, pause = timedelta(seconds=pause), min(pause * 2, LONGEST_PAUSE)
             await asyncio.sleep(wait.total_seconds())
 
     async def look(self, chance: float) -> timedelta:
-        """Renew it if that is due; answers when to look again."""
+        """Renew it if due; returns when to check again."""
         wanted = await self.wanted()
         pair = await in_node_thread(self.store.current)
         self.facts.not_after = pair.not_after if pair else None
@@ -84,7 +84,7 @@ class RenewedCertificate:
 
 
 async def rotate_client_certificate(deps: NodeDependencies) -> None:
-    """Renew what the node shows the API server; does nothing where neither rotateCertificates nor a bootstrap asks for it."""
+    """Rotate the client certificate, if rotateCertificates or a bootstrap kubeconfig is set."""
     cluster = deps.cluster
     if not cluster.rotates_client_certificate:
         return
@@ -97,7 +97,7 @@ async def rotate_client_certificate(deps: NodeDependencies) -> None:
 
 
 async def rotate_serving_certificate(deps: NodeDependencies) -> None:
-    """Renew what the node's own API shows; does nothing without serverTLSBootstrap."""
+    """Rotate the serving certificate, if serverTLSBootstrap is set."""
     if not deps.cluster.serving.bootstrap:
         return
 

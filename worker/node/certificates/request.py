@@ -1,7 +1,7 @@
-"""A certificate asked of the API server: the request posted, its approval and issue awaited.
+"""Requests a certificate from the API server and waits until it is approved and issued.
 
-Used by `bootstrap` and `renewal`. Whoever approves may take minutes (a serving certificate is approved by a person or a
-controller of the operator's), so the object is watched and not asked for again and again.
+Used by `bootstrap` and `renewal`. Approval may take minutes (a person or a controller approves serving certificates), so the
+object is watched rather than polled.
 """
 
 import asyncio
@@ -17,30 +17,28 @@ from activities.clients.api_server.resources import CERTIFICATE_SIGNING_REQUESTS
 from worker.node.certificates.signing import DesiredCertificate, request_for
 
 WAIT: Final = timedelta(minutes=15)
-"""For approval and issue (client-go certificateWaitTimeout)."""
+"""Time limit for approval and issue (client-go certificateWaitTimeout)."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
 class NotIssued(Exception):
-    """A request that was denied, failed, or is gone; the message says which and what now."""
+    """The request was denied, failed or was deleted; the message says which one and what to do."""
 
 
 async def certificate_for(api: ApiServer, wanted: DesiredCertificate, key: bytes) -> bytes:
-    """Ask for a certificate and give it as PEM; raises NotIssued, also when nobody decides in time, ApiAway, ApiRefused."""
+    """Request a certificate and return it as PEM; raises NotIssued (also on timeout), ApiAway, ApiRefused."""
     try:
         async with asyncio.timeout(WAIT.total_seconds()):
             return await _issued(api, wanted, key)
     except TimeoutError as error:
-        raise NotIssued(f"nobody has decided within {WAIT}") from error
+        raise NotIssued(f"no decision within {WAIT}") from error
 
 
 async def _issued(api: ApiServer, wanted: DesiredCertificate, key: bytes) -> bytes:
     asked = await api.create(CERTIFICATE_SIGNING_REQUESTS.path(), request_for(wanted, key))
     name = asked["metadata"]["name"]
-    _log.info(
-        f"a certificate is asked for; `kubectl certificate approve {name}` if nobody else does", signer=wanted.signer
-    )
+    _log.info(f"certificate requested; to approve it: kubectl certificate approve {name}", signer=wanted.signer)
     reflector = Reflector(
         api, CERTIFICATE_SIGNING_REQUESTS.path(), what=f"request {name}", field_selector=f"metadata.name={name}"
     )
@@ -51,11 +49,11 @@ async def _issued(api: ApiServer, wanted: DesiredCertificate, key: bytes) -> byt
         if issued := issued_by(found[0]):
             _log.info("a certificate was issued", csr=name, signer=wanted.signer)
             return issued
-    raise NotIssued(f"the CertificateSigningRequest {name} is not followed any more")
+    raise NotIssued(f"the CertificateSigningRequest {name} is no longer watched")
 
 
 def issued_by(request: dict[str, Any]) -> bytes:
-    """Give the certificate of a request, empty while nobody has decided; raises NotIssued when it was denied or failed."""
+    """Return a request's certificate, or b"" while it is pending; raises NotIssued if it was denied or failed."""
     name, status = request["metadata"]["name"], request.get("status") or {}
     approved = False
     for condition in status.get("conditions") or ():

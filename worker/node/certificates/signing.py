@@ -1,7 +1,7 @@
-"""What a node asks to have signed, and when: keys, requests, the time of renewal. Pure but for the keys' randomness.
+"""The content of certificate requests, and the time of renewal. Pure except for key generation.
 
-Subjects and usages are the kubelet's (pkg/kubelet/certificate, client-go util/certificate): the API server's signers and
-NodeRestriction judge by them.
+Subjects and usages are the kubelet's (pkg/kubelet/certificate, client-go util/certificate), because the API server's signers
+and NodeRestriction check them.
 """
 
 import base64
@@ -32,7 +32,7 @@ _IP: Final = frozenset({"InternalIP", "ExternalIP"})
 
 @dataclass(frozen=True, slots=True)
 class DesiredCertificate:
-    """A certificate that the node wants."""
+    """A certificate that the node needs."""
 
     signer: str
     common_name: str
@@ -41,17 +41,17 @@ class DesiredCertificate:
 
     @property
     def serving(self) -> bool:
-        """Say whether it is shown to clients, not to the API server."""
+        """Report whether it is the serving certificate, not the client certificate."""
         return self.signer == SERVING_SIGNER
 
 
 def client_certificate(node: str) -> DesiredCertificate:
-    """Want the certificate by which the API server knows this node."""
+    """Return the node's client certificate to request."""
     return DesiredCertificate(CLIENT_SIGNER, f"system:node:{node}")
 
 
 def serving_certificate(node: str, addresses: Iterable[Mapping[str, Any]]) -> DesiredCertificate | None:
-    """Want the certificate of the node's own API, for the addresses in its status; None while it has none."""
+    """Return the serving certificate to request for the addresses in the node's status; None without addresses."""
     names, ips = set(), set()
     for one in addresses:
         kind, address = one.get("type"), str(one.get("address") or "")
@@ -69,13 +69,13 @@ def serving_certificate(node: str, addresses: Iterable[Mapping[str, Any]]) -> De
 
 
 def new_key() -> bytes:
-    """Make a P-256 key, as PEM."""
+    """Generate a P-256 key as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 
 def request_for(wanted: DesiredCertificate, key: bytes) -> dict[str, Any]:
-    """Write the CertificateSigningRequest object's spec and name, without the request itself being told anything else."""
+    """Return the CertificateSigningRequest object for a certificate and its key."""
     private = load_pem_private_key(key, None)
     assert isinstance(private, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey)
     subject = x509.Name(
@@ -104,7 +104,7 @@ def request_for(wanted: DesiredCertificate, key: bytes) -> dict[str, Any]:
 
 
 def satisfies(pair: Pair, wanted: DesiredCertificate) -> bool:
-    """Say whether a certificate is for all that is wanted; what it is for besides is no reason to renew it."""
+    """Report whether a certificate covers everything desired; additional names are no reason to renew it."""
     found = {one.value for one in pair.leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)}
     groups = {one.value for one in pair.leaf.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}
     names: set[str] = set()
@@ -125,9 +125,9 @@ def satisfies(pair: Pair, wanted: DesiredCertificate) -> bool:
 
 
 def renew_at(pair: Pair | None, wanted: DesiredCertificate, now: datetime, chance: float) -> datetime:
-    """Say when the next certificate is due: at 70 to 90 % of this one's life, as `chance` (0 to 1) falls.
+    """Return when the certificate is to be replaced: at 70 to 90 % of its lifetime, depending on `chance` (0 to 1).
 
-    At once when there is none, when it is over, or when it is not for what is wanted.
+    Immediately if there is none, if it has expired, or if it does not cover what is desired.
     """
     if pair is None or not satisfies(pair, wanted) or now >= pair.not_after:
         return now

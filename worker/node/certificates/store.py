@@ -1,7 +1,7 @@
-"""Where a certificate and its key lie: `<prefix>-<time>.pem`, and `<prefix>-current.pem`, a link to the newest.
+"""The files of a certificate and its key: `<prefix>-<time>.pem`, and `<prefix>-current.pem`, a link to the newest.
 
-The kubelet's own layout (client-go util/certificate/certificate_store.go), so that a node may change from one to the other with
-its certificates. Every process reads by the link; it is switched by one rename, so a reader finds the old pair or the new one.
+This is the kubelet's layout (client-go util/certificate/certificate_store.go), so a node can switch between the two and keep
+its certificates. The link is replaced by one rename, so a reader sees either the old pair or the new one.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ SERVER: Final = "kubelet-server"
 
 
 class StoreRefused(Exception):
-    """A folder of certificates that is not as it must be; the message names the file and what now."""
+    """The certificate folder is in an unusable state; the message names the file and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,18 @@ class Pair:
 
     @property
     def not_before(self) -> datetime:
-        """From when it is valid."""
+        """Start of the validity period."""
         return self.leaf.not_valid_before_utc
 
     @property
     def not_after(self) -> datetime:
-        """Until when it is."""
+        """End of the validity period."""
         return self.leaf.not_valid_after_utc
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateStore:
-    """The pairs of one purpose."""
+    """The certificates of one purpose."""
 
     folder: Path
     prefix: str
@@ -54,7 +54,7 @@ class CertificateStore:
         return self.folder / f"{self.prefix}-current.pem"
 
     def current(self) -> Pair | None:
-        """Read the newest pair; None when there is none. Raises StoreRefused for one that cannot be used."""
+        """Read the newest pair; None without one. Raises StoreRefused if it is unusable."""
         self._finish_switch()
         try:
             data = self.current_path.read_bytes()
@@ -68,7 +68,7 @@ class CertificateStore:
             raise StoreRefused(f"{self.current_path}: no certificate with its key: {error}; remove it") from error
 
     def update(self, certificate: bytes, key: bytes, now: datetime) -> Pair:
-        """Keep a new pair (PEM) and make it the current one; raises ValueError for what is none, OSError, StoreRefused."""
+        """Save a new pair (PEM) and make it current; raises ValueError if it is invalid, OSError, StoreRefused."""
         text = certificate.strip() + b"\n" + key.strip() + b"\n"
         pair = read_pair(text)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
@@ -85,7 +85,7 @@ class CertificateStore:
         self._next_path.replace(self.current_path)
 
     def _finish_switch(self) -> None:
-        """Take the kubelet's switch for done that was interrupted between its two steps."""
+        """Complete a switch that a kubelet was interrupted in, between its two steps."""
         if self._next_path.is_symlink() and not self.current_path.is_symlink():
             with contextlib.suppress(OSError):
                 self._next_path.replace(self.current_path)
@@ -96,7 +96,7 @@ class CertificateStore:
 
 
 def read_pair(data: bytes) -> Pair:
-    """Read PEM that holds a certificate (first) and its key; raises ValueError for what does not fit together."""
+    """Parse PEM with a certificate (first) and its key; raises ValueError if they do not match."""
     leaf = x509.load_pem_x509_certificates(data)[0]
     start = data.find(b"-----BEGIN", _end_of_certificates(data))
     key = load_pem_private_key(data[start:], None) if start >= 0 else None

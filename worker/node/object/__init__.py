@@ -1,1 +1,1 @@
-"""The node's own object in the API server: registered, kept up to date, made anew when it was deleted. See ../README.md."""
+"""The Node object: registered, kept up to date, created again if deleted. See ../README.md."""

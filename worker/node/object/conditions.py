@@ -1,7 +1,6 @@
 """The node's conditions, in the kubelet's words (pkg/kubelet/nodestatus/setters.go).
 
-Asked by `status` with what is wrong and what was said before; a condition that holds keeps the time since when it does. Ready stands
-last, as the kubelet puts it.
+Used by `status`. A condition whose status does not change keeps its lastTransitionTime. Ready comes last, as in the kubelet.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """Something to tell about the node, once."""
+    """An event of the node to send."""
 
     reason: str
     message: str = ""
@@ -26,7 +25,7 @@ class NodeEvent:
 
 @dataclass(frozen=True, slots=True)
 class _Pressure:
-    """What a condition says while it holds, and while it does not: reason and message."""
+    """Reason and message of a condition while it is true, and while it is false."""
 
     under: tuple[str, str]
     without: tuple[str, str]
@@ -55,7 +54,7 @@ PRESSURES: Final[Mapping[str, _Pressure]] = {
 def conditions(
     before: Sequence[Json], *, pressures: Iterable[str], troubles: Sequence[str], now: datetime
 ) -> tuple[list[Json], list[NodeEvent]]:
-    """Give the conditions as of `now`, and what has changed; others' conditions stay as they are."""
+    """Return the conditions as of `now`, and events for what changed; conditions of others are kept."""
     known = {one["type"]: one for one in before}
     under, events = set(pressures), []
     found = [one for one in before if one["type"] not in PRESSURES and one["type"] != "Ready"]
@@ -72,19 +71,19 @@ def conditions(
     ready, changed = _condition(
         known.get("Ready"), _new("Ready", holds=not troubles, reason=reason, message=message), now
     )
-    if changed and ("Ready" in known or not troubles):  # a new node that is not ready yet is no news
+    if changed and ("Ready" in known or not troubles):  # that a new node is not ready yet needs no event
         events.append(NodeEvent("NodeNotReady" if troubles else "NodeReady"))
     return [*found, ready], events
 
 
 def joined(troubles: Sequence[str]) -> str:
-    """Put several troubles into one message, as k8s.io/apimachinery pkg/util/errors does."""
+    """Join several errors into one message, like k8s.io/apimachinery pkg/util/errors."""
     once = list(dict.fromkeys(troubles))
     return once[0] if len(once) == 1 else f"[{', '.join(once)}]"
 
 
 def is_ready(node: Mapping[str, Any]) -> bool:
-    """Say whether a Node is Ready by its own word."""
+    """Report whether a Node's Ready condition is true."""
     found = (node.get("status") or {}).get("conditions") or ()
     return any(one["type"] == "Ready" and one["status"] == "True" for one in found)
 
@@ -94,7 +93,7 @@ def _new(kind: str, *, holds: bool, reason: str, message: str) -> Json:
 
 
 def _condition(before: Json | None, new: Json, now: datetime) -> tuple[Json, bool]:
-    """Date a condition; says whether its status is another one than before."""
+    """Add the times to a condition; reports whether its status changed."""
     changed = before is None or before["status"] != new["status"]
     since = api_time(now) if before is None or changed else before.get("lastTransitionTime")
     return {**new, "lastHeartbeatTime": api_time(now), "lastTransitionTime": since}, changed

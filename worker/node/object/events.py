@@ -1,4 +1,4 @@
-"""The events of the node itself: started, ready or not, under pressure, cordoned, rebooted."""
+"""Events of the node: started, ready or not, under pressure, cordoned, rebooted."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -10,25 +10,25 @@ from worker.node.object.conditions import NodeEvent
 from worker.node.process.dependencies import NodeDependencies
 
 STARTED: Final = NodeEvent("Starting", "Starting kubelet.")
-"""In the kubelet's words (BirthCry): what looks for a restarted node looks for these."""
+"""The kubelet's words (BirthCry), which tools use to detect a restarted node."""
 
 log = structlog.get_logger(__name__)
 
 
 async def send_events(deps: NodeDependencies) -> None:
-    """Send what was recorded, for ever."""
+    """Send recorded events until cancelled."""
     event_sender(deps)([STARTED])
     await deps.recorder.send()
 
 
 def event_sender(deps: NodeDependencies) -> Callable[[Sequence[NodeEvent]], None]:
-    """Give who is told of what has happened to the node; it never waits."""
+    """Return the function that records the node's events; it never blocks."""
     name = deps.config.node_name
 
-    def told(events: Sequence[NodeEvent]) -> None:
+    def send(events: Sequence[NodeEvent]) -> None:
         for one in events:
             message = one.message or f"Node {name} status is now: {one.reason}"
             log.info("node event", reason=one.reason, message=message)
             deps.recorder.record(node_reference(name), one.type, one.reason, message)
 
-    return told
+    return send

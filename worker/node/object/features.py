@@ -1,8 +1,8 @@
-"""What a Node says that it can do: its runtime's handlers and features, and the features of Kubernetes that it declares.
+"""The capabilities a Node declares: runtime handlers, runtime features, and Kubernetes features.
 
-Asked by `status`. The scheduler and the API server believe it (k8s.io/component-helpers nodedeclaredfeatures), so only what
-tempolet does stands here. Never ExtendWebSocketsToKubelet: the API server would then speak WebSocket to a node whose streams
-are bytes handed through.
+Used by `status`. The scheduler and the API server rely on them (k8s.io/component-helpers nodedeclaredfeatures), so only what
+tempolet implements is listed. ExtendWebSocketsToKubelet must not be declared: the API server would then send WebSocket streams,
+which are passed to the runtime unchanged.
 """
 
 from collections.abc import Mapping
@@ -12,19 +12,19 @@ from worker.node.runtime.state import RuntimeState
 from worker.settings.kubelet.feature_gates import FeatureGates
 
 DECLARED: Final = ("InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits")
-"""Gates whose behaviour the pods' workflows have; in the order of the alphabet, as the API wants them. Not among them is
-InPlacePodLevelResourcesVerticalScaling: a pod whose own resources are edited is replaced here."""
+"""Feature gates that the pods' workflows implement, in alphabetical order, as the API requires.
+InPlacePodLevelResourcesVerticalScaling is not among them: a pod whose pod-level resources change is replaced."""
 
 
 def declared_features(gates: FeatureGates) -> tuple[str, ...]:
-    """Name the features that this node declares."""
+    """Return the features that this node declares."""
     if not gates.enabled("NodeDeclaredFeatures"):
         return ()
     return tuple(name for name in DECLARED if gates.enabled(name))
 
 
 def runtime_handlers(runtime: RuntimeState) -> list[dict[str, Any]]:
-    """List the runtime's handlers, the default one (without a name) first."""
+    """Return the runtime's handlers, the default one (without a name) first."""
     return [
         {
             "name": one.name,
@@ -38,5 +38,5 @@ def runtime_handlers(runtime: RuntimeState) -> list[dict[str, Any]]:
 
 
 def node_features(runtime: RuntimeState) -> Mapping[str, bool] | None:
-    """Say what the runtime can do altogether; None when it does not say."""
+    """Return the runtime's features; None if it does not report them."""
     return None if runtime.supplemental_groups is None else {"supplementalGroupsPolicy": runtime.supplemental_groups}

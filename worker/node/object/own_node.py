@@ -1,8 +1,8 @@
-"""The node's object in the API server, held to what is true: registered, watched, its status patched.
+"""Keeps the Node object up to date: registers it, watches it and patches its status.
 
-Run as a part of the node process. Looked at every nodeStatusUpdateFrequency and whenever readiness turns; sent when something but the
-heartbeat changed, and every nodeStatusReportFrequency anyway (pkg/kubelet/kubelet_node_status.go). Unlike under the kubelet, an
-object that was deleted is made anew at once, not with the next restart.
+A part of the node process. The status is computed every nodeStatusUpdateFrequency and whenever readiness changes. It is sent if
+anything but the heartbeat time changed, and every nodeStatusReportFrequency anyway (pkg/kubelet/kubelet_node_status.go). Unlike
+with the kubelet, a deleted object is created again at once, not on the next restart.
 """
 
 import asyncio
@@ -36,34 +36,34 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NodeCallbacks:
-    """Whom the node's object asks, and tells."""
+    """What the Node object needs from the other parts of the process."""
 
     facts: Callable[[], Awaitable[NodeFacts]]
-    """What is found of this machine now."""
+    """Returns the current facts about this machine."""
     events: Callable[[Sequence[NodeEvent]], None]
-    """Told of what has happened to the node."""
+    """Called with events of the node."""
     pod_cidrs: Callable[[Sequence[str]], None]
-    """Told which addresses the cluster has given it for its pods."""
-    look_now: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set by whoever has news that should not wait for the next look."""
+    """Called with the pod CIDRs that the cluster assigned."""
+    sync_now: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set to compute the status now instead of at the next interval."""
 
 
 class OwnNode:
     """This machine's Node."""
 
-    def __init__(self, deps: NodeDependencies, settings: NodeSettings, others: NodeCallbacks) -> None:
-        self._deps, self._settings, self._others = deps, settings, others
+    def __init__(self, deps: NodeDependencies, settings: NodeSettings, callbacks: NodeCallbacks) -> None:
+        self._deps, self._settings, self._callbacks = deps, settings, callbacks
         self._api, self._cluster = deps.api, deps.cluster
         self._path = NODES.path(settings.name)
         self._status_path = NODES.path(settings.name, sub="status")
-        self._reported: datetime | None = None  # by the steady clock
+        self._reported: datetime | None = None  # by the monotonic clock
         self._delay = timedelta()
         self._trouble = ""
         self.json: Json | None = None
-        """As last known; None: there is none, or it was not read yet."""
+        """The last known object; None if it does not exist or was not read yet."""
 
     async def run(self) -> None:
-        """Hold it for ever."""
+        """Keep it up to date until cancelled."""
         await self._register()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch())
@@ -72,54 +72,54 @@ class OwnNode:
     async def _report(self) -> None:
         every = self._cluster.status_every
         while True:
-            self._others.look_now.clear()
+            self._callbacks.sync_now.clear()
             self._deps.health.turn(LOOP, every)
             if self.json is None:
                 await self._register()
-            await self._look()
+            await self._sync()
             pause = every.total_seconds() * random.uniform(1, 1 + JITTER)  # noqa: S311 - no secret
-            await _until(self._others.look_now, pause)
+            await _until(self._callbacks.sync_now, pause)
 
     async def _watch(self) -> None:
         selector = f"metadata.name={self._settings.name}"
         reflector = Reflector(self._api, NODES.path(), what="our own Node", field_selector=selector)
         async for news in reflector.changes():
             if isinstance(news, Listed):
-                self._seen(next(iter(news.items), None))
+                self._observe(next(iter(news.items), None))
             else:
-                self._seen(None if news.type == "DELETED" else news.object)
+                self._observe(None if news.type == "DELETED" else news.object)
 
-    def _seen(self, node: Json | None) -> None:
+    def _observe(self, node: Json | None) -> None:
         before = self.json
         if node is not None and before is not None and _is_older(node, before):
-            return  # the watch lags behind what our own patch was answered
+            return  # the watch lags behind the response to our own patch
         self.json = node
-        self._others.pod_cidrs((node or {}).get("spec", {}).get("podCIDRs") or ())
+        self._callbacks.pod_cidrs((node or {}).get("spec", {}).get("podCIDRs") or ())
         if node is None:
             log.warning("the node's object is gone from the API server", node=self._settings.name)
             self._reported = None
-            self._others.look_now.set()
+            self._callbacks.sync_now.set()
         elif before is not None and _unschedulable(before) != _unschedulable(node):
-            self._others.events([NodeEvent("NodeNotSchedulable" if _unschedulable(node) else "NodeSchedulable")])
+            self._callbacks.events([NodeEvent("NodeNotSchedulable" if _unschedulable(node) else "NodeSchedulable")])
 
     async def _register(self) -> None:
-        """Make the object, or take the one that is there; tried until it is done. Without registerNode only the latter."""
+        """Create the object, or adopt the existing one; retried until it succeeds. Without registerNode, only the latter."""
         pause = FIRST_PAUSE
         while True:
             self._deps.health.turn(LOOP, self._cluster.status_every)
             try:
                 self.json = await (self._create() if self._cluster.register else self._read())
             except (ApiAway, ApiRefused) as error:
-                self._note(f"node {self._settings.name} is not registered: {_said(error)}")
+                self._log_change(f"node {self._settings.name} is not registered: {_message(error)}")
             else:
-                self._note("")
+                self._log_change("")
                 self._deps.metrics.node_registered()
                 return
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _create(self) -> Json:
-        facts = await self._others.facts()
+        facts = await self._callbacks.facts()
         initial = initial_node(self._settings.name, self._cluster, facts.machine.architecture)
         node, events = node_now(initial, self._settings, facts, datetime.now(UTC))
         try:
@@ -130,23 +130,23 @@ class OwnNode:
             refused = error
         else:
             log.info("node registered", node=self._settings.name)
-            self._others.events(events)
+            self._callbacks.events(events)
             return made
         try:
             existing = await self._read()
         except ApiRefused as error:
-            raise refused from error  # why it could not be made says more than that it is not there
+            raise refused from error  # why it was not created is more useful than that it does not exist
         wanted = reconciled(existing, initial)
         if changed(existing, wanted):
             existing = await self._api.patch(self._status_path, node_patch(existing, wanted))
-        log.info("node was registered before", node=self._settings.name)
+        log.info("node was already registered", node=self._settings.name)
         return existing
 
     async def _read(self) -> Json:
         return await self._api.get(self._path)
 
-    async def _look(self) -> None:
-        """Send the status if it is due or has changed; what fails is tried again at once, then with the next look."""
+    async def _sync(self) -> None:
+        """Send the status if it is due or changed; a failure is retried at once, then at the next interval."""
         for attempt in range(TRIES):
             try:
                 if attempt:
@@ -154,58 +154,58 @@ class OwnNode:
                 await self._send()
             except ApiRefused as error:
                 if error.not_found:
-                    self._seen(None)
+                    self._observe(None)
                     return
-                self._note(f"the node's status cannot be written: {_said(error)}")
+                self._log_change(f"the node's status cannot be written: {_message(error)}")
             except ApiAway as error:
-                self._note(f"the node's status cannot be written: {_said(error)}")
+                self._log_change(f"the node's status cannot be written: {_message(error)}")
                 if error.retry_after:
                     return
             else:
-                self._note("")
+                self._log_change("")
                 return
 
     async def _send(self) -> None:
-        facts = await self._others.facts()
+        facts = await self._callbacks.facts()
         node, now = self.json, monotonic_now()
         if node is None:  # deleted meanwhile
-            self._others.look_now.set()
+            self._callbacks.sync_now.set()
             return
         wanted, events = node_now(node, self._settings, facts, datetime.now(UTC))
         differs = changed(node, wanted)
         if not differs and self._reported and now - self._reported < self._cluster.report_every + self._delay:
             return
-        self._delay = self._some_time() if differs or self._reported is None else timedelta()
+        self._delay = self._random_delay() if differs or self._reported is None else timedelta()
         answer = await self._api.patch(self._status_path, node_patch(node, wanted))
-        if self.json is None:  # deleted on the answer's way, and to be made anew at once
+        if self.json is None:  # deleted while the request was in progress, so it is to be created at once
             return
         self.json, self._reported = self.json if _is_older(answer, self.json) else answer, now
         if is_ready(answer) != is_ready(node):
             log.info("node is ready" if is_ready(answer) else "node is not ready", why=_why(answer))
-        self._others.events(events)
+        self._callbacks.events(events)
 
-    def _some_time(self) -> timedelta:
-        """Spread the reports of many nodes that changed at once."""
+    def _random_delay(self) -> timedelta:
+        """Return a random offset, which spreads the reports of nodes that changed at the same time."""
         return self._cluster.report_every * random.uniform(-0.5, 0.5)  # noqa: S311 - no secret
 
-    def _note(self, trouble: str) -> None:
-        """Say a trouble when it is a new one, and once that it is over."""
+    def _log_change(self, trouble: str) -> None:
+        """Log an error if it is new, and once that it is over."""
         if trouble == self._trouble:
             return
         if trouble:
             log.error(trouble)
         else:
-            log.info("the API server takes the node's status again", node=self._settings.name)
+            log.info("the API server accepts the node's status again", node=self._settings.name)
         self._trouble = trouble
         self._deps.service.status(trouble or f"node {self._settings.name}")
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return f"{error.status} {error.reason}: {error}" if isinstance(error, ApiRefused) else str(error)
 
 
 def _is_older(one: Json, other: Json) -> bool:
-    """Say whether one is an earlier state of the same object; versions are numbers that grow (KEP-5504)."""
+    """Report whether one is an earlier version of the same object; resource versions are increasing numbers (KEP-5504)."""
     mine, known = one["metadata"], other["metadata"]
     if mine.get("uid") != known.get("uid"):
         return False
@@ -222,7 +222,7 @@ def _why(node: Json) -> str:
 
 
 async def _until(event: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, or until the time is over."""
+    """Wait for an event or a timeout."""
     try:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:

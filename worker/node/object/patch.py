@@ -1,7 +1,7 @@
-"""The smallest strategic merge patch from one Node to another, and whether there is anything worth one.
+"""The smallest strategic merge patch between two versions of a Node, and whether one is needed.
 
-Asked by `own_node` (k8s.io/component-helpers node/util PatchNodeStatus makes the same for the kubelet). The patch names the UID, so a
-Node that was deleted and made anew is never patched by what was true of the old one.
+Used by `own_node`; the kubelet uses PatchNodeStatus (k8s.io/component-helpers node/util). The patch contains the UID, so that
+it cannot apply to a Node that was deleted and created again.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ _METADATA: Final = ("labels", "annotations")
 
 
 def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Say whether two Nodes differ in what this node tells of itself; the time of the last heartbeat does not count."""
+    """Report whether two Nodes differ in what this node reports; the heartbeat time does not count."""
     return any(_meaning(old["metadata"].get(key)) != _meaning(new["metadata"].get(key)) for key in _METADATA) or (
         _status(old.get("status") or {}) != _status(new.get("status") or {})
     )
 
 
 def node_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
-    """Write what leads from `old` to `new`."""
+    """Return the patch from `old` to `new`."""
     metadata = {"uid": old["metadata"]["uid"]}
     for key in _METADATA:
         if parts := _map_patch(old["metadata"].get(key) or {}, new["metadata"].get(key) or {}):
@@ -47,7 +47,7 @@ def _field(key: str, before: Any, after: Any) -> Any:
             for one in after
             if one != known.get(one["type"])
         ]
-    if key == "addresses" and before:  # their type is the API's merge key, though there may be two of a type
+    if key == "addresses" and before:  # the API merges by type, though there may be two of a type
         return [*after, {"$patch": "replace"}]
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         return _map_patch(before, after)
@@ -55,7 +55,7 @@ def _field(key: str, before: Any, after: Any) -> Any:
 
 
 def _map_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
-    """Name what is new or another, and as null what is gone."""
+    """Return what is new or different, and null for what is gone."""
     found: Json = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)
@@ -86,7 +86,7 @@ def _amount(text: str) -> Any:
 
 
 def _meaning(value: Any) -> Any:
-    """Leave out what is empty: the API server leaves it out, too."""
+    """Remove empty values, as the API server does."""
     if isinstance(value, Mapping):
         inner = {key: _meaning(one) for key, one in value.items()}
         return {key: one for key, one in inner.items() if one not in (None, "", {}, [])}

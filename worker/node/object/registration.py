@@ -1,7 +1,7 @@
-"""The Node that this machine registers with, and what of it is written over one that is there already.
+"""The Node object to register with, and the fields that are reset on an existing one.
 
-Asked by `own_node` (pkg/kubelet/kubelet_node_status.go initialNode, tryRegisterWithAPIServer). Taints and --node-labels count when
-the object is made; later they are the cluster's, and only the default labels and the attach-detach annotation are held.
+Used by `own_node` (pkg/kubelet/kubelet_node_status.go initialNode, tryRegisterWithAPIServer). Taints and --node-labels apply
+when the object is created; later only the default labels and the attach-detach annotation are reset.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ UNINITIALIZED: Final = {
 
 
 def initial_node(name: str, cluster: ClusterSettings, architecture: str) -> Json:
-    """Make the object to register with, its status apart."""
+    """Return the object to register with, without its status."""
     node: Json = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -40,7 +40,7 @@ def initial_node(name: str, cluster: ClusterSettings, architecture: str) -> Json
 
 
 def reconciled(existing: Json, initial: Mapping[str, Any]) -> Json:
-    """Write over an existing Node what it must say if this node is to be it."""
+    """Return an existing Node with the labels and annotations that this node requires."""
     metadata = existing["metadata"]
     labels = dict(metadata.get("labels") or {})
     for label in OWN_LABELS:

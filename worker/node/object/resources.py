@@ -1,7 +1,7 @@
-"""What a node has, and what of it pods may ask for: capacity and allocatable of its status.
+"""Capacity and allocatable of the node's status.
 
-Asked by `status`. The rules are the kubelet's (pkg/kubelet/nodestatus/setters.go MachineInfo): what is kept back comes off, never
-below nothing, and huge pages come off the memory that is left. What others have written there (extended resources) stays.
+Used by `status`. The rules are the kubelet's (pkg/kubelet/nodestatus/setters.go MachineInfo): reservations are subtracted, down
+to zero, and huge pages are subtracted from memory. Resources of others (extended resources) are kept.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ HUGE_PAGES: Final = "hugepages-"
 
 
 def capacity(machine: Machine, storage_bytes: int | None, pods: int) -> dict[str, str]:
-    """Write down what there is; `storage_bytes` is the disk of the root directory, None where it is not limited."""
+    """Return the capacity; `storage_bytes` is the size of the root directory's disk, None if storage is not limited."""
     found = {
         "cpu": canonical_quantity(f"{machine.cpu_milli}m"),
         "memory": bytes_quantity(machine.memory_bytes),
@@ -27,9 +27,9 @@ def capacity(machine: Machine, storage_bytes: int | None, pods: int) -> dict[str
     return found
 
 
-def allocatable(has: Mapping[str, str], kept: Mapping[str, Quantity]) -> dict[str, str]:
-    """Say what is left of `has` for pods when `kept` is kept back."""
-    left = {name: max(ZERO, minus(parse_quantity(text), kept.get(name, ZERO))) for name, text in has.items()}
+def allocatable(has: Mapping[str, str], reserved: Mapping[str, Quantity]) -> dict[str, str]:
+    """Return what remains of `has` for pods after `reserved` is subtracted."""
+    left = {name: max(ZERO, minus(parse_quantity(text), reserved.get(name, ZERO))) for name, text in has.items()}
     for name in has:
         if name.startswith(HUGE_PAGES):
             left["memory"] = max(ZERO, minus(left["memory"], parse_quantity(has[name])))
@@ -37,12 +37,12 @@ def allocatable(has: Mapping[str, str], kept: Mapping[str, Quantity]) -> dict[st
 
 
 def minus(one: Quantity, other: Quantity) -> Quantity:
-    """Take one amount from another."""
+    """Subtract one amount from another."""
     return Quantity(one.nanos - other.nanos)
 
 
 def _written(like: str, amount: Quantity) -> str:
-    """Write an amount in the form of another one: memory in binary units, cpu in thousandths."""
+    """Format an amount like another one: memory in binary units, cpu in millicores."""
     if like.endswith("i"):
         return bytes_quantity(amount.value)
     return canonical_quantity(f"{amount.milli}m")

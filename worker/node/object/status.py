@@ -1,7 +1,7 @@
-"""The Node as it should read now: its newest known object, with what this node has to say of itself written over it.
+"""Computes the current Node: its last known object with this node's fields replaced.
 
-Asked by `own_node` at each look. Whatever others write there stays: volumesAttached, extended resources, conditions of other
-kinds, and with an external cloud provider the addresses (pkg/kubelet/kubelet_node_status.go defaultNodeStatusFuncs).
+Used by `own_node`. Fields of others are kept: volumesAttached, extended resources, other conditions and, with an external cloud
+provider, the addresses (pkg/kubelet/kubelet_node_status.go defaultNodeStatusFuncs).
 """
 
 from collections.abc import Mapping
@@ -25,13 +25,13 @@ UNKNOWN_RUNTIME: Final = "Unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """What of the configuration stands in a Node."""
+    """The configuration that appears in a Node."""
 
     name: str
     kubelet_version: str
     max_pods: int
     port: int
-    """Of the node's HTTPS API; 0: it serves none."""
+    """Port of the node's HTTPS API; 0: it has none."""
     given_addresses: tuple[str, ...] = ()
     """--node-ip."""
     external_cloud: bool = False
@@ -40,27 +40,27 @@ class NodeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """What was found of the machine and what runs on it."""
+    """Facts about the machine and its runtime."""
 
     machine: Machine
     runtime: RuntimeState
     addresses: tuple[str, ...] = ()
-    """The node's own; empty: not found, and the known ones stay."""
+    """The node's addresses; empty: not found, and the known ones are kept."""
     storage_bytes: int | None = None
-    """The disk of the root directory; None: not limited, or not to be read."""
-    kept: Mapping[str, Quantity] = field(default_factory=dict)
-    """What is kept back from pods."""
+    """Size of the root directory's disk; None: not limited, or not readable."""
+    reserved: Mapping[str, Quantity] = field(default_factory=dict)
+    """Resources reserved from pods."""
     volumes_in_use: tuple[str, ...] = ()
-    """By the names that the attach/detach controller has for them."""
+    """By the names the attach/detach controller uses."""
     pressures: frozenset[str] = frozenset()
     troubles: tuple[str, ...] = ()
-    """What keeps the node from being Ready, the runtime's own words apart."""
+    """Reasons other than the runtime's why the node is not Ready."""
     found_at: datetime | None = None
-    """By the steady clock; None: when the status is written."""
+    """By the monotonic clock; None: the time the status is computed."""
 
 
 def node_now(node: Json, settings: NodeSettings, facts: NodeFacts, now: datetime) -> tuple[Json, list[NodeEvent]]:
-    """Write the Node as of `now`, and say what is to be told about the change."""
+    """Return the Node as of `now`, and the events of the change."""
     before: Json = node.get("status") or {}
     has = {name: text for name, text in (before.get("capacity") or {}).items() if not name.startswith(HUGE_PAGES)}
     has |= capacity(facts.machine, facts.storage_bytes, settings.max_pods)
@@ -73,7 +73,7 @@ def node_now(node: Json, settings: NodeSettings, facts: NodeFacts, now: datetime
     status: Json = {
         **before,
         "capacity": has,
-        "allocatable": allocatable(has, facts.kept),
+        "allocatable": allocatable(has, facts.reserved),
         "conditions": found,
         "addresses": _addresses(before.get("addresses") or [], settings, facts.addresses),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": settings.port}},
@@ -87,7 +87,7 @@ def node_now(node: Json, settings: NodeSettings, facts: NodeFacts, now: datetime
 
 
 def _of_runtime(runtime: RuntimeState) -> Json:
-    """Say what the runtime has told; until it has, what was told before it started anew still stands."""
+    """Return what the runtime has reported; what it has not reported since the start is kept."""
     found: Json = {}
     if runtime.images is not None:
         found["images"] = list(runtime.images)
@@ -99,7 +99,7 @@ def _of_runtime(runtime: RuntimeState) -> Json:
 
 
 def _metadata(metadata: Json, settings: NodeSettings, machine: Machine) -> Json:
-    """Keep the labels that a scheduler cannot do without, and tell a cloud controller which addresses were given."""
+    """Set the labels the scheduler needs, and the annotation that tells a cloud controller --node-ip."""
     labels = {
         **(metadata.get("labels") or {}),
         "kubernetes.io/os": "linux",
@@ -114,7 +114,7 @@ def _metadata(metadata: Json, settings: NodeSettings, machine: Machine) -> Json:
 def _addresses(before: list[Json], settings: NodeSettings, found: tuple[str, ...]) -> list[Json]:
     hostname = {"type": "Hostname", "address": settings.name}
     if settings.external_cloud:
-        if before:  # the cloud controller's
+        if before:  # set by the cloud controller
             return before
         if not settings.given_addresses:
             return [hostname]

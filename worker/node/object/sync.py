@@ -1,4 +1,4 @@
-"""The part of the node process that is the node's object: what is found out, put together for `own_node`."""
+"""The part of the node process that keeps the Node object in sync: gathers the facts for `own_node`."""
 
 import asyncio
 import contextlib
@@ -28,20 +28,20 @@ from worker.settings.kubelet.schema import load_schema
 from worker.settings.reserved import with_thresholds
 
 ADDRESSES_EVERY: Final = timedelta(minutes=1)
-"""A name that leads to another address is no news for a status of ten seconds, and each look may cost a question to DNS."""
+"""The status is computed every ten seconds; a name's address changes rarely, and each lookup may query DNS."""
 
 log = structlog.get_logger(__name__)
 
 
 async def sync_node(deps: NodeDependencies) -> None:
-    """Be the node's object for ever."""
+    """Keep the Node in sync until cancelled."""
     machine = await in_node_thread(read_machine)
-    look_now = asyncio.Event()
-    runtime = RuntimeWatch(deps.runtime, deps.cluster.most_images, look_now.set)
-    pressure = PressureWatch(deps.config.eviction, deps.config.root_dir, runtime.image_folder, look_now.set)
+    sync_now = asyncio.Event()
+    runtime = RuntimeWatch(deps.runtime, deps.cluster.most_images, sync_now.set)
+    pressure = PressureWatch(deps.config.eviction, deps.config.root_dir, runtime.image_folder, sync_now.set)
     facts = _Facts(deps, machine, runtime, pressure)
-    others = NodeCallbacks(facts.now, event_sender(deps), runtime.set_pod_cidrs, look_now)
-    node = OwnNode(deps, node_settings(deps.config), others)
+    callbacks = NodeCallbacks(facts.now, event_sender(deps), runtime.set_pod_cidrs, sync_now)
+    node = OwnNode(deps, node_settings(deps.config), callbacks)
     await runtime.first()
     await pressure.look()
     async with asyncio.TaskGroup() as group:
@@ -50,7 +50,7 @@ async def sync_node(deps: NodeDependencies) -> None:
 
 
 def node_settings(config: NodeConfig) -> NodeSettings:
-    """Cut out what of the configuration stands in the node's object."""
+    """Return the configuration that appears in the Node."""
     assert config.cluster is not None
     serving = config.cluster.serving
     return NodeSettings(
@@ -65,7 +65,7 @@ def node_settings(config: NodeConfig) -> NodeSettings:
 
 
 class _Facts:
-    """What is found of this machine, each part as often as it may change."""
+    """Facts about this machine, each refreshed as often as it may change."""
 
     def __init__(
         self, deps: NodeDependencies, machine: Machine, runtime: RuntimeWatch, pressure: PressureWatch
@@ -78,7 +78,7 @@ class _Facts:
         self._trouble = ""
 
     async def now(self) -> NodeFacts:
-        """Put together what is known now."""
+        """Return the current facts."""
         if time.monotonic() >= self._addresses_until:
             await self._find_addresses()
         if self._storage is None and self._config.local_storage_limits:
@@ -89,14 +89,14 @@ class _Facts:
             runtime=self._runtime.state,
             addresses=self._addresses,
             storage_bytes=self._storage,
-            kept=self._kept(),
+            reserved=self._reserved(),
             pressures=self._pressure.state.conditions,
             troubles=self._processes.troubles(),
             volumes_in_use=tuple(await in_node_thread(volumes_in_use, self._config.root_dir)),
             found_at=monotonic_now(),
         )
 
-    def _kept(self) -> dict[str, Quantity]:
+    def _reserved(self) -> dict[str, Quantity]:
         config, memory = self._config, self._machine.memory_bytes
         return with_thresholds(config.reserved, config.eviction, memory, self._storage or 0).by_name()
 

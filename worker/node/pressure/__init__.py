@@ -1,1 +1,1 @@
-"""Whether the node runs short of memory, disk or process ids: what is measured (`signals`), what follows from it (`judge`)."""
+"""Resource pressure of the node: measurement (`signals`) and thresholds (`thresholds`)."""

@@ -1,6 +1,6 @@
-"""How much memory, disk and how many process ids are left on this machine, as the kubelet's eviction manager measures it.
+"""Measures available memory, disk space and process ids, like the kubelet's eviction manager.
 
-Blocking, brief reads of /proc, the root cgroup and two file systems; asked from a thread. What cannot be read is not there.
+Short blocking reads of /proc, the root cgroup and two file systems; runs in a thread. What cannot be read is omitted.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ PROC: Final = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where to look."""
+    """Where to measure."""
 
     node_fs: Path
     """--root-dir."""
     image_fs: Path | None
-    """Where the runtime keeps its images; None: it has not said."""
+    """Where the runtime keeps its images; None if not known."""
     hierarchies: Hierarchies
 
 
@@ -43,9 +43,9 @@ def observe(places: Places) -> dict[str, Observation]:
 
 
 def memory(hierarchies: Hierarchies, capacity: int) -> Observation:
-    """Measure memory: what is there less the working set of the root cgroup; raises OSError, KeyError, ValueError."""
+    """Return capacity less the working set of the root cgroup; raises OSError, KeyError, ValueError."""
     if hierarchies.v2 is not None:
-        # its root has no memory.current: what is anonymous and what is of files stands for it
+        # the root has no memory.current: the sum of anonymous and file memory replaces it
         stat = table(read_text(f"{hierarchies.v2}/memory.stat"))
         used, idle = stat[b"anon"] + stat[b"file"], stat[b"inactive_file"]
     else:
@@ -56,7 +56,7 @@ def memory(hierarchies: Hierarchies, capacity: int) -> Observation:
 
 
 def disk(folder: Path) -> tuple[Observation, Observation]:
-    """Measure the bytes and the inodes of the file system that a folder lies on; raises OSError."""
+    """Measure bytes and inodes of the file system that holds a folder; raises OSError."""
     found = os.statvfs(folder)
     return (
         Observation(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize),
@@ -65,6 +65,6 @@ def disk(folder: Path) -> tuple[Observation, Observation]:
 
 
 def process_ids(proc: Path = PROC) -> Observation:
-    """Measure how many more tasks the kernel would make; raises OSError, ValueError."""
+    """Measure how many more tasks the kernel would create; raises OSError, ValueError."""
     most, there_are = task_capacity(proc)
     return Observation(most - there_are, most)

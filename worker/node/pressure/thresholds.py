@@ -1,8 +1,8 @@
-"""Which conditions of pressure a node shows, from what was measured and what was seen before.
+"""Evaluates eviction thresholds: which pressure conditions a node has.
 
-Pure; asked by the node's object every ten seconds. The rules are the eviction manager's (pkg/kubelet/eviction/eviction_manager.go
-synchronize): a soft threshold shows at once and holds on by its reclaim only when its grace is over, and a condition is shown for as
-long after it was last seen as evictionPressureTransitionPeriod says, so that it does not flutter.
+Pure; used every ten seconds. The rules are the eviction manager's (pkg/kubelet/eviction/eviction_manager.go synchronize): a
+soft threshold shows at once, but requires its minimum reclaim to clear only after its grace period. A condition stays for
+evictionPressureTransitionPeriod after it was last met, so that it does not flap.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from worker.settings.eviction import SIGNALS, Eviction, Threshold
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """How much of something there is, and of how much; bytes, inodes or process ids."""
+    """Available amount and capacity of a resource; bytes, inodes or process ids."""
 
     available: int
     capacity: int
@@ -22,19 +22,19 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """What was seen until now."""
+    """What was observed so far."""
 
     held: frozenset[Threshold] = frozenset()
-    """Met for longer than their grace: they go only when their reclaim is there, too."""
+    """Thresholds met for longer than their grace period; they also need their minimum reclaim to clear."""
     first_seen: Mapping[Threshold, datetime] = field(default_factory=dict)
     last_seen: Mapping[str, datetime] = field(default_factory=dict)
     """By condition."""
     conditions: frozenset[str] = frozenset()
-    """Those that are to be shown."""
+    """The conditions that are true."""
 
 
 def evaluate(eviction: Eviction, observed: Mapping[str, Observation], before: Pressure, now: datetime) -> Pressure:
-    """Say what is to be shown as of `now`; a signal that was not measured meets no threshold."""
+    """Return the pressure as of `now`; a signal that was not measured meets no threshold."""
     met = {one for one in eviction.thresholds if _is_met(one, observed)}
     met |= {one for one in before.held if _is_met(one, observed, reclaimed=True)}
     first = {one: before.first_seen.get(one, now) for one in met}

@@ -1,4 +1,4 @@
-"""Measures, every ten seconds, whether the node runs short of something, for its conditions; nothing is evicted for it."""
+"""Measures resource pressure every ten seconds for the node's conditions; no pod is evicted for it."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,19 +21,19 @@ log = structlog.get_logger(__name__)
 
 
 class PressureWatch:
-    """What was last measured, kept up to date by `run`."""
+    """The last evaluation, updated by `run`."""
 
     def __init__(
         self, eviction: Eviction, root_dir: Path, image_folder: Callable[[], str], changed: Callable[[], None]
     ) -> None:
-        """Take what is asked for the images' folder, and what is called when a condition comes or goes."""
+        """Take the function that returns the images' folder, and one to call when a condition changes."""
         self._eviction, self._root_dir = eviction, root_dir
         self._image_folder, self._changed = image_folder, changed
         self._hierarchies = Hierarchies.of_this_node()
         self.state = Pressure()
 
     async def run(self) -> None:
-        """Measure for ever; a file system that hangs leaves it at what was measured last."""
+        """Measure until cancelled; if a file system hangs, the last result stays."""
         while True:
             await self.look()
             await asyncio.sleep(EVERY.total_seconds())
@@ -47,5 +47,5 @@ class PressureWatch:
         self.state = evaluate(self._eviction, observed, before, monotonic_now())
         if self.state.conditions != before.conditions:
             left = {signal: f"{one.available} of {one.capacity}" for signal, one in observed.items()}
-            log.info("pressure on this node", conditions=sorted(self.state.conditions), left=left)
+            log.info("pressure conditions changed", conditions=sorted(self.state.conditions), left=left)
             self._changed()

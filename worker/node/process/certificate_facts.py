@@ -1,4 +1,4 @@
-"""What is told of the node's certificates in its metrics."""
+"""Facts about the node's certificates for its metrics."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 @dataclass(slots=True)
 class CertificateFacts:
-    """What is told of one certificate in metrics."""
+    """Facts about one certificate for the metrics."""
 
     not_after: datetime | None = None
-    """None: there is none."""
+    """None: there is no certificate."""
     renew_errors: int = 0
     lived: timedelta | None = None
-    """How old the one before had become when it was replaced."""
+    """Age of the previous certificate when it was replaced."""

@@ -1,4 +1,4 @@
-"""What every part of the node process stands on, made once by `run`."""
+"""The dependencies of every part of the node process, created once by `worker/processes/node.py`."""
 
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ from worker.stats.node_stats import NodeStats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDependencies:
-    """The node, as the parts of its process see it."""
+    """Clients, configuration and shared state of the node process."""
 
     config: NodeConfig
     cluster: ClusterSettings
@@ -27,12 +27,12 @@ class NodeDependencies:
     processes: PeerProcesses
     health: LoopHealth = field(default_factory=LoopHealth)
     certificates: dict[str, CertificateFacts] = field(default_factory=dict)
-    """By `client` and `server`: those that the node sees to itself."""
+    """By `client` and `server`; only those that the node rotates itself."""
     metrics: NodeMetrics = field(default_factory=NodeMetrics)
     stats: NodeStats = field(init=False)
-    """What is measured of the node and its pods."""
+    """Resource usage of the node and its pods."""
     recorder: EventRecorder = field(init=False)
-    """For events of the node; sent by a part of its own."""
+    """Records events of the node; a separate part sends them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stats", NodeStats(self.config, self.runtime))

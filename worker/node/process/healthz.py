@@ -1,7 +1,8 @@
-"""Is this node well? Answered on loopback at 10248 for the whole node, and on the HTTPS API to whoever may ask there.
+"""The health of this node: served on loopback at 10248 without credentials, and by the HTTPS API.
 
-Well is: the loops of this process turn, and worker and poller run (one that hangs is ended by its watchdog). An API server, a Temporal or
-a runtime that is away is no reason, for a restart mends none of them; the node's conditions tell of these.
+A node is healthy if the loops of this process turn, and worker and poller run (a watchdog ends one that hangs). An unavailable
+API server, Temporal or runtime does not make it unhealthy, because a restart would not help; the node's conditions report
+those.
 """
 
 import asyncio
@@ -16,19 +17,19 @@ from worker.endpoints.server import Address, Route, healthz
 from worker.node.process.peers import PeerProcesses
 
 ALWAYS_OK: Final = ("ping", "log")
-"""Checks of the kubelet's that are well when an answer comes at all."""
+"""The kubelet's checks that pass if an answer comes at all."""
 SYNC_LOOP: Final = "syncloop"
-"""What the kubelet calls the check that its loop turns; ours are the loops of this process, and the other two."""
+"""The kubelet's name for the check of its sync loop; here, the loops of this process and the other two processes."""
 
 
 def sync_loop(health: LoopHealth, processes: PeerProcesses) -> str:
-    """Name what keeps this node from doing its work; empty when nothing does."""
+    """Return what keeps this node from working, or ""."""
     return health() or ", ".join(processes.troubles())
 
 
 @contextlib.asynccontextmanager
 async def serving_healthz(config: NodeConfig, health: LoopHealth, processes: PeerProcesses) -> AsyncIterator[None]:
-    """Answer on healthzBindAddress and healthzPort while the block runs; on port 0 nobody does."""
+    """Serve on healthzBindAddress and healthzPort while the block runs; port 0 disables it."""
     if not config.healthz_port:
         yield
         return

@@ -1,7 +1,7 @@
-"""A clock that nobody sets: it tells for how long something has been so, and not what time it is.
+"""A monotonic clock: unaffected by changes of the system time.
 
-By the machine's own clock a runtime that answered a second ago would be silent for an hour when that is set forward, as by the first word
-of a time server, and the node not Ready for it; a pressure would last until a clock that was set back has caught up.
+Used to measure how long a state has lasted. With the system clock, a time server that sets it forward by an hour would make a
+runtime that answered a second ago look dead, and the node not Ready; set back, it would keep a pressure condition.
 """
 
 import time
@@ -12,5 +12,5 @@ _BEGAN: Final = datetime.now(UTC) - timedelta(seconds=time.monotonic())
 
 
 def monotonic_now() -> datetime:
-    """Give a time that may only be compared with others of this clock."""
+    """Return a time that may only be compared with others of this clock."""
     return _BEGAN + timedelta(seconds=time.monotonic())

@@ -1,7 +1,7 @@
-"""The numbers of the node process itself: requests to its API, its certificates, its calls. Knows nothing of Temporal.
+"""Metrics of the node process: requests to its API, its certificates, its calls. Does not use Temporal.
 
-Made by `worker/node/run`, handed to the parts by `Around.metrics`; `worker/api/metrics` puts it together with what worker and
-poller tell.
+Available to all parts as `NodeDependencies.metrics`; `worker/api/endpoints/metrics.py` merges them with those of worker and
+poller.
 """
 
 import time
@@ -27,7 +27,7 @@ _RENEW_ERRORS: Final = {
 
 
 class NodeMetrics:
-    """One node process's numbers; used from its event loop."""
+    """Metrics of one node process; used from its event loop."""
 
     def __init__(self, node: str = "") -> None:
         """Take the node's name."""
@@ -41,7 +41,7 @@ class NodeMetrics:
         self._make_startup()
 
     def _make_startup(self) -> None:
-        """Tell the stages that there are here: this process takes nothing up between its start and its registration."""
+        """Add the startup stages that exist here: this process does nothing between its start and its registration."""
         self._began, self._is_registered = time.time(), False
         stage = "kubelet_node_startup_{}duration_seconds"
         self._gauge(stage.format("pre_kubelet_"), "From the machine's start to ours.").set(self._began - boot_time())
@@ -67,19 +67,19 @@ class NodeMetrics:
 
     @contextmanager
     def request(self, method: str, path: str, *, read_only: bool, long_running: bool) -> Iterator[None]:
-        """Count a request while it is answered; `path` is a row's, so that nobody who asks makes series."""
-        said = (method, path, "readonly" if read_only else "readwrite", str(long_running).lower())
-        self._requests.labels(*said).inc()
-        self._in_flight.labels(*said).inc()
+        """Count a request while it is answered; `path` is a row's, so that clients cannot create series."""
+        values = (method, path, "readonly" if read_only else "readwrite", str(long_running).lower())
+        self._requests.labels(*values).inc()
+        self._in_flight.labels(*values).inc()
         start = time.perf_counter()
         try:
             yield
         finally:
-            self._in_flight.labels(*said).dec()
-            self._request_seconds.labels(*said).observe(time.perf_counter() - start)
+            self._in_flight.labels(*values).dec()
+            self._request_seconds.labels(*values).observe(time.perf_counter() - start)
 
     def node_registered(self) -> None:
-        """Note that the node stands in the API; only the first time counts."""
+        """Record the node's registration; only the first call counts."""
         if self._is_registered:
             return
         self._is_registered, now = True, time.time()
@@ -87,11 +87,11 @@ class NodeMetrics:
         self._startup.set(now - boot_time())
 
     def render(self, certificates: Mapping[str, CertificateFacts]) -> str:
-        """Write all but the checks in Prometheus's text format."""
+        """Return all metrics but the checks in Prometheus' text format."""
         return generate_latest(self._registry).decode() + certificate_text(certificates, datetime.now(UTC))
 
     def render_slis(self, reason: str) -> bytes:
-        """Write the checks (/metrics/slis), after one more: `reason` says what is wrong, empty: nothing."""
+        """Record one check and return the checks (/metrics/slis); `reason` is what is wrong, or ""."""
         for name, fine in (dict.fromkeys(ALWAYS_OK, True) | {SYNC_LOOP: not reason}).items():
             self._healthy.labels(name, "healthz").set(fine)
             self._checks.labels(name, "healthz", "success" if fine else "error").inc()
@@ -102,24 +102,24 @@ class NodeMetrics:
 
 
 def certificate_text(certificates: Mapping[str, CertificateFacts], now: datetime) -> str:
-    """Write how long the node's certificates still live, and how often they could not be renewed (kubelet/certificate/kubelet.go).
+    """Return remaining lifetimes and renewal errors of the node's certificates (kubelet/certificate/kubelet.go).
 
-    One that the node does not see to itself has no series; one that is missing has no time left to tell.
+    A certificate that the node does not rotate has no series; a missing one has no lifetime.
     """
-    told = []
+    families = []
     for which, errors in _RENEW_ERRORS.items():
         if (facts := certificates.get(which)) is None:
             continue
         prefix = f"kubelet_certificate_manager_{which}"
         if facts.not_after is not None:
             left = (facts.not_after - now).total_seconds()
-            told.append(
+            families.append(
                 single_sample(f"{prefix}_ttl_seconds", f"Seconds until the {which} certificate ends.", "gauge", left)
             )
-        told.append(single_sample(errors, "Renewals that failed.", "counter", facts.renew_errors))
+        families.append(single_sample(errors, "Renewals that failed.", "counter", facts.renew_errors))
         if facts.lived is not None:
             lived = facts.lived.total_seconds()
-            told.append(
+            families.append(
                 single_sample(f"{prefix}_rotation_seconds", "How old the one before had become.", "gauge", lived)
             )
-    return render(told).decode()
+    return render(families).decode()

@@ -1,8 +1,8 @@
-"""Whether the other two processes of this node run: without a worker no pod starts, without a poller none is heard of.
+"""Whether the node's other two processes run: no pod starts without a worker, and none is seen without a poller.
 
-Asked for the Ready condition and for healthz. A kubelet that is gone stops its lease, and its node is NotReady for that; this process
-goes on when they are gone, so it must say so itself. They hold their locks from their first moment on, also while they wait for
-Temporal; a restart, or an upgrade of all three, takes less than what is overlooked here.
+Used for the Ready condition and for healthz. When a kubelet dies its lease expires and the node becomes NotReady; this process
+keeps the lease without the other two, so it must report them. They hold their locks from the start, also while they wait for
+Temporal. A restart or an upgrade of all three takes less than the grace period.
 """
 
 import time
@@ -14,7 +14,7 @@ from worker.daemon.node_lock import lock_holder, lock_path
 
 ROLES: Final = ("worker", "poller")
 GRACE_SECONDS: Final = 40.0
-"""Seconds; as long as a lease is good for, by default."""
+"""As long as a lease lasts by default."""
 
 
 class PeerProcesses:
@@ -25,7 +25,7 @@ class PeerProcesses:
         self._seen = dict.fromkeys(ROLES, clock())
 
     def troubles(self) -> tuple[str, ...]:
-        """Name those that have not been running for a while."""
+        """Return a message for each process that has not been running for the grace period."""
         now = self._clock()
         for role in ROLES:
             if lock_holder(lock_path(self._root_dir, role)) is not None:

@@ -1,7 +1,7 @@
-"""Threads for what the node itself has to know, apart from those of whoever asks it something.
+"""A thread pool for the node's own work, separate from requests.
 
-asyncio's own threads are few (six on two cores) and everybody's: scrapes, logs, lists of pods. Where these hang on a file system, or
-only take long, the node's status and certificates would wait behind them, and it would be NotReady for a reader of a log.
+asyncio's default pool is small (six threads on two cores) and shared with scrapes, logs and pod lists. If those are slow or
+hang on a file system, the node's status and certificates would wait behind them, and the node would become NotReady.
 """
 
 import asyncio
@@ -16,5 +16,5 @@ _OWN: Final = ThreadPoolExecutor(4, "node")
 
 
 async def in_node_thread(work: Callable[_P, _Found], *args: _P.args, **named: _P.kwargs) -> _Found:
-    """Do what blocks, for a part of the node that nobody else's work may hold up."""
+    """Run a blocking function in the node's own thread pool."""
     return await asyncio.get_running_loop().run_in_executor(_OWN, partial(work, *args, **named))

@@ -1,4 +1,4 @@
-"""Which images a Node's status lists: the largest ones, with a few of their names each (nodestatus/setters.go Images)."""
+"""The images in a Node's status: the largest ones, with up to five names each (nodestatus/setters.go Images)."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -9,7 +9,7 @@ MOST_NAMES: Final = 5
 
 
 def listed_images(images: Iterable[cri.Image], most: int) -> tuple[dict[str, Any], ...]:
-    """List at most `most` images (-1: all), the largest first, digests before tags."""
+    """Return at most `most` images (-1: all), the largest first, digests before tags."""
     found = sorted(images, key=lambda one: (one.size, one.id), reverse=True)
     if most >= 0:
         found = found[:most]

@@ -1,7 +1,7 @@
-"""What the container runtime says of itself, and what is wrong with that, in the kubelet's words.
+"""The state of the container runtime, and what is wrong with it, in the kubelet's words.
 
-Asked by the node's status. The rules are pkg/kubelet/runtime.go's and updateRuntimeUp's: a runtime that has not answered for half a
-minute is down, one that answers may still say that it or its network is not ready.
+Used by the node's status. The rules are those of pkg/kubelet/runtime.go and updateRuntimeUp: a runtime that has not answered
+for 30 s is down; one that answers may report that it or its network is not ready.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ DOWN_AFTER: Final = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """One of the runtime's handlers and what it can do."""
+    """A runtime handler and its features."""
 
     name: str
     recursive_read_only_mounts: bool = False
@@ -25,24 +25,24 @@ class Handler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeState:
-    """What was last heard."""
+    """What the runtime last reported."""
 
     last_ready: datetime | None = None
-    """When it was last there and ready, by the steady clock; its network apart."""
+    """When it last answered that it is ready, by the monotonic clock; regardless of its network."""
     runtime_trouble: str = ""
     network_trouble: str = "network state unknown"
     handlers: tuple[Handler, ...] = ()
     supplemental_groups: bool | None = None
-    """supplementalGroupsPolicy is obeyed; None: an old runtime says nothing of that."""
+    """Whether supplementalGroupsPolicy is implemented; None: an old runtime does not report it."""
     version: str = ""
-    """name://version, empty when it was never told."""
+    """name://version, or "" if not known."""
     images: tuple[Mapping[str, Any], ...] | None = None
-    """As they stand in the node's status; None when they were never told."""
+    """In the form of the node's status; None if not known."""
     image_folder: str = ""
-    """Where the images lie; empty when it was never told."""
+    """Where the images are stored, or "" if not known."""
 
     def troubles(self, now: datetime) -> tuple[str, ...]:
-        """Name what keeps this node from being Ready."""
+        """Return what keeps this node from being Ready."""
         found = []
         if self.last_ready is None:
             found.append("container runtime status check may not have completed yet")
@@ -52,12 +52,14 @@ class RuntimeState:
 
 
 def with_status(before: RuntimeState, answer: cri.StatusResponse, now: datetime) -> RuntimeState:
-    """Take the answer of a Status call."""
+    """Return the state after the answer to a Status call."""
     conditions = {one.type: one for one in answer.status.conditions}
     network, runtime = conditions.get("NetworkReady"), conditions.get("RuntimeReady")
-    network_trouble = "" if network and network.status else f"container runtime network not ready: {_said(network)}"
+    network_trouble = (
+        "" if network and network.status else f"container runtime network not ready: {_described(network)}"
+    )
     if runtime is None or not runtime.status:
-        trouble = f"container runtime not ready: {_said(runtime)}"
+        trouble = f"container runtime not ready: {_described(runtime)}"
         return replace(before, network_trouble=network_trouble, runtime_trouble=trouble)
     features = answer.features if answer.HasField("features") else None
     return replace(
@@ -77,7 +79,7 @@ def _handlers(found: Sequence[cri.RuntimeHandler]) -> tuple[Handler, ...]:
     return tuple(sorted(handlers, key=lambda one: one.name))
 
 
-def _said(condition: cri.RuntimeCondition | None) -> str:
+def _described(condition: cri.RuntimeCondition | None) -> str:
     if condition is None:
         return "<nil>"
     holds = "true" if condition.status else "false"

@@ -1,7 +1,7 @@
-"""Asks the container runtime how it is, for the node's status and nobody else in this process.
+"""Polls the container runtime's state for the node's status.
 
-As often as the kubelet does (updateRuntimeUp every 5 s, the image list every 30 s), and in quick succession after a start, until it
-is ready: a node should not be NotReady for a moment longer than its runtime. A runtime that hangs holds up nothing here but this.
+At the kubelet's intervals (updateRuntimeUp every 5 s, images every 30 s), but more often after a start until the runtime is
+ready, so that the node becomes Ready as soon as its runtime is. A runtime that hangs delays nothing else.
 """
 
 import asyncio
@@ -30,53 +30,53 @@ log = structlog.get_logger(__name__)
 
 
 class RuntimeWatch:
-    """What was last heard of the runtime, kept up to date by `run`."""
+    """The runtime's last known state, updated by `run`."""
 
     def __init__(self, runtime: RuntimeClient, most_images: int, changed: Callable[[], None]) -> None:
-        """Take what is called when this node becomes, or stops being, ready for its runtime's sake."""
+        """Take the client, the image limit, and the function to call when the runtime's readiness changes."""
         self._runtime, self._most, self._changed = runtime, most_images, changed
-        self._there = asyncio.Event()
-        self._said = ""
-        self._pod_cidrs = self._told_cidrs = ""
+        self._answered = asyncio.Event()
+        self._logged = ""
+        self._pod_cidrs = self._sent_cidrs = ""
         self.state = RuntimeState()
 
     async def run(self) -> None:
-        """Ask for ever."""
+        """Poll until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._conditions())
             group.create_task(self._inventory())
 
     async def first(self) -> None:
-        """Ask for everything once, before the first status: a node that starts anew should not say less than before."""
+        """Poll once before the first status: after a restart the status should not lack what it had."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_WITHIN.total_seconds()):
                 await self.ask()
-                if self._there.is_set():
+                if self._answered.is_set():
                     await self.take_inventory()
 
     async def ask(self) -> None:
-        """Ask once how it is; no answer leaves the state to grow old."""
+        """Poll the status once; without an answer the state stays and ages."""
         before = self._troubles()
         try:
             answer = await self._runtime.abilities()
         except CriError as error:
-            self._note(str(error))
+            self._log_change(str(error))
         else:
             self.state = with_status(self.state, answer, monotonic_now())
-            self._note("")
+            self._log_change("")
             if not self.state.runtime_trouble:
-                self._there.set()
+                self._answered.set()
         if self._troubles() != before:
             self._changed()
 
     async def take_inventory(self) -> None:
-        """Ask once who it is and which images it has; what it does not answer stays as it was told before."""
+        """Poll version and images once; what fails stays as it was."""
         try:
             version = await self._runtime.version()
             images = await self._runtime.list_images()
             places = await self._runtime.image_fs_info()
         except CriError as error:
-            self._note(str(error))
+            self._log_change(str(error))
             return
         self.state = replace(
             self.state,
@@ -86,31 +86,34 @@ class RuntimeWatch:
         )
 
     def image_folder(self) -> str:
-        """Say where the runtime keeps its images; empty as long as it has not said."""
+        """Return where the runtime stores its images, or "" if not known."""
         return self.state.image_folder
 
     def set_pod_cidrs(self, cidrs: Sequence[str]) -> None:
-        """Take which addresses the cluster has given this node for its pods; the runtime is told when they are others."""
+        """Set the pod CIDRs that the cluster assigned; the runtime is told when they change."""
         self._pod_cidrs = ",".join(cidrs)
 
-    async def _tell_pod_cidrs(self) -> None:
-        """Tell them, for runtimes that make their CNI configuration of them; tried until it is done (updatePodCIDR)."""
+    async def _send_pod_cidrs(self) -> None:
+        """Send the pod CIDRs to runtimes that generate their CNI configuration from them.
+
+        Retried until it succeeds (updatePodCIDR).
+        """
         wanted = self._pod_cidrs
-        if not wanted or wanted == self._told_cidrs:
+        if not wanted or wanted == self._sent_cidrs:
             return
         try:
             await self._runtime.update_runtime_config(wanted)
         except CriError as error:
-            self._note(str(error))
+            self._log_change(str(error))
             return
-        log.info("the runtime was told of the pods' addresses", podCIDR=wanted)
-        self._told_cidrs = wanted
+        log.info("pod CIDRs sent to the runtime", podCIDR=wanted)
+        self._sent_cidrs = wanted
 
     async def _conditions(self) -> None:
         turns = 0
         while True:
             await self.ask()
-            await self._tell_pod_cidrs()
+            await self._send_pod_cidrs()
             turns += 1
             quickly = turns < FIRST_TURNS and self._troubles()
             turns = turns if quickly else FIRST_TURNS
@@ -118,7 +121,7 @@ class RuntimeWatch:
 
     async def _inventory(self) -> None:
         while True:
-            await self._there.wait()
+            await self._answered.wait()
             known = self.state.images is not None
             await self.take_inventory()
             if not known:
@@ -128,10 +131,10 @@ class RuntimeWatch:
     def _troubles(self) -> tuple[str, ...]:
         return self.state.troubles(monotonic_now())
 
-    def _note(self, trouble: str) -> None:
-        """Say once that it does not answer, and once that it does again."""
-        if trouble and not self._said:
-            log.warning("the container runtime does not answer, it is asked again", err=trouble)
-        elif self._said and not trouble:
+    def _log_change(self, trouble: str) -> None:
+        """Log once that it does not answer, and once that it does again."""
+        if trouble and not self._logged:
+            log.warning("the container runtime does not answer, retrying", err=trouble)
+        elif self._logged and not trouble:
             log.info("the container runtime answers again")
-        self._said = trouble
+        self._logged = trouble

@@ -1,1 +1,1 @@
-"""Cgroups: which there are, whose they are, and what each has used."""
+"""Cgroups: which there are, whose they are, and their usage."""

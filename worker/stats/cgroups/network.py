@@ -1,6 +1,6 @@
-"""What a network namespace's devices have sent and received (/proc/<pid>/net/dev), as cAdvisor counts it.
+"""Bytes and packets of a network namespace's devices (/proc/<pid>/net/dev), as cAdvisor counts them.
 
-Devices that only join a pod to the node are the other end's business and left out (libcontainer/handler.go isIgnoredDevice).
+Devices that only connect a pod to the node are omitted (libcontainer/handler.go isIgnoredDevice).
 """
 
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ _FIELDS: Final = 16
 
 
 class Device(NamedTuple):
-    """One device since it was made."""
+    """Counters of one device."""
 
     name: str
     received_bytes: int
@@ -26,17 +26,17 @@ class Device(NamedTuple):
 
 
 def devices_of(process: int | str) -> list[Device]:
-    """Read those that a process sees (a pid, or `self`); none when it has ended."""
+    """Read the devices that a process sees (a pid, or `self`); none if it has ended."""
     return parse_devices(read_text(f"/proc/{process}/net/dev"))
 
 
 def parse_devices(text: bytes) -> list[Device]:
-    """Read the kernel's table."""
+    """Parse the kernel's table."""
     found = []
     for line in text.splitlines()[2:]:
         name, _, numbers = line.partition(b":")
         name, fields = name.strip(), numbers.split()
         if len(fields) == _FIELDS and not name.lower().startswith(_JOINTS):
-            said = name.decode("utf-8", "backslashreplace")  # who may make devices in a pod may call them by any bytes
-            found.append(Device(said, *(int(one) for one in (*fields[:4], *fields[8:12]))))
+            decoded = name.decode("utf-8", "backslashreplace")  # a pod may name its devices with any bytes
+            found.append(Device(decoded, *(int(one) for one in (*fields[:4], *fields[8:12]))))
     return found

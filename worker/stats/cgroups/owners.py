@@ -1,7 +1,7 @@
-"""Whose a cgroup is: the pod, the container and the image of what the runtime runs.
+"""The owner of a cgroup: pod, container and image, as the runtime reports them.
 
-The runtime is asked only when a cgroup turns up that is not known yet: what is told of a container never changes, so a node on
-which nothing starts or ends costs no call. What is gone from the cgroups is forgotten.
+The runtime is called only when an unknown cgroup appears. What it reports of a container never changes, so an idle node makes
+no calls. Entries of removed cgroups are dropped.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from activities.clients.runtime import RuntimeClient
 from proto.cri.labels import CONTAINER_NAME
 
 ASK_AGAIN: Final = 2.0
-"""Seconds: a cgroup of which the runtime knows nothing (another program's) must not cost two calls a scrape."""
+"""Seconds between calls: a cgroup unknown to the runtime (of another program) must not cost two calls for each scrape."""
 _NANOSECOND: Final = 10**9
 
 
 class Owner(NamedTuple):
-    """What the runtime tells of a container, or of a sandbox, whose container's name is empty."""
+    """A container, or a sandbox, which has no container name."""
 
     id: str
     namespace: str
@@ -29,19 +29,19 @@ class Owner(NamedTuple):
     created: float
     """Seconds since 1970."""
     sandbox_id: str
-    """Its own, for a sandbox."""
+    """For a sandbox, its own id."""
 
     @property
     def is_sandbox(self) -> bool:
-        """Say whether it holds a pod's namespaces and nothing else."""
+        """Report whether it is a sandbox."""
         return self.id == self.sandbox_id
 
 
 class Owners:
-    """What is known of the runtime's containers and sandboxes, by id; used from one event loop."""
+    """The known containers and sandboxes, by id; used from one event loop."""
 
     def __init__(self, runtime: RuntimeClient) -> None:
-        """Take the runtime that tells it."""
+        """Take the client of the runtime."""
         self._runtime = runtime
         self._known: dict[str, Owner] = {}
         self._images: dict[str, str] = {}
@@ -50,7 +50,7 @@ class Owners:
         self._asking = asyncio.Lock()
 
     async def of(self, ids: Iterable[str]) -> Mapping[str, Owner]:
-        """Say whose these are, as far as the runtime knows; raises CriError when it has to be asked and does not answer."""
+        """Return the owners that the runtime knows; raises CriError if it must be called and does not answer."""
         wanted = set(ids)
         async with self._asking:
             if wanted - self._known.keys() and time.monotonic() - self._asked >= ASK_AGAIN:
@@ -64,9 +64,9 @@ class Owners:
         containers = await self._runtime.list_containers()
         await self._learn_images({one.image_ref or one.image.image for one in containers})
         for one in sandboxes:
-            said, created = one.metadata, one.created_at / _NANOSECOND
+            metadata, created = one.metadata, one.created_at / _NANOSECOND
             self._known[one.id] = Owner(
-                one.id, said.namespace, said.name, said.uid, "", self._sandbox_image, created, one.id
+                one.id, metadata.namespace, metadata.name, metadata.uid, "", self._sandbox_image, created, one.id
             )
         for container in containers:
             if (sandbox := self._known.get(container.pod_sandbox_id)) is None:
@@ -77,9 +77,9 @@ class Owners:
             self._known[container.id] = sandbox._replace(id=container.id, container=name, image=image, created=created)
 
     async def _learn_images(self, references: set[str]) -> None:
-        """Learn by which name an image is known, for the runtime lists a container by its image's id.
+        """Learn the names of images, because the runtime lists a container with its image's id.
 
-        Of a sandbox it lists no image: it is the one that the runtime keeps for itself, if that is one.
+        A sandbox is listed without image: it is the runtime's pinned image, if there is exactly one.
         """
         if references <= self._images.keys() and self._sandbox_image:
             return

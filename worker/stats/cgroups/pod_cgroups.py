@@ -1,4 +1,4 @@
-"""Which cgroups there are below the pods' one: tiers, pods, and what the runtime runs in them. A walk of folders, nothing else."""
+"""Lists the cgroups of pods: QoS tiers, pods, containers. Walks the cgroup folders only."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -15,11 +15,11 @@ class PodCgroup(NamedTuple):
     path: str
     pod_uid: str = ""
     container_id: str = ""
-    """Of a container or a sandbox; empty for the pod's own."""
+    """Of a container or a sandbox; empty for the pod's own cgroup."""
 
 
 def pod_cgroups(reader: CgroupReader, root: str) -> Iterator[PodCgroup]:
-    """Walk the tree below `root` (`/kubepods`), each parent before its children; what goes meanwhile is left out."""
+    """Walk the tree below `root` (`/kubepods`), parents first; cgroups removed meanwhile are skipped."""
     yield PodCgroup(root)
     for tier in (root, *(f"{root}/{name}" for name in _TIERS)):
         if tier != root:

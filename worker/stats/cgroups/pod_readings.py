@@ -1,4 +1,4 @@
-"""What is read of the pods for /stats/summary and /metrics/resource: each pod's own cgroup, those of its containers, its network."""
+"""Reads all pods for /stats/summary and /metrics/resource: the cgroups of pods and containers, and network devices."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class PodReading:
 
 @dataclass(slots=True)
 class NodeReading:
-    """The whole machine, the pods together, and each."""
+    """The whole machine, all pods together, and each pod."""
 
     node: CgroupUsage | None
     pods_together: CgroupUsage | None
@@ -42,7 +42,7 @@ class NodeReading:
     pods: list[PodReading]
 
     def cpu_readings(self) -> Iterator[tuple[str, Reading]]:
-        """Give all cpu times, by cgroup."""
+        """Yield all CPU times, by cgroup."""
         for path, usage in (("/", self.node), (self.pods_path, self.pods_together)):
             if usage is not None:
                 yield path, Reading(usage.at, usage.cpu)
@@ -55,7 +55,7 @@ class NodeReading:
 def read_node(
     reader: CgroupReader, root: str, cgroups: Iterable[PodCgroup], owners: Mapping[str, Owner], *, whole: bool
 ) -> NodeReading:
-    """Read all of it; without `whole` cpu, memory and swap only. Blocks: to be called in a thread."""
+    """Read everything; without `whole` cpu, memory and swap only. Blocks: call it in a thread."""
     read = reader.usage if whole else reader.cpu_and_memory
     pods: dict[str, PodReading] = {}
     for cgroup in cgroups:

@@ -1,7 +1,7 @@
-"""What one cgroup used until now, read from its files: the kernel's numbers by the names that cAdvisor gives them.
+"""The usage of a cgroup, under cAdvisor's names, and how its files are parsed.
 
-`cgroups_v1` and `cgroups_v2` read it, everything that measures asks them. The rules (working set, what counts as no limit) are
-cAdvisor's: container/libcontainer/handler.go setMemoryStats, container/common/helpers.go GetSpec.
+`v1` and `v2` read it. The rules (working set, which values mean no limit) are cAdvisor's: container/libcontainer/handler.go
+setMemoryStats, container/common/helpers.go GetSpec.
 """
 
 import os
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 NO_LIMIT: Final = 2**62
-"""Bytes. Where v1 knows no limit it tells the largest number of whole pages (stats/helper.go isMemoryUnlimited)."""
+"""Bytes. Without a limit, v1 reports the largest number of whole pages (stats/helper.go isMemoryUnlimited)."""
 _LARGEST: Final = 64 * 1024
 
 
 class Transfers(NamedTuple):
-    """What went to and from one device, or how often; whole numbers."""
+    """Bytes and operations of one block device."""
 
     read_bytes: int = 0
     written_bytes: int = 0
@@ -24,7 +24,10 @@ class Transfers(NamedTuple):
 
 
 class Pressure(NamedTuple):
-    """How long tasks waited for a resource: `some` of them, and all at once (`full`); totals in microseconds, averages in percent."""
+    """How long tasks waited for a resource: `some` of them, and all at once (`full`).
+
+    Totals in microseconds, averages in percent.
+    """
 
     some_total: int = 0
     full_total: int = 0
@@ -34,9 +37,9 @@ class Pressure(NamedTuple):
 
 @dataclass(slots=True)
 class CgroupUsage:
-    """Counters since the cgroup was made, gauges of now; bytes, nanoseconds and whole numbers.
+    """Counters since the cgroup was created, and current gauges; bytes, nanoseconds and counts.
 
-    Not frozen: there are hundreds a scrape, and a frozen one takes three times as long to make.
+    Not frozen: a scrape creates hundreds, and a frozen one takes three times as long to create.
     """
 
     at: float
@@ -51,7 +54,7 @@ class CgroupUsage:
     burst: int = 0
     shares: int = 0
     quota: int = 0
-    """Microseconds a period; 0: no limit."""
+    """Microseconds for each period; 0: no limit."""
     period: int = 0
     memory: int = 0
     memory_most: int = 0
@@ -66,7 +69,7 @@ class CgroupUsage:
     page_faults: int = 0
     major_faults: int = 0
     memory_limit: int | None = None
-    """None: none."""
+    """None: no limit."""
     swap_limit: int | None = None
     reservation: int = 0
     oom_kills: int = 0
@@ -76,55 +79,55 @@ class CgroupUsage:
     transfers: dict[str, Transfers] = field(default_factory=dict)
     """By device, as major:minor."""
     pressure: dict[str, Pressure] = field(default_factory=dict)
-    """Of cpu, memory and io; empty where the kernel does not count it (cgroup v1)."""
+    """Of cpu, memory and io; empty if the kernel does not count it (cgroup v1)."""
 
     @property
     def working_set(self) -> int:
-        """What cannot be given back without harm: all but pages of files that nobody touched lately."""
+        """Memory in use without inactive page cache."""
         return max(0, self.memory - self.inactive_file)
 
 
 class CgroupReader(Protocol):
-    """How a node's cgroups are read."""
+    """Reads a node's cgroups."""
 
     def usage(self, cgroup: str) -> CgroupUsage | None:
-        """Read everything; None when there is no such cgroup (any more)."""
+        """Read everything; None if there is no such cgroup."""
 
     def cpu_and_memory(self, cgroup: str) -> CgroupUsage | None:
         """Read cpu, memory and swap only, for metrics-server."""
 
     def created_at(self, cgroup: str) -> float:
-        """Say when it was made, in seconds since 1970, as far as its folder tells; 0 when it is gone."""
+        """Return its creation time in seconds since 1970, as its folder has it; 0 if it is gone."""
 
     def children(self, cgroup: str) -> list[str]:
-        """Name the cgroups right below; none when it is gone."""
+        """Return the names of child cgroups; none if it is gone."""
 
     def processes(self, cgroup: str) -> list[int]:
-        """List the processes in it, without those of the cgroups below; none when it is gone."""
+        """Return its processes, without those of child cgroups; none if it is gone."""
 
 
 def read_text(path: str) -> bytes:
-    """Read a small file of the kernel; empty where it is not there, or not now. A third of the time of pathlib."""
+    """Read a small file of the kernel, or b"" if it cannot be read. Takes a third of the time of pathlib."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
         return os.read(file, _LARGEST)
-    except OSError:  # removed while it was open, or a controller that is off
+    except OSError:  # removed while it was open, or the controller is disabled
         return b""
     finally:
         os.close(file)
 
 
 def number(text: bytes) -> int:
-    """Read a number; 0 for nothing, and for `max`."""
+    """Parse a number; 0 for an empty text and for `max`."""
     text = text.strip()
     return int(text) if text.lstrip(b"-").isdigit() else 0
 
 
 def table(text: bytes) -> dict[bytes, int]:
-    """Read lines of a name and a number."""
+    """Parse lines of a name and a number."""
     found = {}
     for line in text.splitlines():
         name, _, value = line.partition(b" ")
@@ -134,7 +137,7 @@ def table(text: bytes) -> dict[bytes, int]:
 
 
 def limit(text: bytes) -> int | None:
-    """Read a limit in bytes; None for none."""
+    """Parse a limit in bytes; None for no limit."""
     text = text.strip()
     if not text.isdigit() or int(text) >= NO_LIMIT:
         return None
@@ -142,15 +145,15 @@ def limit(text: bytes) -> int | None:
 
 
 def folder_time(folder: str) -> float:
-    """Say when a cgroup's folder was made; 0 when it is gone. It is all that cAdvisor knows, too (common/helpers.go GetSpec)."""
+    """Return the mtime of a cgroup's folder, which cAdvisor uses as well (common/helpers.go GetSpec); 0 if it is gone."""
     try:
-        return os.stat(folder).st_mtime  # noqa: PTH116 - hundreds a scrape
+        return os.stat(folder).st_mtime  # noqa: PTH116 - hundreds for each scrape
     except OSError:
         return 0.0
 
 
 def folders(path: str) -> list[str]:
-    """Name the folders in a folder; none when it is gone."""
+    """Return the names of the folders in a folder; none if it is gone."""
     try:
         with os.scandir(path) as entries:
             return [one.name for one in entries if one.is_dir(follow_symlinks=False)]
@@ -159,12 +162,12 @@ def folders(path: str) -> list[str]:
 
 
 def pids(text: bytes) -> list[int]:
-    """Read cgroup.procs; a process of another PID namespace is shown as 0 and left out."""
+    """Parse cgroup.procs; a process of another PID namespace is listed as 0 and skipped."""
     return [int(one) for one in text.split() if one != b"0"]
 
 
 def parse_pressure(text: bytes) -> Pressure | None:
-    """Read a pressure file; None when the kernel does not count it."""
+    """Parse a pressure file; None if the kernel does not count it."""
     kinds: dict[bytes, tuple[int, tuple[float, float, float]]] = {}
     for kind, words in _pressure_lines(text):
         averages = (float(words[b"avg10"]), float(words[b"avg60"]), float(words[b"avg300"]))

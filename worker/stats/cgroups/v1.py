@@ -1,4 +1,4 @@
-"""A cgroup's usage from the hierarchies of cgroup v1, one controller each (opencontainers/cgroups fs/*.go, as cAdvisor reads them)."""
+"""Reads usage from cgroup v1, one hierarchy for each controller (opencontainers/cgroups fs/*.go, as in cAdvisor)."""
 
 import os
 import time
@@ -23,14 +23,14 @@ _TICK: Final = _NANOSECOND // os.sysconf("SC_CLK_TCK")
 
 
 class CgroupsV1:
-    """The node's cgroups, by controller; a controller that is not mounted counts as 0."""
+    """The node's cgroups, by controller; values of a controller that is not mounted are 0."""
 
     def __init__(self, roots: Mapping[str, Path]) -> None:
-        """Take where each controller is mounted."""
+        """Take the mount point of each controller."""
         self._roots = {name: str(root) for name, root in roots.items()}
 
     def usage(self, cgroup: str) -> CgroupUsage | None:
-        """Read everything; None when there is no such cgroup (any more)."""
+        """Read everything; None if there is no such cgroup."""
         usage = self.cpu_and_memory(cgroup)
         if usage is None:
             return None
@@ -45,12 +45,12 @@ class CgroupsV1:
     def cpu_and_memory(self, cgroup: str) -> CgroupUsage | None:
         """Read cpu, memory and swap only."""
         memory = self._at("memory", cgroup)
-        said = read_text(f"{memory}/memory.usage_in_bytes")
-        if not said:
+        current = read_text(f"{memory}/memory.usage_in_bytes")
+        if not current:
             return None
         usage = CgroupUsage(time.time())
         usage.cpu = number(read_text(f"{self._at('cpuacct', cgroup)}/cpuacct.usage"))
-        usage.memory = number(said)
+        usage.memory = number(current)
         counted = table(read_text(f"{memory}/memory.stat"))
         usage.cache = counted.get(b"total_cache", 0)
         usage.rss = counted.get(b"total_rss", 0)
@@ -61,20 +61,20 @@ class CgroupsV1:
         usage.page_faults = counted.get(b"pgfault", 0)
         usage.major_faults = counted.get(b"pgmajfault", 0)
         usage.memory_limit = limit(read_text(f"{memory}/memory.limit_in_bytes"))
-        # memory included, as cAdvisor tells it
+        # includes memory, as in cAdvisor
         usage.swap_limit = limit(read_text(f"{memory}/memory.memsw.limit_in_bytes"))
         return usage
 
     def created_at(self, cgroup: str) -> float:
-        """Say when it was made, in seconds since 1970, as far as its folder tells; 0 when it is gone."""
+        """Return its creation time in seconds since 1970, as its folder has it; 0 if it is gone."""
         return folder_time(self._at("memory", cgroup))
 
     def children(self, cgroup: str) -> list[str]:
-        """Name the cgroups right below; none when it is gone."""
+        """Return the names of child cgroups; none if it is gone."""
         return folders(self._at("memory", cgroup))
 
     def processes(self, cgroup: str) -> list[int]:
-        """List the processes in it, without those of the cgroups below; none when it is gone."""
+        """Return its processes, without those of child cgroups; none if it is gone."""
         return pids(read_text(f"{self._at('cpu', cgroup)}/cgroup.procs"))
 
     def _at(self, controller: str, cgroup: str) -> str:
@@ -113,7 +113,7 @@ class CgroupsV1:
 
 
 def _by_device(text: bytes) -> dict[str, tuple[int, int]]:
-    """Read lines of device, kind and number: what was read and written."""
+    """Parse lines of device, operation and number into bytes read and written."""
     found: dict[str, list[int]] = {}
     for line in text.splitlines():
         words = line.split()

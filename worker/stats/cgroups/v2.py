@@ -1,6 +1,6 @@
-"""A cgroup's usage from the one hierarchy of cgroup v2 (opencontainers/cgroups fs2/*.go, as cAdvisor reads them).
+"""Reads usage from cgroup v2 (opencontainers/cgroups fs2/*.go, as in cAdvisor).
 
-The root has no files for memory of its own: there the kernel's /proc/meminfo and /proc/vmstat stand in, as with runc.
+The root cgroup has no memory files: /proc/meminfo and /proc/vmstat replace them, as in runc.
 """
 
 import time
@@ -27,14 +27,14 @@ _RESOURCES: Final = ("cpu", "memory", "io")
 
 
 class CgroupsV2:
-    """The node's cgroups below the place where they are mounted."""
+    """The node's cgroups below their mount point."""
 
     def __init__(self, root: Path, proc: Path = Path("/proc")) -> None:
-        """Take where they are mounted, and where the kernel tells of the whole machine."""
+        """Take the mount point, and where /proc is."""
         self._root, self._proc = str(root), str(proc)
 
     def usage(self, cgroup: str) -> CgroupUsage | None:
-        """Read everything; None when there is no such cgroup (any more)."""
+        """Read everything; None if there is no such cgroup."""
         usage = self.cpu_and_memory(cgroup)
         if usage is None:
             return None
@@ -77,22 +77,25 @@ class CgroupsV2:
         return usage
 
     def created_at(self, cgroup: str) -> float:
-        """Say when it was made, in seconds since 1970, as far as its folder tells; 0 when it is gone."""
+        """Return its creation time in seconds since 1970, as its folder has it; 0 if it is gone."""
         return folder_time(self._at(cgroup))
 
     def children(self, cgroup: str) -> list[str]:
-        """Name the cgroups right below; none when it is gone."""
+        """Return the names of child cgroups; none if it is gone."""
         return folders(self._at(cgroup))
 
     def processes(self, cgroup: str) -> list[int]:
-        """List the processes in it, without those of the cgroups below; none when it is gone."""
+        """Return its processes, without those of child cgroups; none if it is gone."""
         return pids(read_text(f"{self._at(cgroup)}/cgroup.procs"))
 
     def _at(self, cgroup: str) -> str:
         return self._root if cgroup == "/" else f"{self._root}{cgroup}"
 
     def _add_whole_memory(self, usage: CgroupUsage) -> None:
-        """Read the machine's memory; what the root cgroup uses is counted together (fs2 statMemory, rootStatsFromMeminfo)."""
+        """Read the whole machine's memory.
+
+        Usage is the sum of the root cgroup's parts (fs2 statMemory, rootStatsFromMeminfo).
+        """
         kib = {
             words[0].rstrip(b":"): int(words[1])
             for words in (line.split() for line in read_text(f"{self._proc}/meminfo").splitlines())
@@ -123,7 +126,7 @@ class CgroupsV2:
 
 
 def shares_of_weight(weight: int) -> int:
-    """Turn a cgroup v2 weight back into shares (cAdvisor container/common/helpers.go convertCPUWeightToCPULimit); 0: unknown."""
+    """Convert a cgroup v2 weight to shares (cAdvisor container/common/helpers.go convertCPUWeightToCPULimit); 0: unknown."""
     return 2 + (weight - 1) * 262142 // 9999 if weight else 0
 
 
@@ -131,8 +134,8 @@ def _transfers(text: bytes) -> dict[str, Transfers]:
     found = {}
     for line in text.splitlines():
         device, *words = line.split()
-        said = dict(word.split(b"=", 1) for word in words if b"=" in word)
-        values = [int(said.get(name, 0)) for name in (b"rbytes", b"wbytes", b"rios", b"wios")]
+        fields = dict(word.split(b"=", 1) for word in words if b"=" in word)
+        values = [int(fields.get(name, 0)) for name in (b"rbytes", b"wbytes", b"rios", b"wios")]
         if any(values):
             found[device.decode()] = Transfers(*values)
     return found

@@ -1,1 +1,1 @@
-"""Disks: file systems, images, layers, volumes, and what may not answer."""
+"""Disk usage: file systems, images, writable layers, logs, volumes."""

@@ -1,8 +1,8 @@
-"""File systems that may not answer: asked in threads, waited for a moment, asked once at a time.
+"""Reads of file systems that may hang: in threads, with a time limit, one at a time for each key.
 
-A volume of a network whose server is away keeps its thread for as long as it likes; the answer is then what was known before,
-or nothing. So a mount that hangs costs one thread, however often it is asked for (pkg/kubelet/server/stats/volume_stat_calculator.go
-counts in the background for the same reason).
+A network volume whose server is away blocks its thread; the result is then the previous one, or none. So a hanging mount costs
+one thread, however often it is requested (pkg/kubelet/server/stats/volume_stat_calculator.go counts in the background for the
+same reason).
 """
 
 import asyncio
@@ -14,25 +14,25 @@ from typing import Final, Generic, TypeVar
 import structlog
 
 MOST_THREADS: Final = 8
-"""Threads that may hang; more are not begun."""
+"""Maximum number of threads, which may all hang."""
 _log: Final = structlog.get_logger(__name__)
 _Key = TypeVar("_Key")
 _Answer = TypeVar("_Answer")
 
 
 class BoundedReads(Generic[_Key, _Answer]):
-    """The newest answers, by what was asked; used from one event loop."""
+    """The latest results, by key; used from one event loop."""
 
     def __init__(self, keep: float, wait: float) -> None:
-        """Take for how many seconds an answer is good, and for how many a question is waited for."""
+        """Take how many seconds a result is valid, and how many a caller waits."""
         self._keep, self._wait = keep, wait
         self._answers: dict[_Key, tuple[float, _Answer]] = {}
         self._asked: dict[_Key, asyncio.Future[_Answer]] = {}
 
     async def all(self, questions: Mapping[_Key, Callable[[], _Answer]]) -> dict[_Key, _Answer]:
-        """Answer what can be answered in time; what nobody asks for any more is forgotten when it is no longer good.
+        """Return the results available in time; expired results that nobody requests are dropped.
 
-        What fails (OSError) has no answer until the next time.
+        A read that fails (OSError) has no result until the next request.
         """
         kept = self._answers.items()
         self._answers = {key: one for key, one in kept if key in questions or self._is_fresh(key)}
@@ -57,10 +57,10 @@ class BoundedReads(Generic[_Key, _Answer]):
         return [one for key, one in self._asked.items() if key in questions]
 
     def _begin(self, key: _Key, ask: Callable[[], _Answer]) -> None:
-        """Ask in a thread of its own: one that hangs must not hold up an executor, nor the process's end."""
+        """Read in a new thread: one that hangs must block neither an executor nor the process's exit."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[_Answer] = loop.create_future()
-        answered.add_done_callback(lambda _: self._note(key, answered))
+        answered.add_done_callback(lambda _: self._store(key, answered))
         self._asked[key] = answered
 
         def work() -> None:
@@ -69,15 +69,15 @@ class BoundedReads(Generic[_Key, _Answer]):
                 found, fault = ask(), None
             except OSError as error:
                 found, fault = None, error
-            except Exception as error:  # noqa: BLE001 - a defect of ours must not keep its place for ever
-                _log.exception("a volume could not be measured, unexpectedly", of=str(key))
+            except Exception as error:  # noqa: BLE001 - a defect of ours must not occupy its key for ever
+                _log.exception("unexpected error while measuring a volume", of=str(key))
                 found, fault = None, error
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_settle, answered, found, fault)
 
         threading.Thread(target=work, name=f"stats of {key}", daemon=True).start()
 
-    def _note(self, key: _Key, answered: "asyncio.Future[_Answer]") -> None:
+    def _store(self, key: _Key, answered: "asyncio.Future[_Answer]") -> None:
         self._asked.pop(key, None)
         if answered.cancelled() or answered.exception() is not None:
             self._answers.pop(key, None)

@@ -1,4 +1,4 @@
-"""How full the file systems are that a node's pods and images lie on; statvfs blocks, so it is asked in a thread."""
+"""Usage of the file systems that hold pods and images; statvfs blocks, so it is called in a thread."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from worker.stats.cgroups.usage import read_text
 
 
 class FileSystem(NamedTuple):
-    """One file system at one time; bytes, and whole numbers."""
+    """One file system at one time; bytes and counts."""
 
     at: float
     device_id: str
@@ -17,14 +17,14 @@ class FileSystem(NamedTuple):
     device: str
     capacity: int
     available: int
-    """To those who are not root."""
+    """For unprivileged users."""
     used: int
     inodes: int
     inodes_free: int
 
 
 def file_system_of(path: Path) -> FileSystem:
-    """Read the one that a folder lies on; raises OSError."""
+    """Read the file system that holds a folder; raises OSError."""
     found, device_id = os.statvfs(path), _device_id(path)
     return FileSystem(
         time.time(),
@@ -39,7 +39,7 @@ def file_system_of(path: Path) -> FileSystem:
 
 
 def device_name(device_id: str) -> str:
-    """Name a block device as in /dev; the id itself where the kernel knows no name (overlay, network)."""
+    """Return a block device's name in /dev, or its id if the kernel has no name for it (overlay, network)."""
     for line in read_text(f"/sys/dev/block/{device_id}/uevent").splitlines():
         if line.startswith(b"DEVNAME="):
             return f"/dev/{line.removeprefix(b'DEVNAME=').decode()}"

@@ -1,4 +1,4 @@
-"""How much a container's logs take of the node's disk (stats/host_stats_provider.go)."""
+"""Disk usage of a container's logs (stats/host_stats_provider.go)."""
 
 import os
 from pathlib import Path
@@ -10,19 +10,19 @@ _BLOCK: Final = 512
 
 
 class LogUse(NamedTuple):
-    """What was found."""
+    """Bytes and number of files."""
 
     used_bytes: int = 0
     files: int = 0
 
 
 def logs_of(pod_logs_dir: Path, owner: Owner) -> LogUse:
-    """Count the files in a container's folder of logs; none when there is no such folder. Blocks."""
+    """Count the files in a container's log folder; none if there is no such folder. Blocks."""
     return _files_of(f"{pod_logs_dir}/{owner.namespace}_{owner.pod}_{owner.pod_uid}/{owner.container}")
 
 
 def hosts_of(root_dir: Path, uid: str) -> LogUse:
-    """Count a pod's hosts file, which is the node's to write, too."""
+    """Count a pod's hosts file, which the node writes."""
     try:
         found = os.lstat(f"{root_dir}/pods/{uid}/etc-hosts")
     except OSError:

@@ -1,4 +1,4 @@
-"""What of the node's disks is whose: images, layers of containers, logs, volumes. Asked by `node_stats` for the summary."""
+"""Disk usage of the node by owner: images, writable layers, logs, volumes. Used by `node_stats` for the summary."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
@@ -20,7 +20,7 @@ _NANOSECOND: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What a container has written into its own root file system, as the runtime tells it."""
+    """A container's writable layer, as the runtime reports it."""
 
     at: float
     disk: FileSystem | None
@@ -30,7 +30,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Disks:
-    """What pods hold on disks: layers and logs by container id, the others by the pod's UID."""
+    """Disk usage of pods: layers and logs by container id, the rest by the pod's UID."""
 
     layers: Mapping[str, Layer] = field(default_factory=dict)
     logs: Mapping[str, LogUse] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Disks:
 
 
 class ImageDisk(NamedTuple):
-    """The disk of the images, and how much of it they take."""
+    """The disk that holds images, and how much of it they use."""
 
     disk: FileSystem | None = None
     used_bytes: int = 0
@@ -50,20 +50,20 @@ class NodeDisks:
     """The disks of one node; used from one event loop."""
 
     def __init__(self, config: NodeConfig, runtime: RuntimeClient, pods: PodFiles) -> None:
-        """Take how the node is configured, who knows of images and layers, and the pods' files."""
+        """Take the node's configuration, the client of the runtime, and the pods' files."""
         self._config, self._runtime, self._pods = config, runtime, pods
         self._volumes = Volumes()
         self._places: list[Path] = []
 
     async def file_systems(self) -> list[FileSystem]:
-        """Read those that pods and images lie on, each once; raises CriError when the runtime was never asked and is away."""
+        """Read the file systems of pods and images, each once; raises CriError if the runtime was never reached."""
         if not self._places:
             self._places = [Path(one.fs_id.mountpoint) for one in await self._runtime.image_fs_info()]
         found = await asyncio.to_thread(_read_all, [self._config.root_dir, *self._places])
         return list({one.device_id: one for one in found}.values())
 
     async def of(self, read: NodeReading) -> Disks:
-        """Tell what these pods hold on disks; raises CriError, OSError."""
+        """Return the disk usage of these pods; raises CriError, OSError."""
         uids = {pod.sandbox.pod_uid for pod in read.pods}
         volumes = await self._volumes.measure(await asyncio.to_thread(self._held, uids))
         layers = await self._layers()
@@ -122,12 +122,12 @@ class NodeDisks:
 
 
 def _read_all(places: list[Path]) -> list[FileSystem]:
-    """Read those that can be read."""
+    """Read the file systems that can be read."""
     return [found for found in map(_read_one, places) if found is not None]
 
 
 def _read_one(place: Path) -> FileSystem | None:
-    """Read one; None when it can't be read."""
+    """Read one; None if it cannot be read."""
     try:
         return file_system_of(place)
     except OSError:

@@ -1,7 +1,7 @@
-"""The pods themselves, as their sources have them: `<root-dir>/pods/<uid>/pod.json`, which the worker writes (proto/pod_snapshot.py).
+"""The pods' objects, from `<root-dir>/pods/<uid>/pod.json`, which the worker writes (proto/pod_snapshot.py).
 
-Asked for what neither cgroups nor the runtime know: a pod's volumes, and its containers before they run. A file is parsed again
-only when it has changed, and of a pod only that much is kept.
+They have what neither cgroups nor the runtime know: a pod's volumes, and its containers before they run. A file is parsed only
+when it changed, and only a small part of it is kept.
 """
 
 import json
@@ -15,27 +15,27 @@ from proto.pod_snapshot import POD_FILE_NAME
 
 @dataclass(frozen=True, slots=True)
 class PodFile:
-    """What is kept of a pod."""
+    """The part of a pod that is kept."""
 
     uid: str
     namespace: str
     name: str
     pod: Mapping[str, Any]
-    """metadata.{uid,namespace,name} and spec.volumes, where they stand in the pod."""
+    """metadata.{uid,namespace,name} and spec.volumes, in the pod's structure."""
     containers: tuple[str, ...]
-    """Those that run as long as the pod does: sidecars first."""
+    """Containers that run as long as the pod: sidecars first."""
 
 
 class PodFiles:
-    """The newest of every pod; read in any thread."""
+    """The newest version of every pod; may be read in any thread."""
 
     def __init__(self, root_dir: Path) -> None:
-        """Take where the node keeps its pods."""
+        """Take the directory that holds the node's pods."""
         self._folder = root_dir / "pods"
         self._kept: dict[str, tuple[int, PodFile]] = {}
 
     def all(self, uids: Iterable[str] | None = None) -> list[PodFile]:
-        """Read those of these pods, or of all that have a folder; what is torn or gone is left out. Blocks."""
+        """Read these pods, or all that have a folder; incomplete and removed files are skipped. Blocks."""
         if uids is None:
             uids = [one.name for one in self._folder.iterdir()] if self._folder.is_dir() else []
         kept = {}
@@ -52,8 +52,8 @@ class PodFiles:
 
 
 def _cut(pod: Mapping[str, Any]) -> PodFile:
-    said, spec = pod["metadata"], pod["spec"]
-    uid, namespace, name = said["uid"], said.get("namespace", "default"), said["name"]
+    metadata, spec = pod["metadata"], pod["spec"]
+    uid, namespace, name = metadata["uid"], metadata.get("namespace", "default"), metadata["name"]
     sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     kept = {
         "metadata": {"uid": uid, "namespace": namespace, "name": name},

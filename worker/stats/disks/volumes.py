@@ -1,7 +1,8 @@
-"""How full a pod's volumes are (pkg/kubelet/server/stats/volume_stat_calculator.go, pkg/volume/metrics_*.go).
+"""Usage of a pod's volumes (pkg/kubelet/server/stats/volume_stat_calculator.go, pkg/volume/metrics_*.go).
 
-What the node writes itself (emptyDir, configMap, secret …) is counted file by file, and kept for a minute, as the kubelet does;
-of what is mounted the file system says it. A hostPath has no volume of its own, a device no file system: neither is told.
+Volumes that the node writes (emptyDir, configMap, secret …) are counted file by file, and cached for a minute, as in the
+kubelet. For mounted volumes the file system reports it. A hostPath is not a volume of its own and a block device has no file
+system: neither is reported.
 """
 
 import contextlib
@@ -22,15 +23,15 @@ from worker.stats.disks.bounded_reads import BoundedReads
 from worker.stats.disks.filesystems import file_system_of
 
 KEEP: Final = 60.0
-"""KubeletConfiguration volumeStatsAggPeriod's default."""
+"""The default of KubeletConfiguration volumeStatsAggPeriod."""
 WAIT: Final = 3.0
-"""Seconds that an answer to others waits for volumes."""
+"""Seconds that a request waits for volumes."""
 _LONGEST_COUNT: Final = 20.0
 _CSI: Final = "kubernetes.io~csi"
 
 
 class VolumeUse(NamedTuple):
-    """One volume; bytes and whole numbers."""
+    """Usage of one volume; bytes and counts."""
 
     at: float
     capacity: int
@@ -48,13 +49,13 @@ class Volume(NamedTuple):
     namespace: str
     name: str
     claim: str
-    """Of its PersistentVolumeClaim; empty: it has none."""
+    """Name of its PersistentVolumeClaim, or ""."""
     is_local: bool
     folder: Path
     is_written: bool
 
     def measure(self) -> VolumeUse:
-        """Read or count it; blocks. Raises OSError, also for one that is not mounted (yet)."""
+        """Read or count it; blocks. Raises OSError, also if it is not mounted yet."""
         found = file_system_of(self.folder)
         if not self.is_written:
             used = found.inodes - found.inodes_free
@@ -77,9 +78,9 @@ class Volume(NamedTuple):
 
 
 def volumes_of(root_dir: Path, pod: Mapping[str, Any], mount_points: Container[str]) -> Iterator[Volume]:
-    """List the volumes of a pod that can be measured, without touching any; of what is mounted, what is among `mount_points`."""
-    said = pod["metadata"]
-    uid, namespace, pod_name = said["uid"], said["namespace"], said["name"]
+    """Yield the volumes of a pod that can be measured, without accessing them; mounted ones if in `mount_points`."""
+    metadata = pod["metadata"]
+    uid, namespace, pod_name = metadata["uid"], metadata["namespace"], metadata["name"]
     home = root_dir / "pods" / uid / "volumes"
     for one in pod["spec"].get("volumes") or ():
         name = one["name"]
@@ -116,7 +117,7 @@ def count_volumes(root_dir: Path, pods: Iterable[Mapping[str, Any]]) -> VolumeCo
 
 
 def _mounted(home: Path, name: str, mount_points: Container[str]) -> Path | None:
-    """Find where a volume lies: below its plugin's folder, by its own name or that of its PersistentVolume; None for a device."""
+    """Return a volume's mount point, by its own name or that of its PersistentVolume; None for a block device."""
     with contextlib.suppress(OSError, ValueError):
         name = json.loads((home.parent / CLAIMS / name).read_bytes())["name"]
     for plugin in folders(str(home)):
@@ -127,7 +128,7 @@ def _mounted(home: Path, name: str, mount_points: Container[str]) -> Path | None
 
 
 class Volumes:
-    """The node's volumes, measured when somebody asks."""
+    """The node's volumes, measured on request."""
 
     def __init__(self) -> None:
         self._tried: BoundedReads[Volume, VolumeUse] = BoundedReads(KEEP, WAIT)

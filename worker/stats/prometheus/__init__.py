@@ -1,1 +1,1 @@
-"""Prometheus: the families of the metrics endpoints, and the text that they are written in."""
+"""The families of /metrics/cadvisor and /metrics/resource."""

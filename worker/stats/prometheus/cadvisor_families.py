@@ -1,7 +1,7 @@
-"""Which families /metrics/cadvisor has, and what of a row stands in each (cAdvisor metrics/prometheus.go, as the kubelet uses it).
+"""The families of /metrics/cadvisor and their values (cAdvisor metrics/prometheus.go, as configured by the kubelet).
 
-Left out is what the kubelet always tells as 0 or -1, because it never counts it: load averages, states of tasks, health; and
-ulimits. What cAdvisor's own `raw` rows tell of every mounted file system, we tell of those that hold pods and images.
+Omitted is what the kubelet always reports as 0 or -1 because it never counts it (load averages, task states, health), and
+ulimits. cAdvisor's `raw` rows cover every mounted file system; these cover those of pods and images.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,14 +19,14 @@ GAUGE: Final = "gauge"
 
 
 class Single(NamedTuple):
-    """A family with one sample a row; `value` None: this row has none."""
+    """A family with one sample for each row; `value` None: this row has none."""
 
     name: str
     help: str
     kind: str
     value: Callable[[Row], float | None]
     timed: bool = True
-    """Its samples say when they were read."""
+    """Whether its samples have timestamps."""
 
 
 def _seconds(name: str) -> Callable[[Row], float]:
@@ -121,8 +121,8 @@ SINGLES: Final[Sequence[Single]] = (
 )
 
 _NETWORK: Final = tuple(
-    (f"container_network_{way}_{what}_total", f"{said} {what}", f"{field}_{counted}")
-    for way, said, field in (("receive", "Received", "received"), ("transmit", "Sent", "sent"))
+    (f"container_network_{way}_{what}_total", f"{text} {what}", f"{field}_{counted}")
+    for way, text, field in (("receive", "Received", "received"), ("transmit", "Sent", "sent"))
     for what, counted in (
         ("bytes", "bytes"),
         ("packets", "packets"),
@@ -145,27 +145,27 @@ _DISKS: Final = (
 
 
 def families(rows: Sequence[Row], disks: Sequence[FileSystem], devices: Mapping[str, str]) -> Iterator[Family]:
-    """Put rows into families; `disks` are the node's, `devices` names them by major:minor."""
+    """Build the families; `disks` are the node's, `devices` maps major:minor to names."""
     times = [int(row.usage.at * 1000) for row in rows]
     for one in SINGLES:
         family = Family(one.name, one.help, one.kind)
         for row, at in zip(rows, times, strict=True):
             if (value := one.value(row)) is not None:
-                family.add(value, row.said, at if one.timed else None)
+                family.add(value, row.labels, at if one.timed else None)
         yield family
     yield _cpu(rows)
     yield _failures(rows)
-    for name, said, field in _NETWORK:
-        family = Family(name, f"{said}, by device.", COUNTER)
+    for name, text, field in _NETWORK:
+        family = Family(name, f"{text}, by device.", COUNTER)
         for row, at in zip(rows, times, strict=True):
             for device in row.devices:
-                family.add(getattr(device, field), f'{row.said},interface="{escaped(device.name)}"', at)
+                family.add(getattr(device, field), f'{row.labels},interface="{escaped(device.name)}"', at)
         yield family
-    for name, said, field in _TRANSFERS:
-        family = Family(name, said, COUNTER)
+    for name, text, field in _TRANSFERS:
+        family = Family(name, text, COUNTER)
         for row, at in zip(rows, times, strict=True):
             for device_id, transfers in row.usage.transfers.items():
-                family.add(getattr(transfers, field), f'{row.said},device="{devices.get(device_id, device_id)}"', at)
+                family.add(getattr(transfers, field), f'{row.labels},device="{devices.get(device_id, device_id)}"', at)
         yield family
     yield from _file_systems(rows[:1], disks)
 
@@ -174,7 +174,7 @@ def _cpu(rows: Sequence[Row]) -> Family:
     family = Family("container_cpu_usage_seconds_total", "Cpu time.", COUNTER)
     for row in rows:
         if row.usage.cpu:
-            family.add(row.usage.cpu / _NANOSECONDS, f'{row.said},cpu="total"', int(row.usage.at * 1000))
+            family.add(row.usage.cpu / _NANOSECONDS, f'{row.labels},cpu="total"', int(row.usage.at * 1000))
     return family
 
 
@@ -184,14 +184,14 @@ def _failures(rows: Sequence[Row]) -> Family:
         at = int(row.usage.at * 1000)
         for kind, count in (("pgfault", row.usage.page_faults), ("pgmajfault", row.usage.major_faults)):
             for scope in ("container", "hierarchy"):
-                family.add(count, f'{row.said},failure_type="{kind}",scope="{scope}"', at)
+                family.add(count, f'{row.labels},failure_type="{kind}",scope="{scope}"', at)
     return family
 
 
 def _file_systems(node: Sequence[Row], disks: Sequence[FileSystem]) -> Iterator[Family]:
-    for name, said, field in _DISKS:
-        family = Family(name, said, GAUGE)
+    for name, text, field in _DISKS:
+        family = Family(name, text, GAUGE)
         for row in node:
             for disk in disks:
-                family.add(getattr(disk, field), f'{row.said},device="{disk.device}"', int(disk.at * 1000))
+                family.add(getattr(disk, field), f'{row.labels},device="{disk.device}"', int(disk.at * 1000))
         yield family

@@ -1,6 +1,6 @@
-"""Everything that /metrics/cadvisor tells of one cgroup, read in one go: its usage, its processes, its network.
+"""Reads everything that /metrics/cadvisor reports of one cgroup: usage, processes, network.
 
-Read in a thread: on a full node these are six thousand small files.
+Called in a thread: on a full node these are six thousand small files.
 """
 
 import contextlib
@@ -17,15 +17,15 @@ from worker.stats.cgroups.usage import CgroupReader, CgroupUsage, Transfers, rea
 from worker.telemetry.exposition import labels
 
 MOST_DESCRIPTORS: Final = 100_000
-"""Of one cgroup; looked at in a third of a second."""
+"""Limit for one cgroup; counting so many takes a third of a second."""
 _SOCKET: Final = "socket:"
 _SECTOR: Final = 512
-"""Bytes, whatever the disk's own are (Documentation/admin-guide/iostats.rst)."""
+"""Bytes of the kernel's unit, whatever the disk's sectors are (Documentation/admin-guide/iostats.rst)."""
 
 
 @dataclass(slots=True)
 class Processes:
-    """What runs in a cgroup, not below it."""
+    """The processes of a cgroup, without its children."""
 
     count: int = 0
     descriptors: int = 0
@@ -34,10 +34,10 @@ class Processes:
 
 @dataclass(slots=True)
 class Row:
-    """One cgroup, with the labels that the kubelet gives it (server.go containerPrometheusLabelsFunc)."""
+    """One cgroup, with the kubelet's labels (server.go containerPrometheusLabelsFunc)."""
 
-    said: str
-    """Labels, written."""
+    labels: str
+    """The formatted labels."""
     usage: CgroupUsage
     started: float
     """Seconds since 1970."""
@@ -49,13 +49,13 @@ class Row:
 def read_rows(
     reader: CgroupReader, cgroups: Iterable[PodCgroup], owners: Mapping[str, Owner], boot_time: float
 ) -> list[Row]:
-    """Read the node's own cgroup and then those of the pods; what the runtime does not know is left out."""
+    """Read the root cgroup and then those of pods; cgroups unknown to the runtime are skipped."""
     rows = []
     pods = {one.pod_uid: one for one in owners.values() if one.is_sandbox}
     if (usage := reader.usage("/")) is not None:
         usage.memory_limit = usage.memory_limit or memory_capacity()
         usage.transfers = usage.transfers or disk_transfers(read_text("/proc/diskstats"))
-        node = _said("/", None)
+        node = _labels("/", None)
         rows.append(Row(node, usage, boot_time, processes_of(reader.processes("/")), devices_of("self")))
     for cgroup in cgroups:
         owner = owners.get(cgroup.container_id)
@@ -66,8 +66,8 @@ def read_rows(
         pids = reader.processes(cgroup.path)
         pod = owner or pods.get(cgroup.pod_uid)
         started = pod.created if pod else reader.created_at(cgroup.path)
-        said = _said(cgroup.path, pod, whole_pod=not cgroup.container_id)
-        row = Row(said, usage, started, processes_of(pids))
+        formatted = _labels(cgroup.path, pod, whole_pod=not cgroup.container_id)
+        row = Row(formatted, usage, started, processes_of(pids))
         if owner and owner.is_sandbox and pids:
             row.devices = devices_of(pids[0])
         rows.append(row)
@@ -75,9 +75,10 @@ def read_rows(
 
 
 def processes_of(pids: list[int]) -> Processes:
-    """Count what processes hold open; one that ends meanwhile counts as far as it came.
+    """Count the descriptors of processes; one that ends meanwhile counts as far as it was read.
 
-    At most `MOST_DESCRIPTORS` together: a thousand processes that share a table of a million cost a pod 8 MB, and us half an hour.
+    At most `MOST_DESCRIPTORS` together: a thousand processes that share a table of a million descriptors cost a pod 8 MB, and
+    counting them half an hour.
     """
     found = Processes(len(pids))
     for pid in pids:
@@ -88,12 +89,12 @@ def processes_of(pids: list[int]) -> Processes:
                     return found
                 found.descriptors += 1
                 with contextlib.suppress(OSError):
-                    found.sockets += os.readlink(entry.path).startswith(_SOCKET)  # noqa: PTH115 - thousands a scrape
+                    found.sockets += os.readlink(entry.path).startswith(_SOCKET)  # noqa: PTH115 - thousands for each scrape
     return found
 
 
 def disk_transfers(text: bytes) -> dict[str, Transfers]:
-    """Read what went to and from the machine's disks, by major:minor; what was never used is left out."""
+    """Parse the counters of the machine's disks, by major:minor; unused disks are omitted."""
     found = {}
     for line in text.splitlines():
         major, minor, _, reads, _, read, _, writes, _, written, *_ = line.split()
@@ -103,8 +104,8 @@ def disk_transfers(text: bytes) -> dict[str, Transfers]:
     return found
 
 
-def _said(path: str, pod: Owner | None, *, whole_pod: bool = False) -> str:
-    """Write the six labels, which every row has: those of a pod as a whole have no container, image and name."""
+def _labels(path: str, pod: Owner | None, *, whole_pod: bool = False) -> str:
+    """Format the six labels of a row: container, image and name are empty for a whole pod."""
     named = pod if pod and not whole_pod else None
     return labels(
         {

@@ -15,12 +15,14 @@ _CPUS: Final = Path("/sys/devices/system/cpu")
 
 @cache
 def machine_families() -> tuple[Family, ...]:
-    """Tell what the machine is, once: it does not become another while it runs."""
+    """Build the machine's families, once: they do not change while it runs."""
     return tuple(_families(read_machine()))
 
 
 def _families(machine: Machine) -> Iterator[Family]:
-    said = labels({"boot_id": machine.boot_id, "machine_id": machine.machine_id, "system_uuid": machine.system_uuid})
+    machine_labels = labels(
+        {"boot_id": machine.boot_id, "machine_id": machine.machine_id, "system_uuid": machine.system_uuid}
+    )
     logical, places = os.cpu_count() or 1, list(_places())
     for name, text, value in (
         ("machine_cpu_cores", "Logical processors.", logical),
@@ -29,7 +31,7 @@ def _families(machine: Machine) -> Iterator[Family]:
         ("machine_memory_bytes", "Memory.", machine.memory_bytes),
         ("machine_swap_bytes", "Swap.", machine.swap_bytes),
     ):
-        yield single_sample(name, text, "gauge", value, said=said)
+        yield single_sample(name, text, "gauge", value, label_text=machine_labels)
     versions = {
         "cadvisorRevision": "",
         "cadvisorVersion": "",
@@ -38,10 +40,10 @@ def _families(machine: Machine) -> Iterator[Family]:
         "osVersion": machine.os_image,
     }
     text = "1, with the versions of kernel and system."
-    yield single_sample("cadvisor_version_info", text, "gauge", 1, said=labels(versions))
+    yield single_sample("cadvisor_version_info", text, "gauge", 1, label_text=labels(versions))
 
 
 def _places() -> Iterator[tuple[bytes, bytes]]:
-    """Name package and core of each processor."""
+    """Yield package and core of each CPU."""
     for folder in _CPUS.glob("cpu[0-9]*/topology"):
         yield read_text(f"{folder}/physical_package_id"), read_text(f"{folder}/core_id")

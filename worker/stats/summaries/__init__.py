@@ -1,1 +1,1 @@
-"""/stats/summary: what is read for it, and how it is put together."""
+"""Builds /stats/summary."""

@@ -13,7 +13,7 @@ from worker.stats.disks.node_disks import ImageDisk
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What /stats/summary says of the node that its cgroups do not."""
+    """The part of /stats/summary that describes the machine."""
 
     name: str
     boot_time: float

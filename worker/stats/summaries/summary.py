@@ -1,4 +1,4 @@
-"""/stats/summary, put together from what was read (server/stats/summary.go, stats/cri_stats_provider.go). Pure."""
+"""Builds /stats/summary (server/stats/summary.go, stats/cri_stats_provider.go). Pure."""
 
 from collections.abc import Mapping
 
@@ -13,13 +13,13 @@ from worker.stats.summaries.values import Json
 
 
 def brief_summary(machine: Machine, read: NodeReading, rates: Mapping[str, int]) -> Json:
-    """Tell cpu, memory and swap only (`?only_cpu_and_memory=true`)."""
+    """Build the summary with cpu, memory and swap only (`?only_cpu_and_memory=true`)."""
     pods = [_brief_pod(pod, rates) for pod in read.pods]
     return {"node": _node(machine, read, rates), "pods": pods}
 
 
 def summary(machine: Machine, read: NodeReading, rates: Mapping[str, int], disks: Disks) -> Json:
-    """Tell all."""
+    """Build the complete summary."""
     node = _node(machine, read, rates)
     at = read.node.at if read.node else machine.disk.at
     node |= {"network": values.network(machine.devices, at)}
@@ -33,15 +33,15 @@ def summary(machine: Machine, read: NodeReading, rates: Mapping[str, int], disks
 
 
 def _node(machine: Machine, read: NodeReading, rates: Mapping[str, int]) -> Json:
-    said: Json = {"nodeName": machine.name}
+    content: Json = {"nodeName": machine.name}
     if read.pods_together is not None:
         pods = _used(read.pods_together, rates.get(read.pods_path), read.pods_together.memory_limit or machine.memory)
-        said["systemContainers"] = [{"name": "pods", "startTime": values.when(read.pods_made_at), **pods}]
-    said["startTime"] = values.when(machine.boot_time)
+        content["systemContainers"] = [{"name": "pods", "startTime": values.when(read.pods_made_at), **pods}]
+    content["startTime"] = values.when(machine.boot_time)
     if read.node is not None:
-        said |= _used(read.node, rates.get("/"), machine.memory)
-        said["swap"] = values.swap(read.node, machine.swap)
-    return said
+        content |= _used(read.node, rates.get("/"), machine.memory)
+        content["swap"] = values.swap(read.node, machine.swap)
+    return content
 
 
 def _used(usage: CgroupUsage, nanocores: int | None, limit: int | None) -> Json:
@@ -68,31 +68,31 @@ def _brief_pod(pod: PodReading, rates: Mapping[str, int]) -> Json:
 
 
 def _pod(machine: Machine, pod: PodReading, rates: Mapping[str, int], disks: Disks) -> Json:
-    said = _brief_pod(pod, rates)
-    said["containers"] = [_container(machine, one, rates, disks) for one in pod.containers]
+    content = _brief_pod(pod, rates)
+    content["containers"] = [_container(machine, one, rates, disks) for one in pod.containers]
     if pod.devices:
-        said["network"] = values.network(pod.devices, pod.usage.at)
+        content["network"] = values.network(pod.devices, pod.usage.at)
     volumes = disks.volumes.get(pod.sandbox.pod_uid, {})
     if volumes:
-        said["volume"] = [_volume(volume, use) for volume, use in volumes.items()]
-    said["ephemeral-storage"] = _own_storage(machine, pod, disks, volumes)
-    said["process_stats"] = {"process_count": sum(one.processes for one in pod.containers)}
-    return said
+        content["volume"] = [_volume(volume, use) for volume, use in volumes.items()]
+    content["ephemeral-storage"] = _own_storage(machine, pod, disks, volumes)
+    content["process_stats"] = {"process_count": sum(one.processes for one in pod.containers)}
+    return content
 
 
 def _container(machine: Machine, one: ContainerReading, rates: Mapping[str, int], disks: Disks) -> Json:
-    said = _brief_container(one, rates)
+    content = _brief_container(one, rates)
     layer, logs = disks.layers.get(one.owner.id), disks.logs.get(one.owner.id, LogUse())
     if layer and layer.disk:
-        said["rootfs"] = values.disk(layer.disk, layer.used_bytes, layer.inodes) | {"time": values.when(layer.at)}
+        content["rootfs"] = values.disk(layer.disk, layer.used_bytes, layer.inodes) | {"time": values.when(layer.at)}
     elif layer:
-        said["rootfs"] = {"time": values.when(layer.at), "usedBytes": layer.used_bytes, "inodesUsed": layer.inodes}
-    said["logs"] = values.disk(machine.disk, logs.used_bytes, logs.files)
-    return said
+        content["rootfs"] = {"time": values.when(layer.at), "usedBytes": layer.used_bytes, "inodesUsed": layer.inodes}
+    content["logs"] = values.disk(machine.disk, logs.used_bytes, logs.files)
+    return content
 
 
 def _volume(volume: Volume, use: VolumeUse) -> Json:
-    said: Json = {
+    content: Json = {
         "time": values.when(use.at),
         "availableBytes": use.available,
         "capacityBytes": use.capacity,
@@ -102,11 +102,11 @@ def _volume(volume: Volume, use: VolumeUse) -> Json:
         "inodesUsed": use.inodes_used,
         "name": volume.name,
     }
-    return said | ({"pvcRef": {"name": volume.claim, "namespace": volume.namespace}} if volume.claim else {})
+    return content | ({"pvcRef": {"name": volume.claim, "namespace": volume.namespace}} if volume.claim else {})
 
 
 def _own_storage(machine: Machine, pod: PodReading, disks: Disks, volumes: Mapping[Volume, VolumeUse]) -> Json:
-    """Add up what the pod takes of the node's disk: layers, logs, its hosts file, volumes that are its own (calcEphemeralStorage)."""
+    """Add up the pod's usage of the node's disk: layers, logs, hosts file, local volumes (calcEphemeralStorage)."""
     ids = [one.owner.id for one in pod.containers]
     hosts = disks.hosts.get(pod.sandbox.pod_uid, LogUse())
     layers = [disks.layers[one] for one in ids if one in disks.layers]

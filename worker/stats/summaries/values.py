@@ -1,4 +1,4 @@
-"""The pieces of /stats/summary as its JSON has them (k8s.io/kubelet pkg/apis/stats/v1alpha1; stats/helper.go). Pure."""
+"""The values of /stats/summary in its JSON form (k8s.io/kubelet pkg/apis/stats/v1alpha1; stats/helper.go). Pure."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,25 +14,25 @@ _MAIN: Final = "eth0"
 
 
 def when(at: float) -> str:
-    """Write a time as the API does: to the second."""
+    """Format a time as the API does: to the second."""
     return api_time(datetime.fromtimestamp(int(at), UTC))
 
 
 def cpu(usage: CgroupUsage, nanocores: int | None) -> Json:
-    """Tell the cpu; `nanocores` None: only one reading is known so far."""
-    said: Json = {"time": when(usage.at)}
+    """Return cpu usage; `nanocores` None: only one reading is known."""
+    content: Json = {"time": when(usage.at)}
     if nanocores is not None:
-        said["usageNanoCores"] = nanocores
-    return said | {"usageCoreNanoSeconds": usage.cpu} | _pressure(usage.pressure.get("cpu"))
+        content["usageNanoCores"] = nanocores
+    return content | {"usageCoreNanoSeconds": usage.cpu} | _pressure(usage.pressure.get("cpu"))
 
 
 def memory(usage: CgroupUsage, limit: int | None) -> Json:
-    """Tell the memory; available is what is left of a limit, where there is one."""
-    said: Json = {"time": when(usage.at)}
+    """Return memory usage; available is what remains of the limit, if there is one."""
+    content: Json = {"time": when(usage.at)}
     if limit is not None:
-        said["availableBytes"] = max(0, limit - usage.working_set)
+        content["availableBytes"] = max(0, limit - usage.working_set)
     return (
-        said
+        content
         | {
             "usageBytes": usage.memory,
             "workingSetBytes": usage.working_set,
@@ -45,28 +45,28 @@ def memory(usage: CgroupUsage, limit: int | None) -> Json:
 
 
 def swap(usage: CgroupUsage, limit: int | None) -> Json:
-    """Tell the swap."""
-    said: Json = {"time": when(usage.at)}
+    """Return swap usage."""
+    content: Json = {"time": when(usage.at)}
     if limit is not None:
-        said["swapAvailableBytes"] = max(0, limit - usage.swap)
-    return said | {"swapUsageBytes": usage.swap}
+        content["swapAvailableBytes"] = max(0, limit - usage.swap)
+    return content | {"swapUsageBytes": usage.swap}
 
 
 def transfers(usage: CgroupUsage) -> Json:
-    """Tell how long was waited for devices, where the kernel counts that."""
+    """Return I/O pressure, if the kernel counts it."""
     found = usage.pressure.get("io")
     return {"io": {"time": when(usage.at)} | _pressure(found)} if found else {}
 
 
 def network(devices: Sequence[Device], at: float) -> Json:
-    """Tell the network: the main device's numbers, and each one's."""
+    """Return network usage: the main device's values, and each device's."""
     each = [_device(one) for one in devices]
     main = next((one for one in each if one["name"] == _MAIN), {"name": ""})
     return {"time": when(at), **main, "interfaces": each}
 
 
 def disk(found: FileSystem, used: int, inodes_used: int) -> Json:
-    """Tell a file system, and how much of it is whose."""
+    """Return a file system with the usage of one owner."""
     return {
         "time": when(found.at),
         "availableBytes": found.available,

@@ -1,4 +1,4 @@
-"""Who is asking: certificates, tokens and nobody, as the kubelet tells them apart, and what is asked of the API server for it."""
+"""Does the API determine users from certificates and tokens as the kubelet does, and ask the API server no more than needed?"""
 
 import asyncio
 import json
@@ -11,8 +11,7 @@ import structlog
 from tests.cluster.certificates import Authority
 from tests.worker.api.node_api import REFUSED, node_api
 from tests.worker.api.waiting import until
-from worker.api.access import rate_limited_log as seldom
-from worker.api.access import review
+from worker.api.access import rate_limited_log, review
 from worker.api.access.authentication import bearer_token, check_authentication
 from worker.api.access.timed_cache import TASK_NAME, TimedCache
 from worker.api.access.users import ANONYMOUS_USER, User
@@ -24,12 +23,12 @@ ALICE = {"username": "alice", "uid": "u1", "groups": ["dev"], "extra": {"Scopes.
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for nothing between tries."""
+    """Retry without pauses."""
     monkeypatch.setattr(review, "_FIRST_WAIT", timedelta(0))
 
 
 async def test_a_user_is_passed_on_as_the_review_told_it(tmp_path: Path) -> None:
-    """With the group of all who have authenticated; names of extras in lower case, as the API asks."""
+    """Including the group of authenticated users; names of extras in lower case, as the API requires."""
     async with node_api(tmp_path) as api:
         api.reviews.users["t"] = ALICE
         api.reviews.allow("alice", "get", "configz")
@@ -53,7 +52,7 @@ async def test_a_user_is_passed_on_as_the_review_told_it(tmp_path: Path) -> None
 
 
 async def test_what_was_answered_is_kept(tmp_path: Path) -> None:
-    """Yes and no, by token and by user; twenty at once ask once."""
+    """Allowed and denied, by token and by user; twenty concurrent requests send one review."""
     async with node_api(tmp_path) as api:
         api.reviews.users["t"] = ALICE
         api.reviews.allow("alice", "get", "configz")
@@ -68,7 +67,10 @@ async def test_what_was_answered_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", [500, 503, 429])
 async def test_an_api_server_in_trouble_lets_nobody_in(tmp_path: Path, status: int) -> None:
-    """A token is then no token (401), a right none that is known (503, what is away and what to do); nothing of it is kept."""
+    """A token is then invalid (401) and access is undecided (503, which names what is unavailable and what to do).
+
+    Nothing is cached.
+    """
     async with node_api(tmp_path) as api:
         api.reviews.status = status
         api.reviews.users["t"] = ALICE
@@ -96,7 +98,7 @@ async def test_an_api_server_in_trouble_lets_nobody_in(tmp_path: Path, status: i
 
 
 async def test_a_review_that_is_refused_is_not_tried_again(tmp_path: Path) -> None:
-    """A node that may not review (403) does not learn it by repeating; who asks is told where the reason stands."""
+    """Repeating does not help a node that may not create reviews (403); the client is told where to find the reason."""
     async with node_api(tmp_path) as api:
         api.reviews.status = 403
         assert (await api.ask("/configz", token="t")).status == 401
@@ -107,7 +109,7 @@ async def test_a_review_that_is_refused_is_not_tried_again(tmp_path: Path) -> No
 
 
 async def test_a_client_that_vanishes_does_not_take_the_answer_along() -> None:
-    """Others wait for the same review."""
+    """Other requests wait for the same review."""
     held, asked = asyncio.Event(), 0
 
     async def ask() -> tuple[str, timedelta]:
@@ -126,7 +128,7 @@ async def test_a_client_that_vanishes_does_not_take_the_answer_along() -> None:
 
 
 async def test_a_flood_of_tokens_holds_up_no_known_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The API server gets so many reviews at a time, and those of rights have places of their own."""
+    """Concurrent reviews are limited, and those of access have slots of their own."""
     monkeypatch.setattr(review, "AT_ONCE", 3)
     async with node_api(tmp_path) as api:
         api.reviews.allow("alice", "get", "configz")
@@ -140,7 +142,7 @@ async def test_a_flood_of_tokens_holds_up_no_known_user(tmp_path: Path, monkeypa
 
 
 async def test_clients_that_vanish_leave_no_question_behind(tmp_path: Path) -> None:
-    """Or whoever connects, shows any token and goes, would pile up reviews while the API server is slow."""
+    """Otherwise clients that connect with any token and disconnect would pile up reviews while the API server is slow."""
     async with node_api(tmp_path) as api:
         api.reviews.held = asyncio.Event()
         vanishing = [asyncio.create_task(api.ask("/configz", token=f"t{one}")) for one in range(50)]
@@ -153,8 +155,8 @@ async def test_clients_that_vanish_leave_no_question_behind(tmp_path: Path) -> N
 
 
 async def test_whoever_is_not_let_in_does_not_fill_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line in a while, with the number of those left out before."""
-    monkeypatch.setattr(seldom, "SELDOM", 3600.0)
+    """One line per interval, with the number of suppressed ones."""
+    monkeypatch.setattr(rate_limited_log, "INTERVAL", 3600.0)
     other = Authority.make(tmp_path / "other").sign("x", "admin")
     async with node_api(tmp_path) as api:
         with structlog.testing.capture_logs() as told:
@@ -166,7 +168,7 @@ async def test_whoever_is_not_let_in_does_not_fill_the_log(tmp_path: Path, monke
 
 
 async def test_anonymous_is_for_those_who_show_nothing(tmp_path: Path) -> None:
-    """Whoever shows what does not hold is refused, not taken for nobody: a certificate by an alert, a token by 401."""
+    """Invalid credentials are refused, not taken for none: a certificate by an alert, a token by 401."""
     authority = Authority.make(tmp_path / "authority")
     access = Authentication(anonymous=True, client_ca_file=authority.folder / "ca.crt")
     async with node_api(tmp_path, authentication=access) as api:
@@ -180,7 +182,7 @@ async def test_anonymous_is_for_those_who_show_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_token_is_not_read_behind_a_certificate_that_does_not_count(tmp_path: Path) -> None:
-    """The handshake ends before; the kubelet would take the token."""
+    """The handshake ends first; the kubelet would accept the token."""
     async with node_api(tmp_path) as api:
         api.reviews.users["t"] = ALICE
         api.reviews.allow("alice", "get", "configz")
@@ -191,14 +193,14 @@ async def test_a_token_is_not_read_behind_a_certificate_that_does_not_count(tmp_
 
 
 async def test_without_the_webhook_tokens_are_nothing(tmp_path: Path) -> None:
-    """And nobody is asked about them."""
+    """And no review is sent."""
     async with node_api(tmp_path, authentication=Authentication(webhook=False)) as api:
         assert (await api.ask("/configz", token="t")).status == 401
         assert not api.reviews.asked
 
 
 async def test_always_allow_asks_nobody_what_one_may(tmp_path: Path) -> None:
-    """Authentication stays."""
+    """Authentication is still required."""
     async with node_api(tmp_path, serving=Serving(authorization=Authorization(always_allow=True))) as api:
         assert (await api.ask("/configz")).status == 401
         assert (await api.ask("/configz", certificate=api.authority.sign("me", "me"))).status == 200
@@ -206,7 +208,7 @@ async def test_always_allow_asks_nobody_what_one_may(tmp_path: Path) -> None:
 
 
 def test_a_node_that_nobody_could_enter_is_refused() -> None:
-    """As by the kubelet, before anything is served."""
+    """Before anything is served, as by the kubelet."""
     with pytest.raises(ConfigurationRefused, match="no way to authenticate"):
         check_authentication(Authentication(webhook=False))
     check_authentication(Authentication())
@@ -226,12 +228,12 @@ def test_a_node_that_nobody_could_enter_is_refused() -> None:
     ],
 )
 def test_a_bearer_token_is_read_as_the_kubelet_reads_it(header: str, token: str) -> None:
-    """Rows of apiserver request/bearertoken."""
+    """The rows are those of apiserver request/bearertoken."""
     assert bearer_token(header) == token
 
 
 def test_groups_of_an_authenticated_user() -> None:
-    """Once, and not for nobody."""
+    """Added once, and not for the anonymous user."""
     assert User("a").authenticated().groups == ("system:authenticated",)
     assert User("a").authenticated().authenticated().groups == ("system:authenticated",)
     assert ANONYMOUS_USER.authenticated() is ANONYMOUS_USER

@@ -1,4 +1,4 @@
-"""Whose certificates open a connection, whose don't, and for how long: judged in the handshake, looked at again with each request."""
+"""Which client certificates are accepted, in the handshake and with each request?"""
 
 import asyncio
 import dataclasses
@@ -36,7 +36,7 @@ Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 
 
 def named(name: str, *organizations: str, uids: Sequence[str] = ()) -> x509.Name:
-    """Write a subject, its parts in an order of no meaning."""
+    """Return a subject with its parts in arbitrary order."""
     parts = [(NameOID.COMMON_NAME, name)] if name else []
     parts += [(NameOID.ORGANIZATION_NAME, one) for one in organizations]
     parts += [(x509.ObjectIdentifier("1.3.6.1.4.1.57683.2"), one) for one in uids]
@@ -45,18 +45,18 @@ def named(name: str, *organizations: str, uids: Sequence[str] = ()) -> x509.Name
 
 @dataclasses.dataclass
 class Made:
-    """A certificate of a test, its key, and who issued it."""
+    """A certificate of a test, its key and its issuer."""
 
     certificate: x509.Certificate
     key: Key
 
     @property
     def der(self) -> bytes:
-        """Give it as TLS sends it."""
+        """Return it as DER."""
         return self.certificate.public_bytes(serialization.Encoding.DER)
 
     def written(self, folder: Path, *along: "Made") -> Signed:
-        """Write it with what a client sends along, and its key."""
+        """Write it with its chain and its key."""
         signed = Signed(folder / "mine.crt", folder / "mine.key")
         chain = [one.certificate.public_bytes(serialization.Encoding.PEM) for one in (self, *along)]
         signed.certificate.write_bytes(b"".join(chain))
@@ -72,7 +72,7 @@ def made(
     key: Key | None = None,
     ends: datetime = NOW + timedelta(hours=1),
 ) -> Made:
-    """Have a certificate signed; without an issuer by itself."""
+    """Return a certificate, signed by its issuer or self-signed."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     builder = (
         x509.CertificateBuilder()
@@ -90,7 +90,7 @@ def made(
 
 
 def judging(folder: Path, *trusted: Made) -> ssl.SSLContext:
-    """Make what a node serves with that trusts these CAs."""
+    """Return a serving context that trusts these CAs."""
     bundle = folder / "clients.crt"
     bundle.write_bytes(b"".join(one.certificate.public_bytes(serialization.Encoding.PEM) for one in trusted))
     pair = Authority.make(folder / "serving").sign("node", "node")
@@ -99,7 +99,10 @@ def judging(folder: Path, *trusted: Made) -> ssl.SSLContext:
 
 
 def let_in(served: ssl.SSLContext, client: ssl.SSLContext, session: ssl.SSLSession | None = None) -> ssl.SSLObject:
-    """Shake hands in memory and give the node's side; raises SSLCertVerificationError, when the client has read an alert."""
+    """Do the handshake in memory and return the node's side.
+
+    Raises SSLCertVerificationError after the client has read an alert.
+    """
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking, answering = client.wrap_bio(down, up, session=session), served.wrap_bio(up, down, server_side=True)
 
@@ -122,12 +125,12 @@ def let_in(served: ssl.SSLContext, client: ssl.SSLContext, session: ssl.SSLSessi
 
 @pytest.fixture(scope="module")
 def ca() -> Made:
-    """Make the authority of the clients."""
+    """Return the clients' CA."""
     return made(named("clients"), None, A_CA)
 
 
 def wrong_ones(ca: Made) -> dict[str, list[Made]]:
-    """Make what counts for nothing, each with what is sent along."""
+    """Yield invalid certificates with the chain that is sent."""
     a_client, of_servers = made(named("middle"), ca), made(named("middle"), ca, A_CA, FOR_SERVERS)
     other = made(named("clients"), None, A_CA)
     return {
@@ -143,7 +146,7 @@ def wrong_ones(ca: Made) -> dict[str, list[Made]]:
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_what_is_no_client_s_certificate_ends_the_handshake(tmp_path: Path, ca: Made, version: ssl.TLSVersion) -> None:
-    """With an alert, in each version of TLS."""
+    """With an alert, in each TLS version."""
     served = judging(tmp_path, ca)
     for what, (leaf, *along) in wrong_ones(ca).items():
         client = client_context(leaf.written(tmp_path, *along))
@@ -153,7 +156,7 @@ def test_what_is_no_client_s_certificate_ends_the_handshake(tmp_path: Path, ca: 
 
 
 def test_clients_of_clusters_as_they_are_found_count(tmp_path: Path, ca: Made) -> None:
-    """Whatever signed them, with intermediates that are sent along or trusted themselves, RSA and Ed25519 keys."""
+    """Any signature algorithm, intermediates that are sent or trusted themselves, RSA and Ed25519 keys."""
     middle = made(named("middle"), ca, x509.BasicConstraints(ca=True, path_length=0))
     by_ed25519 = made(named("other"), None, A_CA, key=ed25519.Ed25519PrivateKey.generate())
     rsa_key = rsa.generate_private_key(65537, 2048)
@@ -178,14 +181,14 @@ def test_clients_of_clusters_as_they_are_found_count(tmp_path: Path, ca: Made) -
 
 
 def test_nobody_has_to_come_with_a_certificate(tmp_path: Path, ca: Made) -> None:
-    """There are tokens."""
+    """A token may be used instead."""
     assert let_in(judging(tmp_path, ca), client_context()).getpeercert() is None
 
 
 async def test_an_expired_certificate_ends_with_its_connection_at_the_latest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each request looks."""
+    """Each request checks it."""
 
     class Tomorrow(datetime):
         @classmethod
@@ -205,7 +208,7 @@ async def test_an_expired_certificate_ends_with_its_connection_at_the_latest(
 
 
 def test_the_user_of_a_certificate(ca: Made) -> None:
-    """CN and O, and which certificate it was."""
+    """CN and O, and the certificate's fingerprint."""
     one = made(named("alice", "system:masters", "two"), ca)
     known = {"authentication.kubernetes.io/credential-id": (f"X509SHA256={hashlib.sha256(one.der).hexdigest()}",)}
     assert user_of(one.der, NOW) == User("alice", groups=("system:masters", "two"), extra=known)
@@ -220,7 +223,7 @@ def test_the_user_of_a_certificate(ca: Made) -> None:
     ],
 )
 def test_a_certificate_that_names_nobody_counts_for_nothing(ca: Made, subject: x509.Name, why: str) -> None:
-    """It has been let in, and is refused with each request; nor does what is none raise anything else."""
+    """The connection is accepted and each request refused; a malformed certificate raises nothing else."""
     with pytest.raises(CertificateRefused, match=why):
         user_of(made(subject, ca).der, NOW)
     with pytest.raises(CertificateRefused, match="can't be read"):
@@ -228,7 +231,10 @@ def test_a_certificate_that_names_nobody_counts_for_nothing(ca: Made, subject: x
 
 
 def test_a_changed_bundle_counts_and_a_torn_one_does_not(tmp_path: Path) -> None:
-    """A rotation of the cluster's CA needs no restart; half a file leaves the last good one, and is told once."""
+    """A rotation of the cluster's CA needs no restart.
+
+    With an incomplete file the last good one stays, and it is logged once.
+    """
     first, second = Authority.make(tmp_path / "1", "one"), Authority.make(tmp_path / "2", "two")
     bundle, pair = tmp_path / "ca.crt", first.sign("node", "node")
     bundle.write_bytes((first.folder / "ca.crt").read_bytes())
@@ -258,7 +264,7 @@ async def opened(api: NodeApi, certificate: Signed) -> tuple[asyncio.StreamReade
 
 
 async def test_a_new_ca_ends_what_the_old_one_has_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Idle connections at once, the others with their answer; new ones are judged by it."""
+    """Idle connections at once, others after their answer; new ones are verified by it."""
     monkeypatch.setattr(server, "FILES_LOOKED_AT", timedelta(milliseconds=20))
     async with node_api(tmp_path) as api:
         api.reviews.allow("alice", "get", "configz")

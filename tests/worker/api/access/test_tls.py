@@ -1,4 +1,4 @@
-"""The TLS of the node's API: versions and ciphers that were asked for, certificates that are made, changed, torn and awaited."""
+"""Does the API use the configured TLS versions, ciphers and certificates, also while certificates change?"""
 
 import asyncio
 import contextlib
@@ -25,12 +25,12 @@ from worker.settings.kubelet.configuration import ConfigurationRefused
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at the files often."""
+    """Check the files often."""
     monkeypatch.setattr(server, "FILES_LOOKED_AT", timedelta(milliseconds=20))
 
 
 async def shown(api: NodeApi, context: ssl.SSLContext | None = None) -> x509.Certificate:
-    """Give the certificate that a new connection is shown; raises what the handshake fails with."""
+    """Return the certificate that a new connection is shown; raises the handshake's error."""
     async with connected(api, context or client_context()) as connection:
         found = connection.getpeercert(binary_form=True)
         assert found is not None
@@ -39,7 +39,7 @@ async def shown(api: NodeApi, context: ssl.SSLContext | None = None) -> x509.Cer
 
 @contextlib.asynccontextmanager
 async def connected(api: NodeApi, context: ssl.SSLContext) -> AsyncIterator[ssl.SSLObject]:
-    """Hold a connection."""
+    """Keep a connection open."""
     _, writer = await asyncio.open_connection("127.0.0.1", api.port, ssl=context, server_hostname="")
     try:
         yield writer.get_extra_info("ssl_object")
@@ -53,7 +53,7 @@ def certificate_of(signed: Signed) -> x509.Certificate:
 
 
 def serving(signed: Signed, **changes: object) -> Serving:
-    """Serve a pair of the operator's."""
+    """Serve with the operator's certificate."""
     return dataclasses.replace(Serving(certificate=signed.certificate, key=signed.key), **changes)  # type: ignore[arg-type]  # fields
 
 
@@ -69,7 +69,7 @@ def serving(signed: Signed, **changes: object) -> Serving:
 )
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
 async def test_versions(tmp_path: Path, least: str, most: ssl.TLSVersion, speaks: bool) -> None:
-    """Whatever hands a connection on to its certificate must not forget them."""
+    """Including the context that replaces the first one."""
     async with node_api(tmp_path, serving=Serving(min_version=least)) as api:
         context = client_context()
         context.minimum_version = ssl.TLSVersion.TLSv1_1
@@ -96,7 +96,7 @@ async def test_ciphers_are_those_that_were_asked_for(tmp_path: Path) -> None:
 
 
 def test_every_cipher_that_is_named_is_one() -> None:
-    """OpenSSL knows each of them; a name that is none is refused with its key."""
+    """OpenSSL knows each of them; an unknown name is refused with its key."""
     for name in set(CIPHERS.values()):
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ciphers(name)
     check_tls(Serving(cipher_suites=("TLS_AES_128_GCM_SHA256", *CIPHERS), min_version="VersionTLS12"))
@@ -107,7 +107,7 @@ def test_every_cipher_that_is_named_is_one() -> None:
 
 
 def test_nothing_is_kept_of_a_connection_of_tls_1_3(tmp_path: Path) -> None:
-    """No session that could be taken up, nor what anybody may send."""
+    """There is no session to resume, and no 0-RTT data."""
     authority = Authority.make(tmp_path)
     served, client = served_by(authority), client_context(authority.sign("me", "alice"))
     first = handshaken(client, served)
@@ -116,7 +116,7 @@ def test_nothing_is_kept_of_a_connection_of_tls_1_3(tmp_path: Path) -> None:
 
 
 def test_a_session_of_tls_1_2_is_taken_up_with_its_certificate(tmp_path: Path) -> None:
-    """By the context alone that has judged it; another one, of changed files, begins anew."""
+    """Only by the context that verified it; a new context after a change of files starts anew."""
     authority = Authority.make(tmp_path)
     served, client = served_by(authority), client_context(authority.sign("me", "alice"))
     client.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -126,7 +126,7 @@ def test_a_session_of_tls_1_2_is_taken_up_with_its_certificate(tmp_path: Path) -
 
 
 def test_sessions_are_not_kept_without_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever connects leaves one; a context that holds many gives place to a new one."""
+    """Each client leaves a session; a context with many is replaced."""
     monkeypatch.setattr(tls, "MOST_SESSIONS", 2)
     authority = Authority.make(tmp_path)
     pair = authority.sign("node", "node")
@@ -145,14 +145,14 @@ def test_sessions_are_not_kept_without_bounds(tmp_path: Path, monkeypatch: pytes
 
 
 def served_by(authority: Authority) -> ssl.SSLContext:
-    """Make what a node serves with that trusts an authority."""
+    """Return a serving context that trusts a CA."""
     pair = authority.sign("node", "node")
     trusting = Authentication(client_ca_file=authority.folder / "ca.crt")
     return serving_context(Serving(authentication=trusting), Pair(pair.certificate, pair.key))
 
 
 def handshaken(client: ssl.SSLContext, served: ssl.SSLContext, again: ssl.SSLObject | None = None) -> ssl.SSLObject:
-    """Connect in memory and end it in good order; gives the client's side."""
+    """Connect in memory and close properly; returns the client's side."""
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(down, up, session=again.session if again else None)
     answering = served.wrap_bio(up, down, server_side=True)
@@ -160,12 +160,12 @@ def handshaken(client: ssl.SSLContext, served: ssl.SSLContext, again: ssl.SSLObj
         with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLZeroReturnError):
             step()
     if served.verify_mode is ssl.CERT_OPTIONAL:
-        assert answering.getpeercert()  # whose it is is known of a session, too
+        assert answering.getpeercert()  # a resumed session has its client certificate, too
     return asking
 
 
 async def test_http_2_is_not_offered(tmp_path: Path) -> None:
-    """A client that would rather speak it is told HTTP/1.1."""
+    """A client that prefers it gets HTTP/1.1."""
     async with node_api(tmp_path) as api:
         context = client_context()
         context.set_alpn_protocols(["h2", "http/1.1"])
@@ -174,7 +174,7 @@ async def test_http_2_is_not_offered(tmp_path: Path) -> None:
 
 
 async def test_a_pair_of_its_own_is_made_once(tmp_path: Path) -> None:
-    """With the kubelet's file names, a key that only its owner reads, and the node's name in it."""
+    """With the kubelet's file names, a key that only its owner can read, and the node's name."""
     async with node_api(tmp_path) as api:
         first = await shown(api)
     pki = tmp_path / "pki"
@@ -188,7 +188,7 @@ async def test_a_pair_of_its_own_is_made_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("left", ["nothing", "only the key", "only the certificate", "an expired one", "a torn one"])
 def test_what_a_crash_or_time_has_left_is_made_anew(tmp_path: Path, left: str) -> None:
-    """A pair always fits afterwards."""
+    """Afterwards certificate and key always match."""
     cluster = ClusterSettings(kubeconfig=tmp_path / "k", cert_dir=tmp_path)
     pair = Pair(tmp_path / SELF_SIGNED, tmp_path / SELF_SIGNED_KEY)
     made_at = datetime.now(UTC) - (timedelta(days=400) if left == "an expired one" else timedelta(0))
@@ -206,7 +206,7 @@ def test_what_a_crash_or_time_has_left_is_made_anew(tmp_path: Path, left: str) -
 
 
 async def test_a_changed_pair_is_taken_and_open_connections_stay(tmp_path: Path) -> None:
-    """Half of a new pair changes nothing; the whole of it is served without a restart."""
+    """Half of a new pair changes nothing; the complete pair is served without a restart."""
     authority = Authority.make(tmp_path / "pair")
     first = authority.sign("serving", "first", hosts=["n1"])
     async with node_api(tmp_path, serving=serving(first)) as api:
@@ -226,7 +226,7 @@ async def test_a_changed_pair_is_taken_and_open_connections_stay(tmp_path: Path)
 
 
 async def test_before_the_cluster_has_signed_every_handshake_fails(tmp_path: Path) -> None:
-    """And from then on none: serverTLSBootstrap."""
+    """And none fails afterwards: serverTLSBootstrap."""
     async with node_api(tmp_path, serving=Serving(bootstrap=True)) as api:
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await shown(api)

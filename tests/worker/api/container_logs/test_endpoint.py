@@ -1,4 +1,4 @@
-"""Does /containerLogs send a container's log, go on with it across rotations, and stop when there is nobody to write or read?"""
+"""Does /containerLogs send a log, follow it across rotations, and stop when the writer or the reader is gone?"""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ PATH = "/containerLogs/{podNamespace}/{podID}/{containerName}"
 
 @dataclass
 class Node:
-    """One node's API, the pod web on it, and what its containers write."""
+    """One node's API, its pod `web`, and the logs of its containers."""
 
     root: Path
     logs: Path
@@ -40,37 +40,37 @@ class Node:
     pod: PodSnapshot = WEB
 
     def keep(self, pod: PodSnapshot, spec: dict[str, Any] | None = None) -> None:
-        """Keep a pod as the worker does."""
+        """Write the pod's snapshot as the worker does."""
         self.pod = pod
         write(self.root, pod)
         if spec is not None:
             pod_path(self.root, pod.uid).write_text(json.dumps({"spec": spec}))
 
     def started(self, attempt: int = 0, **changes: Any) -> None:
-        """Have container main run."""
+        """Record that container main runs."""
         status = {"name": "main", "state": RUNNING, "lastState": {}, "containerID": f"containerd://c{attempt}"}
         containers = {"main": ContainerSnapshot(f"c{attempt}", "CONTAINER_RUNNING", attempt)}
         told = {"containerStatuses": [status | changes]}
         self.keep(replace(WEB, status=told, containers=containers), {"containers": [{"name": "main"}]})
 
     def ended(self) -> None:
-        """Have it end."""
+        """Record that it has terminated."""
         one = replace(self.pod.containers["main"], state="CONTAINER_EXITED")
         self.keep(replace(self.pod, containers={"main": one}))
 
     def log(self, attempt: int = 0, container: str = "main") -> Path:
-        """Say where a log lies."""
+        """Return the path of a log."""
         path = self.logs / f"{self.pod.namespace}_{self.pod.name}_{self.pod.uid}" / container / f"{attempt}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def wrote(self, *lines: str, attempt: int = 0, stream: str = "stdout") -> None:
-        """Have lines written."""
+        """Write lines."""
         with self.log(attempt).open("a") as file:
             file.writelines(f"2026-11-21T12:00:00.5Z {stream} F {line}\n" for line in lines)
 
     def ask(self, query: str = "", pod: str = WEB.name, container: str = "main") -> Any:
-        """Ask for a log; an async context manager of the answer."""
+        """Request a log; returns an async context manager of the response."""
         url = f"https://127.0.0.1:{self.api.port}/containerLogs/{WEB.namespace}/{pod}/{container}?{query}"
         return self.session.get(url, ssl=self.api.client_context())
 
@@ -100,7 +100,7 @@ async def serving_node(tmp_path: Path, node_certificate: Signed, serving: Servin
 
 
 async def text_of(asking: Any) -> tuple[int, str]:
-    """Read an answer to its end."""
+    """Read a response to its end."""
     async with asyncio.timeout(PATIENCE), asking as answer:
         return answer.status, await answer.text()
 
@@ -126,7 +126,7 @@ async def test_a_log_is_sent(node: Node) -> None:
     ],
 )
 async def test_what_is_asked_of_it_is_sent(node: Node, query: str, text: str) -> None:
-    """The options reach the reader."""
+    """The options are passed to the reader."""
     node.wrote("one")
     node.wrote("two", stream="stderr")
     node.wrote("three")
@@ -141,7 +141,7 @@ async def test_a_large_log_is_sent_whole(node: Node) -> None:
 
 
 async def test_a_log_is_followed_into_the_file_after_a_rotation_and_to_the_containers_end(node: Node) -> None:
-    """What was written to the old file after our last look is not lost; pieces of a line come together."""
+    """What was written to the old file after the last read is not lost; partial lines are joined."""
     node.wrote("one")
     async with asyncio.timeout(PATIENCE), node.ask("follow=true") as answer:
         assert await answer.content.readline() == b"one\n"
@@ -168,7 +168,7 @@ async def test_following_ends_when_the_container_starts_anew(node: Node) -> None
 
 
 async def test_following_ends_when_the_pod_is_gone(node: Node) -> None:
-    """With what was written."""
+    """After the last line was sent."""
     node.wrote("one")
     async with asyncio.timeout(PATIENCE), node.ask("follow=true") as answer:
         assert await answer.content.readline() == b"one\n"
@@ -177,14 +177,14 @@ async def test_following_ends_when_the_pod_is_gone(node: Node) -> None:
 
 
 async def test_an_answer_begins_before_there_is_anything_to_show(node: Node) -> None:
-    """A client sees at once that it follows."""
+    """So that a client sees at once that it follows."""
     node.log().touch()
     async with asyncio.timeout(PATIENCE), node.ask("follow=true") as answer:
         assert answer.status == 200
 
 
 async def test_nothing_stays_of_followers_that_vanish(node: Node) -> None:
-    """No file of theirs, no task, no connection."""
+    """No file, no task, no connection."""
     node.wrote("one")
     assert (await text_of(node.ask()))[0] == 200
     await node.session.close()
@@ -202,7 +202,7 @@ async def test_nothing_stays_of_followers_that_vanish(node: Node) -> None:
 
 
 async def test_the_run_before_is_sent(node: Node) -> None:
-    """The newest one that is older than the present run."""
+    """The newest one before the current run."""
     node.wrote("old", attempt=3)
     node.wrote("new", attempt=4)
     last = {"terminated": {"exitCode": 1, "containerID": "containerd://c3"}}
@@ -212,7 +212,7 @@ async def test_the_run_before_is_sent(node: Node) -> None:
 
 
 async def test_a_log_that_is_away_for_a_moment_is_waited_for(node: Node) -> None:
-    """It is being rotated: renamed, and not opened anew yet."""
+    """During a rotation it is renamed and not yet created again."""
     asking = asyncio.create_task(text_of(node.ask()))
     await asyncio.sleep(0.15)
     node.wrote("late")
@@ -248,7 +248,7 @@ async def test_what_is_not_there_is_refused(
 
 
 async def test_a_link_where_a_log_belongs_is_not_followed(node: Node, tmp_path: Path) -> None:
-    """Whoever can write there would have root read him a host file."""
+    """Otherwise who can write there could have root read a host file."""
     secret = tmp_path / "secret"
     secret.write_text("2026-11-21T12:00:00.5Z stdout F secret\n")
     node.log().symlink_to(secret)
@@ -259,21 +259,21 @@ async def test_a_link_where_a_log_belongs_is_not_followed(node: Node, tmp_path: 
 
 
 async def test_a_pod_whose_source_is_not_known_here_is_known_by_its_status(node: Node) -> None:
-    """The worker writes pod.json beside the snapshot, but one that was never written hides no log."""
+    """The worker writes pod.json beside the snapshot, but a missing one does not hide logs."""
     pod_path(node.root, WEB.uid).unlink()
     node.wrote("one")
     assert await text_of(node.ask()) == (200, "one\n")
 
 
 async def test_of_two_pods_of_a_name_the_newer_is_meant(node: Node) -> None:
-    """A static pod's successor waits while its predecessor ends."""
+    """A static pod's successor waits while its predecessor terminates."""
     node.wrote("one")
     node.keep(replace(WEB, uid="u-0", started_at="2020-01-01T00:00:00Z"))
     assert await text_of(node.ask()) == (200, "one\n")
 
 
 async def test_a_client_that_takes_nothing_is_cut_off(tmp_path: Path, node_certificate: Signed) -> None:
-    """After streamingConnectionIdleTimeout; what waits for it is bounded until then."""
+    """After streamingConnectionIdleTimeout; until then its buffer is bounded."""
     serving = Serving(streaming_idle=timedelta(seconds=0.5))
     async with serving_node(tmp_path, node_certificate, serving) as node:
         node.wrote(*("x" * 1000 for _ in range(40_000)))

@@ -1,4 +1,4 @@
-"""Is what a client asks of a log read and judged as the kubelet does? And is a container without a log told of in its words?"""
+"""Is the query of a log request parsed and validated as by the kubelet, and a missing log explained?"""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 def asked(query: str, *, split: bool = True) -> LogRequest:
-    """Read a query."""
+    """Parse a query."""
     return parse_log_request(URL(f"/?{query}", encoded=True).query, NOW, split_streams=split)
 
 
@@ -50,12 +50,12 @@ def asked(query: str, *, split: bool = True) -> LogRequest:
     ],
 )
 def test_a_query_is_read(query: str, options: dict[str, Any]) -> None:
-    """In the way of Kubernetes' parameters."""
+    """By the rules of Kubernetes' parameters."""
     assert asked(query) == LogRequest(LogOptions(**options), follow=False, previous=False)
 
 
 def test_following_and_the_run_before_are_asked_for() -> None:
-    """They say which log, not what of it."""
+    """They select the log, not a part of it."""
     assert asked("follow=true&previous=1") == LogRequest(LogOptions(), follow=True, previous=True)
 
 
@@ -80,7 +80,7 @@ def test_following_and_the_run_before_are_asked_for() -> None:
     ],
 )
 def test_a_wrong_query_is_refused(query: str, status: int, told: str) -> None:
-    """Undecodable is 400, not allowed is 422, as from the kubelet."""
+    """A malformed query is 400, an invalid one 422, as from the kubelet."""
     with pytest.raises(Refused) as refused:
         asked(query)
     assert refused.value.status == status
@@ -96,7 +96,7 @@ def test_one_stream_needs_its_gate() -> None:
 
 
 def run(number: int) -> dict[str, Any]:
-    """Write the end of a run."""
+    """Return the terminated state of a run."""
     return {"terminated": {"exitCode": 1, "containerID": f"containerd://c{number}"}}
 
 
@@ -132,7 +132,7 @@ NEVER = {"terminated": {"exitCode": 128, "reason": "ContainerStatusUnknown"}}
 )  # fmt: skip
 @pytest.mark.parametrize("kind", ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"])
 def test_which_run_is_shown(state: dict[str, Any], last: dict[str, Any], previous: bool, shown: str, kind: str) -> None:
-    """Of containers of every kind; a sentence instead of an id is why there is none."""
+    """For containers of every kind; a sentence instead of an id says why there is none."""
     status = {kind: [{"name": "c", "state": state, "lastState": last, "containerID": "containerd://c9"}]}
     try:
         found = run_to_show(status, "p", "c", previous=previous)
@@ -142,6 +142,6 @@ def test_which_run_is_shown(state: dict[str, Any], last: dict[str, Any], previou
 
 
 def test_a_container_that_the_status_does_not_tell_of_is_not_available() -> None:
-    """It has just been added, or the status was never made."""
+    """It was just added, or there is no status yet."""
     with pytest.raises(NoLog, match='container "c" in pod "p" is not available'):
         run_to_show({"containerStatuses": []}, "p", "c", previous=False)

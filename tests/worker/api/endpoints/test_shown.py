@@ -1,4 +1,4 @@
-"""What the node tells of itself and its pods: /healthz, /pods, /runningpods, /configz, /statusz, /flagz."""
+"""What do /healthz, /pods, /runningpods, /configz, /statusz and /flagz answer?"""
 
 import json
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ ANYBODY = Authentication(anonymous=True, webhook=False)
 
 @pytest_asyncio.fixture
 async def api(tmp_path: Path) -> AsyncIterator[NodeApi]:
-    """Serve an API that is open to everybody."""
+    """Serve an API without authentication."""
     async with node_api(
         tmp_path,
         serving=OPEN,
@@ -38,21 +38,21 @@ async def api(tmp_path: Path) -> AsyncIterator[NodeApi]:
 
 
 def loaded(answer: Answer) -> Any:
-    """Read a JSON answer."""
+    """Parse a JSON response."""
     assert answer.status == 200, answer
     assert answer.kind.startswith("application/json")
     return json.loads(answer.text)
 
 
 def put_pod(root: Path, uid: str, name: str) -> None:
-    """Write what the worker keeps of a pod."""
+    """Write a pod's files as the worker does."""
     write(root, replace(snapshot(uid, name=name), status={"phase": "Running"}))
     pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "uid": uid}, "spec": {"nodeName": "n1"}}
     pod_path(root, uid).write_text(json.dumps(pod))
 
 
 async def test_pods_are_a_pod_list_with_the_status_that_we_see(api: NodeApi) -> None:
-    """A torn file, or one without its pod, leaves the others as they are."""
+    """An incomplete file, or one without its pod, does not affect the others."""
     root = api.around.config.root_dir
     put_pod(root, "u1", "web")
     put_pod(root, "u2", "torn")
@@ -76,14 +76,14 @@ async def test_a_node_without_pods_has_an_empty_list(api: NodeApi) -> None:
 
 
 async def test_running_pods_of_an_absent_runtime_are_an_error_in_its_words(api: NodeApi) -> None:
-    """As from the kubelet: 500."""
+    """500, as from the kubelet."""
     answer = await api.ask("/runningpods/")
     assert answer.status == 500
     assert answer.text.startswith("ListPodSandbox")
 
 
 def test_running_pods_are_what_the_runtime_runs() -> None:
-    """What has ended is left out, and so is what no kubelet made; a container whose sandbox is gone counts."""
+    """Without terminated ones and those without the kubelet's labels; a container without its sandbox counts."""
     labels = {"io.kubernetes.pod.uid": "u1", "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "default"}
     other = labels | {"io.kubernetes.pod.uid": "u2", "io.kubernetes.pod.name": "gone"}
     sandboxes = [
@@ -107,7 +107,7 @@ def test_running_pods_are_what_the_runtime_runs() -> None:
 
 
 async def test_configz_shows_what_is_in_force_and_no_credentials(api: NodeApi) -> None:
-    """A header for the manifests' URL may be a password."""
+    """A header of the manifest URL may be a password."""
     assert loaded(await api.ask("/configz")) == {
         "kubeletconfig": {
             "kind": "KubeletConfiguration",
@@ -137,14 +137,14 @@ def test_the_configuration_in_force_has_defaults_and_flags_in_it(tmp_path: Path)
 
 
 def test_a_flag_that_may_be_a_password_is_not_told() -> None:
-    """Not by /flagz; the key that it stands for has it."""
+    """/flagz omits it; the configuration key has it."""
     flags = parse_node_flags(node_parser("t", ""), ["--manifest-url-header", "Authorization:Bearer secret"])
     assert flags.said == {"manifest-url-header": "CLASSIFIED"}
     assert "secret" in str(flags.keys["staticPodURLHeader"])
 
 
 async def test_flagz_is_text_for_people_and_an_object_for_those_who_name_it(api: NodeApi) -> None:
-    """The header says that the text is no interface."""
+    """The header says that the text is not an interface."""
     page = await api.ask("/flagz")
     assert page.kind == "text/plain; charset=utf-8"
     assert page.text.startswith("\nkubelet flagz\nWarning: ")
@@ -161,7 +161,7 @@ async def test_flagz_is_text_for_people_and_an_object_for_those_who_name_it(api:
 
 
 async def test_statusz_tells_version_and_paths(api: NodeApi) -> None:
-    """The version is the kubelet's whose job we do."""
+    """The version is the kubelet's that is implemented."""
     named = "application/json;v=v1beta1;g=config.k8s.io;as=Statusz"
     told = loaded(await api.ask("/statusz", headers={"Accept": named}))
     assert told["binaryVersion"] == "1.36.3"
@@ -182,12 +182,12 @@ async def test_statusz_tells_version_and_paths(api: NodeApi) -> None:
     ],
 )
 def test_accept_is_read_as_http_has_it(header: str, first: str) -> None:
-    """Quality first, then position."""
+    """By quality, then by position."""
     assert accepted(header)[0][0] == first
 
 
 async def test_healthz_says_ok_or_what_fails(api: NodeApi) -> None:
-    """Single checks are paths of their own."""
+    """Single checks have paths of their own."""
     assert (await api.ask("/healthz")).text == "ok"
     verbose = (await api.ask("/healthz?verbose&exclude=log&exclude=none")).text
     assert verbose == (
@@ -199,7 +199,7 @@ async def test_healthz_says_ok_or_what_fails(api: NodeApi) -> None:
 
 
 async def test_a_failing_check_is_named_and_its_reason_withheld() -> None:
-    """As everywhere in Kubernetes: healthz may be open to the world."""
+    """As everywhere in Kubernetes, because healthz may be public."""
 
     async def fine() -> str:
         return ""

@@ -1,4 +1,4 @@
-"""/logs: are the node's logs served, and nothing else of the machine, whatever a path says?"""
+"""Does /logs serve the node's logs, and nothing else of the machine, whatever the path?"""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ ANYBODY = Authentication(anonymous=True, webhook=False)
 
 @pytest.fixture
 def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a folder of logs, and things beside it that nobody may have."""
+    """Create a folder of logs, and files beside it that must not be served."""
     root = tmp_path / "log"
     (root / "pods" / "a").mkdir(parents=True)
     (root / "containers").mkdir()
@@ -53,7 +53,7 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest_asyncio.fixture
 async def api(tmp_path: Path, logs: Path) -> AsyncIterator[NodeApi]:  # noqa: ARG001 - served
-    """Serve an API that is open to everybody, with queries."""
+    """Serve an API without authentication, with log queries."""
     serving = Serving(authorization=Authorization(always_allow=True), log_query=True)
     async with node_api(tmp_path, serving=serving, authentication=ANYBODY) as served:
         yield served
@@ -92,7 +92,7 @@ async def test_a_path_is_a_log_or_nothing(api: NodeApi, path: str, status: int, 
 
 
 async def test_a_folder_is_a_list_with_links_that_work(api: NodeApi, logs: Path) -> None:
-    """Names are quoted in both ways; without its slash a client is sent on."""
+    """Names are quoted in HTML and in links; without the slash a client is redirected."""
     (logs / "pods" / "<b>&").write_text("")
     (logs / "pods" / "a:b").write_text("")
     (logs / "pods" / "z\udcff").write_text("")
@@ -107,14 +107,14 @@ async def test_a_folder_is_a_list_with_links_that_work(api: NodeApi, logs: Path)
 
 
 async def test_a_range_of_a_file_is_answered(api: NodeApi) -> None:
-    """Clients go on where they stopped."""
+    """Clients resume where they stopped."""
     answer = await api.ask("/logs/syslog", headers={"Range": "bytes=2-"})
     assert (answer.status, answer.text) == (206, "ne\n")
 
 
 async def test_no_descriptor_stays_open(api: NodeApi) -> None:
-    """Not after an answer, not after a refusal."""
-    await api.ask("/logs/syslog")  # the first thread of the pool has come
+    """Neither after a response nor after a refusal."""
+    await api.ask("/logs/syslog")  # starts the first thread of the pool
     before = descriptors()
     for path in ("syslog", "pods/", "out", "none", "fifo", "syslog/"):
         await api.ask(f"/logs/{path}")
@@ -124,7 +124,7 @@ async def test_no_descriptor_stays_open(api: NodeApi) -> None:
 def test_a_link_that_is_exchanged_after_it_was_followed_leads_nowhere(
     logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was resolved is opened without following links."""
+    """The resolved path is opened without following links."""
     resolve = os.path.realpath
 
     def exchanging(path: str) -> str:
@@ -160,13 +160,13 @@ QUERIES = [
 
 
 def query_of(text: str) -> MultiDict[str]:
-    """Read a query without unquoting."""
+    """Parse a query without unquoting."""
     return MultiDict((name, value) for name, _, value in (one.partition("=") for one in text.split("&") if one))
 
 
 @pytest.mark.parametrize(("text", "read"), QUERIES)
 def test_a_query_is_read(text: str, read: LogQuery | None) -> None:
-    """Rows of the kubelet's own test."""
+    """The rows are the kubelet's."""
     assert parse_log_query(query_of(text)) == read
 
 
@@ -222,7 +222,7 @@ def test_a_query_is_read(text: str, read: LogQuery | None) -> None:
     ],
 )
 def test_a_query_is_refused_with_a_sentence(text: str, status: int, sentence: str) -> None:
-    """What can't be read is 400, what can't be asked 406, as in the kubelet."""
+    """A malformed query is 400, an invalid one 406, as in the kubelet."""
     with pytest.raises(Refused) as refused:
         parse_log_query(query_of(text))
     assert (refused.value.status, refused.value.sentence) == (HTTPStatus(status), sentence)
@@ -230,14 +230,14 @@ def test_a_query_is_refused_with_a_sentence(text: str, status: int, sentence: st
 
 @pytest.mark.parametrize("pattern", ["(", "[", "*a", "\0", "(" * 900 + "a", "x" * 2000])
 def test_a_pattern_never_breaks_anything(pattern: str) -> None:
-    """It is refused in words."""
+    """It is refused with a message."""
     with pytest.raises(Refused) as refused:
         parse_log_query(MultiDict({"query": "a", "pattern": pattern}))
     assert refused.value.status is HTTPStatus.NOT_ACCEPTABLE
 
 
 def test_journalctl_gets_no_words_that_it_could_take_for_others() -> None:
-    """Each value stands behind its option's `=`."""
+    """Each value follows its option's `=`."""
     options = LogOptions(
         since=datetime.fromisoformat("2026-01-02T03:04:05+02:00"), lines=3, boot=-1, pattern="--rotate", until=None
     )
@@ -256,7 +256,7 @@ def test_journalctl_gets_no_words_that_it_could_take_for_others() -> None:
 
 @pytest.fixture
 def journalctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a program in journalctl's place: it knows one unit, and writes its arguments, or without end."""
+    """Replace journalctl by a program that knows one unit and prints its arguments, or prints without end."""
     program = tmp_path / "journalctl"
     program.write_text(
         "#!/bin/sh\n"
@@ -290,19 +290,19 @@ def journalctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 async def test_a_query_is_answered(api: NodeApi, query: str, text: str) -> None:
-    """By the journal where it knows the service, else by files."""
+    """From the journal if it has the service, else from files."""
     answer = await api.ask(f"/logs/?{quote(query, safe='=&/')}")
     assert (answer.status, answer.text) == (200, text)
 
 
 async def test_a_query_has_no_path(api: NodeApi) -> None:
-    """406, as in the kubelet; and a file of a query is held to the same folder."""
+    """406, as in the kubelet; a file in a query is restricted to the same folder."""
     assert (await api.ask("/logs/syslog?query=a")).status == 406
     assert (await api.ask("/logs/?query=/../shadow")).status == 403
 
 
 async def test_a_client_that_vanishes_takes_journalctl_along(api: NodeApi, journalctl: Path) -> None:
-    """A program that writes without end must not outlive its reader."""
+    """A program that prints without end must not outlive its reader."""
     asking = asyncio.create_task(api.ask("/logs/?query=known&pattern=endless"))
     pids = journalctl.parent / "pids"
     await until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
@@ -314,13 +314,13 @@ async def test_a_client_that_vanishes_takes_journalctl_along(api: NodeApi, journ
 
 @pytest.fixture
 def yes(journalctl: Path) -> Path:
-    """Put a program in journalctl's place that writes faster than anybody reads."""
+    """Replace journalctl by a program that prints faster than anybody reads."""
     journalctl.write_text(f"#!/bin/sh\necho $$ > {journalctl.parent}/pids\nexec yes\n")
     return journalctl.parent / "pids"
 
 
 async def test_a_program_whose_reader_is_behind_is_ended_at_once(yes: Path) -> None:
-    """Nobody sees the end of a pipe that is full and not read: its place would be another's only half a minute later."""
+    """Nobody sees the end of a full pipe that is not read, so its slot would be blocked for half a minute."""
     chunks = journal.output([])
     await anext(chunks)
 
@@ -339,7 +339,7 @@ async def test_a_program_whose_reader_is_behind_is_ended_at_once(yes: Path) -> N
 async def test_a_client_that_takes_nothing_gives_its_place_back(
     api: NodeApi, logs: Path, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
-    """There are four for all; who asks for a log and does not read it must not keep one."""
+    """There are four slots; a client that does not read must not keep one."""
     monkeypatch.setattr(node_logs, "_queries", asyncio.Semaphore(1))
     monkeypatch.setattr(node_logs, "ANSWERED_WITHIN", timedelta(seconds=2))
     with (logs / "endless.log").open("wb") as file:
@@ -355,13 +355,13 @@ async def test_a_client_that_takes_nothing_gives_its_place_back(
 
 
 async def test_without_a_journal_files_are_asked(api: NodeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without systemd has none."""
+    """On a machine without systemd."""
     monkeypatch.setattr(journal, "JOURNALCTL", "/no/journalctl")
     assert (await api.ask("/logs/?query=svc")).text == "of svc\n"
 
 
 async def test_queries_are_files_only_where_they_are_not_enabled(tmp_path: Path, logs: Path) -> None:  # noqa: ARG001 - served
-    """It is off by default: the query is no more than a word after a question mark."""
+    """They are disabled by default; the query is then ignored."""
     async with node_api(
         tmp_path, serving=Serving(authorization=Authorization(always_allow=True)), authentication=ANYBODY
     ) as served:

@@ -1,4 +1,4 @@
-"""Both ends of a streamed connection for tests: a TLS client, and a server that speaks as the runtime's streaming server does."""
+"""Both ends of a streamed connection: a TLS client, and a server like the runtime's streaming server."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @dataclass
 class StreamingServer:
-    """What the runtime's streaming server is to us: it takes one upgrade request a connection, then does what a test says."""
+    """Accepts one upgrade request per connection, then runs the test's script."""
 
     script: Script
     url: str = ""
@@ -53,13 +53,13 @@ class StreamingServer:
 
 @dataclass
 class Served:
-    """Handlers served as the node's API does: over TLS, cancelled when their client goes."""
+    """Serves handlers as the node's API does: over TLS, cancelled when their client disconnects."""
 
     certificate: Signed
     runner: web.AppRunner | None = None
     port: int = 0
     cut_off: int = 0
-    """Requests whose client was not waited for any longer."""
+    """Requests that were cancelled."""
 
     @contextlib.asynccontextmanager
     async def serving(self, handler: Handler, path: str = "/{rest:.*}") -> AsyncIterator["Served"]:
@@ -92,13 +92,13 @@ class Served:
 
     @property
     def connections(self) -> int:
-        """Count the connections that the server still knows."""
+        """Count the connections that the server still has."""
         assert self.runner is not None
         assert self.runner.server is not None
         return len(self.runner.server.connections)
 
     def client_context(self) -> ssl.SSLContext:
-        """Trust this server's authority alone."""
+        """Trust only this server's CA."""
         return ssl.create_default_context(cafile=str(self.certificate.certificate.with_name("ca.crt")))
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -108,7 +108,7 @@ class Served:
     async def upgraded(
         self, path: str = "/", protocol: str = "SPDY/3.1", *more: str
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, bytes]:
-        """Ask for an upgrade; answers the connection and the head of the answer."""
+        """Request an upgrade; returns the connection and the response head."""
         reader, writer = await self.connect()
         lines = [f"POST {path} HTTP/1.1", "Host: node", "Connection: Upgrade", f"Upgrade: {protocol}", *more]
         writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())

@@ -1,4 +1,4 @@
-"""Is what a client asks of exec, attach and port-forward read as the kubelet does, and refused in its words?"""
+"""Is the query of exec, attach and port-forward parsed as by the kubelet, and refused in its words?"""
 
 import pytest
 from yarl import URL
@@ -16,20 +16,20 @@ from worker.api.streams.options import StreamOptions, ports, stream_options
     ],
 )
 def test_streams_are_those_that_are_asked_for(query: str, wanted: StreamOptions) -> None:
-    """By the kubelet's own names."""
+    """By the kubelet's names."""
     assert stream_options(URL(f"/?{query}", encoded=True).query) == wanted
 
 
 @pytest.mark.parametrize("query", ["", "tty=1", "error=1&tty=1"])
 def test_no_stream_at_all_is_refused(query: str) -> None:
-    """A terminal's stderr is none."""
+    """With a terminal, stderr does not count."""
     with pytest.raises(Refused, match="at least 1 of stdin, stdout, stderr") as refused:
         stream_options(URL(f"/?{query}", encoded=True).query)
     assert refused.value.status == 400
 
 
 def test_ports_are_listed_in_either_way() -> None:
-    """Again and again, or behind commas."""
+    """Repeated, or separated by commas."""
     assert ports(URL("/?port=80,443&port=8080&port=0099").query) == [80, 443, 8080, 99]
 
 
@@ -48,7 +48,7 @@ def test_ports_are_listed_in_either_way() -> None:
     ],
 )
 def test_what_is_no_port_is_refused(query: str, told: str) -> None:
-    """As the client's mistake."""
+    """As a client error."""
     with pytest.raises(Refused, match=told) as refused:
         ports(URL(f"/?{query}", encoded=True).query)
     assert refused.value.status == 400

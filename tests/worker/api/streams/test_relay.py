@@ -1,4 +1,4 @@
-"""Does an upgraded connection lead to the runtime's streaming server, byte for byte, and does none of it stay when it ends?"""
+"""Is an upgraded connection relayed to the runtime's streaming server byte for byte, and does nothing of it remain?"""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ MIB = 1 << 20
 async def led_to(
     script: Script, certificate: Signed, idle: timedelta = FOREVER
 ) -> AsyncIterator[tuple[Served, StreamingServer]]:
-    """Serve an API that leads every request to a streaming server of this script."""
+    """Serve an API that connects every request to a streaming server with this script."""
     async with StreamingServer(script).serving() as runtime:
 
         async def handler(request: web.Request) -> web.StreamResponse:
@@ -38,7 +38,7 @@ async def led_to(
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Upgrade, then say everything back."""
+    """Upgrade, then echo everything."""
     writer.write(SWITCHED)
     while data := await reader.read(MIB):
         writer.write(data)
@@ -46,7 +46,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def test_bytes_pass_both_ways_in_order(node_certificate: Signed) -> None:
-    """More than any buffer on the way holds."""
+    """More than all buffers on the way hold."""
     sent = os.urandom(4 * MIB)
     async with led_to(echo, node_certificate) as (api, _):
         reader, writer, head = await api.upgraded()
@@ -57,7 +57,7 @@ async def test_bytes_pass_both_ways_in_order(node_certificate: Signed) -> None:
 
 
 async def test_bytes_that_come_with_the_answer_pass(node_certificate: Signed) -> None:
-    """A runtime need not wait before it speaks."""
+    """The runtime need not wait before it sends."""
 
     async def eager(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(SWITCHED + b"at once")
@@ -70,7 +70,7 @@ async def test_bytes_that_come_with_the_answer_pass(node_certificate: Signed) ->
 
 
 async def test_the_last_words_of_the_runtime_arrive(node_certificate: Signed) -> None:
-    """What it wrote before it closed is read to its end, however slowly."""
+    """What it sent before it closed is read completely, however slowly."""
 
     async def say_and_go(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(SWITCHED + b"x" * (3 * MIB))
@@ -78,7 +78,7 @@ async def test_the_last_words_of_the_runtime_arrive(node_certificate: Signed) ->
 
     async with led_to(say_and_go, node_certificate) as (api, _):
         reader, writer, _ = await api.upgraded()
-        await asyncio.sleep(0.2)  # the runtime is gone before the client has read
+        await asyncio.sleep(0.2)  # the runtime has closed before the client reads
         assert len(await asyncio.wait_for(reader.read(-1), PATIENCE)) == 3 * MIB
         writer.close()
 
@@ -97,7 +97,7 @@ async def test_a_client_that_goes_ends_the_runtimes_side(node_certificate: Signe
 
 
 async def test_only_what_names_a_protocol_goes_to_the_runtime(node_certificate: Signed) -> None:
-    """Neither a token nor the path that the client asked for."""
+    """Neither a token nor the path of the request."""
     headers = ["X-Stream-Protocol-Version: v5.channel.k8s.io", "X-Stream-Protocol-Version: v4.channel.k8s.io"]
     async with led_to(echo, node_certificate) as (api, runtime):
         _, writer, _ = await api.upgraded(
@@ -150,7 +150,7 @@ async def answer_of(reader: asyncio.StreamReader, head: bytes) -> tuple[int, str
 async def test_what_the_runtime_says_instead_is_told(
     node_certificate: Signed, said: str, status: int, text: str, header: str
 ) -> None:
-    """With its status and words, and of its headers those that help to ask better."""
+    """With its status and message, and the headers that help the client."""
 
     async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(said.encode())
@@ -166,7 +166,7 @@ async def test_what_the_runtime_says_instead_is_told(
 
 
 async def test_a_runtime_that_is_away_is_told_without_its_url(node_certificate: Signed) -> None:
-    """A token in an answer would be one given away."""
+    """The URL contains a token."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 
@@ -194,7 +194,7 @@ async def test_a_runtime_that_is_away_is_told_without_its_url(node_certificate: 
     ],
 )  # fmt: skip
 async def test_what_is_no_upgrade_is_refused(node_certificate: Signed, lines: list[str], text: str) -> None:
-    """Before the runtime hears of it."""
+    """Before the runtime is called."""
     async with led_to(echo, node_certificate) as (api, runtime):
         reader, writer = await api.connect()
         writer.write("\r\n".join([*lines, "Host: node", "", ""]).encode())
@@ -205,7 +205,7 @@ async def test_what_is_no_upgrade_is_refused(node_certificate: Signed, lines: li
 
 
 async def test_a_client_that_does_not_read_holds_the_runtime_up(node_certificate: Signed) -> None:
-    """And fills no memory of ours: what waits is what sockets and one buffer hold."""
+    """Memory is bounded: what is pending fits in the sockets and one buffer."""
     written, all_of_it = 0, 256 * MIB
 
     async def flood(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -229,7 +229,7 @@ async def test_a_client_that_does_not_read_holds_the_runtime_up(node_certificate
 
 
 async def test_what_is_idle_for_too_long_is_closed(node_certificate: Signed) -> None:
-    """StreamingConnectionIdleTimeout; a byte begins the time anew."""
+    """StreamingConnectionIdleTimeout; each byte restarts it."""
     async with led_to(echo, node_certificate, timedelta(seconds=2)) as (api, runtime):
         reader, writer, _ = await api.upgraded()
         for _ in range(4):
@@ -238,7 +238,7 @@ async def test_what_is_idle_for_too_long_is_closed(node_certificate: Signed) -> 
             assert await asyncio.wait_for(reader.readexactly(1), PATIENCE) == b"x"
         assert not runtime.ended[0].is_set()
         await asyncio.wait_for(runtime.ended[0].wait(), PATIENCE)
-        with contextlib.suppress(ConnectionError):  # it is cut off, not said good-bye to
+        with contextlib.suppress(ConnectionError):  # it is aborted, not closed properly
             assert await asyncio.wait_for(reader.read(1), PATIENCE) == b""
         writer.close()
 
@@ -246,8 +246,8 @@ async def test_what_is_idle_for_too_long_is_closed(node_certificate: Signed) -> 
 async def test_a_client_that_never_takes_the_last_words_is_cut_off(
     node_certificate: Signed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The runtime has gone, the client does not even take TLS's good-bye, and nobody waits for ever."""
-    monkeypatch.setattr(relay, "LAST_WORDS_SECONDS", 0.3)
+    """The runtime has closed and the client does not even read TLS's close_notify; nobody waits for ever."""
+    monkeypatch.setattr(relay, "DRAIN_SECONDS", 0.3)
 
     async def say_and_go(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(SWITCHED)
@@ -262,7 +262,7 @@ async def test_a_client_that_never_takes_the_last_words_is_cut_off(
 
 
 async def test_nothing_stays_of_200_streams_half_of_whose_clients_vanish(node_certificate: Signed) -> None:
-    """Neither descriptors nor tasks, and aiohttp counts its connections down."""
+    """Neither descriptors nor tasks, and aiohttp's count of connections is correct."""
     async with led_to(echo, node_certificate) as (api, runtime):
         first = await api.upgraded()
         first[1].close()
@@ -288,14 +288,14 @@ async def test_nothing_stays_of_200_streams_half_of_whose_clients_vanish(node_ce
 
 
 def kill(writer: asyncio.StreamWriter) -> None:
-    """Vanish: the socket is closed with a reset, nothing is said."""
+    """Disconnect with a reset."""
     connection = writer.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
 
 async def no_connections(api: Served) -> None:
-    """Wait until the server knows of no connection any more."""
+    """Wait until the server has no connection any more."""
     await until(lambda: not api.connections, "the server knows of no connection")
 
 
@@ -313,5 +313,5 @@ async def no_connections(api: Served) -> None:
     ],
 )
 def test_headers_that_go_on(sent: dict[str, str], passed: list[tuple[str, str]]) -> None:
-    """To the runtime's streaming server, which has no business with who the client is."""
+    """The runtime's streaming server need not know who the client is."""
     assert forwarded_headers(CIMultiDict(sent)) == passed

@@ -1,4 +1,4 @@
-"""Is a direct client's WebSocket v5 translated into SPDY streams, and told of every end that the runtime can come to?"""
+"""Is a client's WebSocket v5 translated to SPDY streams, and does the client learn how the command ended, in every case?"""
 
 import asyncio
 import contextlib
@@ -31,14 +31,14 @@ TOO_LONG = struct.pack(">II", 0x80030002, 0x00FFFFFF)
 
 @dataclass
 class Runtime:
-    """Speaks SPDY as the runtime does: says what a test gives it, and keeps what it hears."""
+    """Speaks SPDY like the runtime: sends what a test sets, and records what it receives."""
 
     says: Sequence[bytes]
     heard: list[tuple[spdy.Head, bytes]] = field(default_factory=list)
     stays: bool = True
 
     async def script(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take over a connection."""
+        """Handle a connection."""
         writer.write(SWITCHED + b"".join(self.says))
         if not self.stays:
             writer.write_eof()
@@ -47,7 +47,7 @@ class Runtime:
             self.heard.append((head, await reader.readexactly(head.length)))
 
     def opened(self) -> dict[int, str]:
-        """Say which streams have been opened, by number."""
+        """Return the streams that were opened, by number."""
         unpacked, found = zlib.decompressobj(), {}
         for head, body in self.heard:
             if head.control == spdy.Control.SYN_STREAM:
@@ -61,7 +61,7 @@ class Runtime:
 async def speaking_to(
     runtime: Runtime, certificate: Signed, wanted: StreamOptions = ALL, idle: timedelta = timedelta()
 ) -> "AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]":
-    """Open a client's WebSocket of v5 before a runtime."""
+    """Open a client's v5 WebSocket to a runtime."""
     async with StreamingServer(runtime.script).serving() as server:
 
         async def handler(request: web.Request) -> web.StreamResponse:
@@ -83,7 +83,7 @@ async def heard(socket: "aiohttp.ClientWebSocketResponse[bool]") -> list[bytes]:
 
 
 def said(stream: int, data: bytes, *, last: bool = False) -> bytes:
-    """Write what the runtime says on a stream."""
+    """Encode what the runtime sends on a stream."""
     return spdy.data_frame(stream, data, last=last)
 
 
@@ -99,7 +99,7 @@ def said(stream: int, data: bytes, *, last: bool = False) -> bytes:
 async def test_the_streams_that_are_wanted_are_opened(
     node_certificate: Signed, wanted: StreamOptions, streams: dict[int, str], first: int
 ) -> None:
-    """And the client is told by an empty message on the first that it reads."""
+    """The client gets an empty message on the first stream that it reads."""
     runtime = Runtime([])
     async with speaking_to(runtime, node_certificate, wanted) as socket:
         assert await socket.receive_bytes() == bytes([first])
@@ -107,7 +107,7 @@ async def test_the_streams_that_are_wanted_are_opened(
 
 
 async def test_what_the_client_sends_reaches_its_stream(node_certificate: Signed) -> None:
-    """Stdin until it is closed, sizes of the window, and nothing on channels that are not the client's."""
+    """Stdin until it is closed, window sizes, and nothing on other channels."""
     runtime = Runtime([PING])
     async with speaking_to(runtime, node_certificate, TERMINAL) as socket:
         for message in (
@@ -148,7 +148,7 @@ END = (said(5, b"", last=True), said(7, b"", last=True), said(1, SUCCESS, last=T
 async def test_the_client_is_told_how_it_ended(
     node_certificate: Signed, says: Sequence[bytes], out: bytes, status: str
 ) -> None:
-    """With the runtime's status, or with one of ours where it gave none."""
+    """With the runtime's status, or with one of ours if it sent none."""
     async with speaking_to(Runtime(says, stays=False), node_certificate) as socket:
         *messages, last = await heard(socket)
     assert b"".join(one[1:] for one in messages if one[0] == STDOUT) == out

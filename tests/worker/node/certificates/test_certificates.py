@@ -1,4 +1,4 @@
-"""Are the node's certificates asked for, kept and renewed as the kubelet does it?"""
+"""Are the node's certificates requested, stored and rotated as by the kubelet?"""
 
 import ipaddress
 import os
@@ -32,7 +32,7 @@ LIFE = timedelta(days=100)
 
 
 def signed(wanted: DesiredCertificate, key: bytes, *, start: datetime = START, life: timedelta = LIFE) -> bytes:
-    """Sign a certificate with its own key."""
+    """Return a self-signed certificate."""
     private = load_pem_private_key(key, None)
     assert isinstance(private, ec.EllipticCurvePrivateKey)
     subject = x509.Name(
@@ -58,7 +58,7 @@ def signed(wanted: DesiredCertificate, key: bytes, *, start: datetime = START, l
 
 
 def pair(wanted: DesiredCertificate) -> Pair:
-    """Make a pair."""
+    """Return a certificate with its key."""
     key = new_key()
     return read_pair(signed(wanted, key) + key)
 
@@ -140,20 +140,20 @@ RENEWALS: dict[str, tuple[Pair | None, DesiredCertificate, datetime, datetime]] 
 
 @pytest.mark.parametrize("row", RENEWALS)
 def test_when_a_certificate_is_renewed(row: str) -> None:
-    """Between 70 and 90 % of its life, or at once when it is not what is wanted."""
+    """Between 70 and 90 % of its lifetime, or at once if it does not cover what is desired."""
     found, wanted, now, due = RENEWALS[row]
     assert abs(renew_at(found, wanted, now, 0.5) - due) < timedelta(seconds=1)
 
 
 def test_renewals_of_many_nodes_are_spread() -> None:
-    """Nodes that were made at one time do not all come back at one time."""
+    """Nodes created at the same time do not all renew at the same time."""
     found = pair(WANTED)
     assert renew_at(found, WANTED, START, 0.0) == START + 0.7 * LIFE
     assert renew_at(found, WANTED, START, 1.0) == START + 0.9 * LIFE
 
 
 def test_a_new_pair_takes_the_place_of_the_old_one_at_once(tmp_path: Path) -> None:
-    """By a link, as the kubelet's store has it; nobody else can read the key."""
+    """By a link, as in the kubelet's store; nobody else can read the key."""
     store = CertificateStore(tmp_path / "pki", CLIENT)
     assert store.current() is None
     wanted = client_certificate("n1")
@@ -186,7 +186,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("row", BROKEN)
 def test_a_pair_that_does_not_fit_is_refused(tmp_path: Path, row: str) -> None:
-    """Neither kept as the new one nor read as the current one."""
+    """Neither stored as the new one nor read as the current one."""
     store = CertificateStore(tmp_path, CLIENT)
     with pytest.raises(ValueError):  # noqa: PT011 - the library's own words
         read_pair(BROKEN[row])
@@ -213,7 +213,7 @@ DECISIONS: dict[str, tuple[dict[str, Any], bytes | str]] = {
 
 @pytest.mark.parametrize("row", DECISIONS)
 def test_what_becomes_of_a_request(row: str) -> None:
-    """A request that is denied is told with the reason that was given."""
+    """A denied request is reported with its reason."""
     status, due = DECISIONS[row]
     request = {"metadata": {"name": "csr-1"}, "status": status}
     if isinstance(due, bytes):
@@ -224,7 +224,7 @@ def test_what_becomes_of_a_request(row: str) -> None:
 
 
 def test_a_key_is_kept_until_a_certificate_has_come(tmp_path: Path) -> None:
-    """So that a node that is restarted while it waits asks with the same one."""
+    """So that a node which restarts meanwhile continues with the same key."""
     path = tmp_path / "pki" / "kubelet-client.key.tmp"
     first = pending_key(path)
     assert pending_key(path) == first

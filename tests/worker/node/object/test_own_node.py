@@ -1,4 +1,4 @@
-"""What does the node do about its object when the API server says no, not now, or that it is another one?"""
+"""How does the node handle its object when the API server refuses, is unavailable, or has another object of its name?"""
 
 import copy
 from collections.abc import AsyncIterator, Callable
@@ -30,13 +30,13 @@ SETTINGS = NodeSettings(name="n1", kubelet_version="v1", max_pods=110, port=1025
 
 
 class Server:
-    """An API server of one Node, which notes what it is asked and answers as it is told."""
+    """An API server with one Node, which records requests and answers as configured."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.node: dict[str, Any] | None = None
         self.answers: dict[str, list[int]] = {}
-        """Statuses that the next requests of a method get instead of what they ask for."""
+        """Statuses that override the next responses to a method."""
         self.patched: Callable[[], None] = lambda: None
         """Called before a patch is answered."""
         self.app = web.Application()
@@ -73,36 +73,36 @@ class Server:
 
 @pytest.fixture
 def server() -> Server:
-    """Make one."""
+    """Return a server."""
     return Server()
 
 
 class Machines:
-    """What is found of this machine; may be changed by a test."""
+    """The machine's facts; a test may change them."""
 
     def __init__(self) -> None:
         self.image = "Debian"
         self.told: list[str] = []
 
     async def facts(self) -> NodeFacts:
-        """Find it."""
+        """Return them."""
         ready = RuntimeState(last_ready=datetime.now(UTC), network_trouble="", images=())
         return NodeFacts(machine=Machine(os_image=self.image), runtime=ready, addresses=("10.0.0.1",))
 
     def tell(self, events: Any) -> None:
-        """Note events."""
+        """Record events."""
         self.told += [one.reason for one in events if isinstance(one, NodeEvent)]
 
 
 @pytest.fixture
 def machine() -> Machines:
-    """Give the test's machine."""
+    """Return the test's machine."""
     return Machines()
 
 
 @pytest.fixture
 async def node(server: Server, machine: Machines, tmp_path: Path) -> AsyncIterator[OwnNode]:
-    """Give the node's object, not registered yet."""
+    """Return the node's object, not registered yet."""
     cluster = ClusterSettings(kubeconfig=tmp_path / "kubeconfig")
     config = NodeConfig("n1", root_dir=tmp_path, cluster=cluster)
     runtime = RuntimeClient("unix:///nowhere", StartLimit(1))
@@ -122,15 +122,15 @@ async def node(server: Server, machine: Machines, tmp_path: Path) -> AsyncIterat
 
 
 async def test_what_does_not_change_is_not_sent(server: Server, machine: Machines, node: OwnNode) -> None:
-    """One request makes it, the first look reports it, and then only what is new is told."""
+    """One request creates it, the first sync reports it, and then only changes are sent."""
     await node._register()
-    await node._look()
+    await node._sync()
     assert server.asked == ["POST", "PATCH"]
     for _ in range(3):
-        await node._look()
+        await node._sync()
     assert len(server.asked) == 2
     machine.image = "Plan 9"
-    await node._look()
+    await node._sync()
     assert server.asked[2:] == ["PATCH"]
     assert server.node is not None
     assert server.node["status"]["nodeInfo"]["osImage"] == "Plan 9"
@@ -149,14 +149,14 @@ async def test_what_does_not_change_is_not_sent(server: Server, machine: Machine
 async def test_it_is_registered_as_soon_as_that_is_allowed(
     server: Server, node: OwnNode, answers: dict[str, list[int]], asked: list[str]
 ) -> None:
-    """Tried until it is done; one that may not make nodes may still be one that is there."""
+    """Retried until it succeeds; a node that may not create its object may still use an existing one."""
     server.answers = answers
     await node._register()
     assert server.asked == asked
 
 
 async def test_a_node_that_may_not_make_its_object_takes_the_one_that_is_there(server: Server, node: OwnNode) -> None:
-    """And holds its default labels."""
+    """And sets its default labels."""
     server.node = {"metadata": {"name": "n1", "uid": "u"}}
     server.answers = {"POST": [403]}
     await node._register()
@@ -175,73 +175,73 @@ async def test_a_node_that_may_not_make_its_object_takes_the_one_that_is_there(s
     ],
 )
 async def test_a_status_that_is_not_taken(server: Server, node: OwnNode, told: list[int], asked: list[str]) -> None:
-    """Written from the newest object, five times at most, and again with the next look."""
+    """It is computed from the newest object, sent five times at most, and again at the next sync."""
     await node._register()
     server.asked.clear()
     server.answers = {"PATCH": told}
-    await node._look()
+    await node._sync()
     assert server.asked == asked
     server.answers = {}
-    await node._look()
+    await node._sync()
     assert server.node is not None
     assert node._reported is not None
 
 
 async def test_another_object_of_the_same_name_is_not_taken_for_ours(server: Server, node: OwnNode) -> None:
-    """Deleted and made by somebody else between two looks: written as a whole, not as a difference to the old one."""
+    """Deleted and created by somebody else between two syncs: it is written completely, not as a difference to the old one."""
     await node._register()
-    await node._look()
+    await node._sync()
     server.node = {"metadata": {"name": "n1", "uid": "another"}}
     node._reported = None
     server.asked.clear()
-    await node._look()
+    await node._sync()
     assert server.asked == ["PATCH", "GET", "PATCH"]
     assert server.node["status"]["nodeInfo"]["osImage"] == "Debian"
 
 
 async def test_an_object_that_is_gone_is_to_be_made_anew(server: Server, node: OwnNode) -> None:
-    """With the next turn, which comes at once."""
+    """At the next sync, which starts at once."""
     await node._register()
     server.node = None
-    await node._look()
+    await node._sync()
     assert node.json is None
-    assert node._others.look_now.is_set()
+    assert node._callbacks.sync_now.is_set()
 
 
 async def test_an_object_that_goes_on_the_way_of_our_patch_s_answer_is_made_anew(server: Server, node: OwnNode) -> None:
-    """The answer is older than what the watch has told: taken for what there is, no Node would be there for minutes."""
+    """The response is older than the watch event; if it were stored, there would be no Node for minutes."""
     await node._register()
 
     def delete() -> None:
         server.node = None
-        node._seen(None)
+        node._observe(None)
 
     server.patched = delete
-    await node._look()
+    await node._sync()
     assert node.json is None
-    assert node._others.look_now.is_set()
+    assert node._callbacks.sync_now.is_set()
 
 
 async def test_what_the_watch_tells_on_the_way_of_our_patch_s_answer_is_newer(server: Server, node: OwnNode) -> None:
-    """It stays what is known."""
+    """It stays the known state."""
     server.node = {"metadata": {"name": "n1", "uid": "u", "resourceVersion": "9"}}
     await node._register()
     cordoned = {"metadata": {"name": "n1", "uid": "u", "resourceVersion": "10"}, "spec": {"unschedulable": True}}
-    server.patched = lambda: node._seen(cordoned)
-    await node._look()
+    server.patched = lambda: node._observe(cordoned)
+    await node._sync()
     assert node.json is cordoned
     assert node._reported is not None
 
 
 async def test_a_watch_that_lags_behind_our_own_patch_is_not_believed(server: Server, node: OwnNode) -> None:
-    """Or a change would be told, and its event sent, twice."""
+    """Otherwise a change would be reported, and its event sent, twice."""
     server.node = {"metadata": {"name": "n1", "uid": "u", "resourceVersion": "9"}}
     await node._register()
     known = node.json
-    node._seen({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "8"}, "spec": {"unschedulable": True}})
+    node._observe({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "8"}, "spec": {"unschedulable": True}})
     assert node.json is known
-    node._seen({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "10"}})
+    node._observe({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "10"}})
     assert node.json is not known
-    node._seen({"metadata": {"name": "n1", "uid": "younger", "resourceVersion": "3"}})
+    node._observe({"metadata": {"name": "n1", "uid": "younger", "resourceVersion": "3"}})
     assert node.json is not None
     assert node.json["metadata"]["uid"] == "younger", "another object"

@@ -1,4 +1,4 @@
-"""Is a Node patched with the least that must be said, and not at all where nothing is to be said?"""
+"""Is a Node patched with the smallest patch, and not at all if nothing changed?"""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ Json = dict[str, Any]
 
 
 def node(**status: Any) -> Json:
-    """Write a Node."""
+    """Return a Node."""
     return {"metadata": {"name": "n1", "uid": "u"}, "status": status}
 
 
 def ready(heartbeat: str = "t1", **other: str) -> Json:
-    """Write a condition."""
+    """Return a condition."""
     return {"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat, **other}
 
 
@@ -67,13 +67,13 @@ ADDRESS = {"type": "InternalIP", "address": "1.1.1.1"}
     ],
 )  # fmt: skip
 def test_what_is_said(old: Json, new: Json, differs: bool, status: Json | None) -> None:
-    """The UID stands in each patch: never is another object of this name meant."""
+    """The UID is in each patch, so that it never applies to another object of this name."""
     assert changed(old, new) is differs
     assert node_patch(old, new) == {"metadata": {"uid": "u"}} | ({"status": status} if status else {})
 
 
 def test_labels_and_annotations_are_said_too() -> None:
-    """Of the metadata nothing else."""
+    """And nothing else of the metadata."""
     old = {"metadata": {"uid": "u", "labels": {"a": "1", "b": "2"}, "annotations": {"c": "3"}, "resourceVersion": "7"}}
     new = {"metadata": {"uid": "u", "labels": {"a": "1", "b": "9"}, "annotations": {}, "resourceVersion": "7"}}
     assert changed(old, new)
@@ -93,7 +93,7 @@ STATUS = st.fixed_dictionaries(
 
 @given(STATUS, STATUS)
 def test_a_patch_leads_from_one_to_the_other(before: Json, after: Json) -> None:
-    """Applied as the API server applies it; conditions of `before` are never taken away."""
+    """Applied as by the API server; conditions of `before` are never removed."""
     known = {one["type"]: one for one in after.get("conditions", ())}
     kept = [one for one in before.get("conditions", ()) if one["type"] not in known]
     if kept or known:

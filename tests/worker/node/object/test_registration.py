@@ -1,4 +1,4 @@
-"""With which object does a machine register, at which addresses, and what of an object that is there is it to change?"""
+"""With which object and addresses does a machine register, and what does it change in an existing object?"""
 
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,12 @@ OURS = {"10.0.0.1", "10.0.0.2", "fd00::1", "127.0.0.1", "::1", "169.254.0.9"}
 
 
 def settings(**given: Any) -> ClusterSettings:
-    """Be a node of some cluster."""
+    """Return settings of a cluster's node."""
     return ClusterSettings(kubeconfig=Path("/kubeconfig"), **given)
 
 
 def test_the_object_of_a_plain_node() -> None:
-    """Labels by default, and the annotation without which no controller attaches a volume."""
+    """The default labels, and the annotation without which no controller attaches a volume."""
     assert initial_node("n1", settings(), "arm64") == {
         "apiVersion": "v1",
         "kind": "Node",
@@ -39,7 +39,7 @@ def test_the_object_of_a_plain_node() -> None:
 
 
 def test_what_the_operator_gives_is_in_it() -> None:
-    """Labels over the default ones, taints, provider; the taint that a cloud controller takes away stands last."""
+    """Labels over the default ones, taints, provider id; the taint that a cloud controller removes comes last."""
     taint = {"key": "a", "effect": "NoSchedule"}
     given = settings(
         labels={"kubernetes.io/hostname": "h", "x": "y"}, taints=(taint,), provider_id="p", external_cloud=True
@@ -51,7 +51,7 @@ def test_what_the_operator_gives_is_in_it() -> None:
 
 
 def test_an_object_that_is_there_is_held_to_the_default_labels_only() -> None:
-    """--node-labels and taints count at the making; what is empty is taken away."""
+    """--node-labels and taints apply at creation; an empty label is removed."""
     labels = {"x": "y", "topology.kubernetes.io/zone": "z", "node.kubernetes.io/instance-type": ""}
     initial = initial_node("n1", settings(labels=labels, taints=({"key": "a"},)), "amd64")
     existing = {
@@ -110,7 +110,7 @@ def test_which_addresses_are_the_nodes(
     ],
 )
 def test_what_cannot_be_the_nodes_address(given: list[str], message: str) -> None:
-    """Which one, why, and what now."""
+    """Which address, why, and what to do."""
     with pytest.raises(AddressesUnknown, match=message):
         node_addresses(given, "n1", Lookups(OURS.__contains__, lambda _: [], lambda _: ""))
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_the_nodes_address(given: list[str], message: str) -> Non
     ],
 )
 def test_which_addresses_pods_are_told(given: list[str], cluster: bool, told: tuple[str, ...]) -> None:
-    """Before the API has said anything."""
+    """Before the API has an address."""
     routes = {4: "10.0.0.2", 6: "fd00::1"}
     lookups = Lookups(OURS.__contains__, lambda _: ["10.0.0.1"], routes.__getitem__)
     assert pod_host_addresses(given, "n1", cluster=cluster, lookups=lookups) == told
@@ -158,7 +158,7 @@ def test_which_of_a_nodes_addresses_are_its_pods(addresses: list[tuple[str, str]
 
 
 def test_this_machine_knows_its_own_addresses() -> None:
-    """Loopback is its own, an address for documentation is not."""
+    """Loopback is, a documentation address is not."""
     assert is_own("127.0.0.1")
     assert not is_own("192.0.2.1")
     assert (route := by_route(4)) == "" or is_own(route)
@@ -174,7 +174,7 @@ def test_this_machine_can_be_read() -> None:
 
 
 def test_a_machine_without_names_is_read_all_the_same(tmp_path: Path) -> None:
-    """A container, a small system."""
+    """For example a container or a minimal system."""
     assert (read_machine(tmp_path).machine_id, read_machine(tmp_path).os_image) == ("", "Unknown")
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/os-release").write_text('NAME=x\nPRETTY_NAME="Our Linux 7"\n')

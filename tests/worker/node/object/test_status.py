@@ -1,4 +1,4 @@
-"""Does a Node say what a kubelet's would, and is only what is this node's own written over?"""
+"""Is the Node's status the kubelet's, and are the fields of others kept?"""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -32,12 +32,12 @@ EMPTY: dict[str, Any] = {"metadata": {"name": "n1"}}
 
 
 def status(node: dict[str, Any] | None = None, **facts: Any) -> Any:
-    """Give the status as of NOW."""
+    """Return the status as of NOW."""
     return node_now(node or EMPTY, SETTINGS, replace(FACTS, **facts), NOW)[0]["status"]
 
 
 def test_sizes_are_written_as_the_api_server_shows_them() -> None:
-    """Binary units for memory and storage, processors in full, huge pages by their size."""
+    """Binary units for memory and storage, whole CPUs, huge pages by size."""
     assert status()["capacity"] == {
         "cpu": "2",
         "memory": "8Gi",
@@ -49,9 +49,9 @@ def test_sizes_are_written_as_the_api_server_shows_them() -> None:
 
 
 def test_what_is_kept_back_comes_off_and_huge_pages_come_off_memory() -> None:
-    """Never below nothing."""
+    """Never below zero."""
     kept = {"cpu": parse_quantity("500m"), "memory": parse_quantity("1Gi"), "ephemeral-storage": parse_quantity("1P")}
-    assert status(kept=kept)["allocatable"] == {
+    assert status(reserved=kept)["allocatable"] == {
         "cpu": "1500m",
         "memory": "6Gi",
         "pods": "110",
@@ -62,7 +62,7 @@ def test_what_is_kept_back_comes_off_and_huge_pages_come_off_memory() -> None:
 
 
 def test_what_others_wrote_stays_and_gone_huge_pages_go() -> None:
-    """Extended resources, volumesAttached, a condition of another kind, labels, annotations."""
+    """Extended resources, volumesAttached, another condition, labels, annotations."""
     before = {
         "metadata": {"name": "n1", "labels": {"a": "b"}, "annotations": {"c": "d"}},
         "status": {
@@ -108,7 +108,7 @@ def test_what_others_wrote_stays_and_gone_huge_pages_go() -> None:
 def test_addresses(
     settings: dict[str, Any], known: list[str], found: tuple[str, ...], addresses: list[str], annotation: str | None
 ) -> None:
-    """By --node-ip and whether a cloud controller sees to them; an annotation of an earlier life goes."""
+    """By --node-ip and the cloud provider setting; an outdated annotation is removed."""
     before = {
         "metadata": {"name": "n1", "annotations": {"alpha.kubernetes.io/provided-node-ip": "old"}},
         "status": {"addresses": [{"type": "InternalIP", "address": one} for one in known]},
@@ -119,7 +119,7 @@ def test_addresses(
 
 
 def test_a_runtime_that_was_not_heard_yet_takes_nothing_away() -> None:
-    """After a restart of this process, what was told before it still stands."""
+    """After a restart of this process the previous values are kept."""
     known = status()
     again = status({"metadata": {"name": "n1"}, "status": known}, runtime=RuntimeState())
     for key in ("images", "runtimeHandlers", "features"):
@@ -130,7 +130,7 @@ def test_a_runtime_that_was_not_heard_yet_takes_nothing_away() -> None:
 
 
 def test_a_reboot_is_told() -> None:
-    """The boot id is another one than in the Node."""
+    """The boot id differs from the Node's."""
     before = {"metadata": {"name": "n1"}, "status": {"nodeInfo": {"bootID": "older"}}}
     _, events = node_now(before, SETTINGS, FACTS, NOW)
     assert events[0] == NodeEvent("Rebooted", "Node n1 has been rebooted, boot id: b", "Warning")
@@ -151,14 +151,14 @@ def test_swap_is_told_where_there_is_some() -> None:
     ],
 )
 def test_ready_says_why_not(troubles: tuple[str, ...], message: str) -> None:
-    """As a list of errors is written in Kubernetes."""
+    """In Kubernetes' form of an error list."""
     found, _ = conditions((), pressures=(), troubles=troubles, now=NOW)
     assert (found[-1]["type"], found[-1]["status"]) == ("Ready", "False" if troubles else "True")
     assert (found[-1]["reason"], found[-1]["message"]) == ("KubeletNotReady" if troubles else "KubeletReady", message)
 
 
 def test_a_condition_keeps_the_time_since_when_it_holds() -> None:
-    """The heartbeat moves on; a change is told once."""
+    """The heartbeat time changes; a change has one event."""
     before, events = conditions((), pressures=("DiskPressure",), troubles=(), now=NOW)
     assert [one.reason for one in events] == [
         "NodeHasSufficientMemory",

@@ -1,4 +1,4 @@
-"""Which conditions of pressure does a node show, and for how long?"""
+"""Which pressure conditions does a node have, and for how long?"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,7 +24,7 @@ ALL = Eviction((HARD, SOFT, DISK), transition=5 * MINUTE)
 
 
 def seen(available: int, signal: str = "memory.available") -> dict[str, Observation]:
-    """Observe so much of 1000."""
+    """Observe this much of 1000."""
     return {signal: Observation(available, 1000)}
 
 
@@ -42,12 +42,12 @@ def seen(available: int, signal: str = "memory.available") -> dict[str, Observat
     ],
 )
 def test_what_is_seen_first(observed: Mapping[str, Observation], conditions: set[str]) -> None:
-    """Nothing was seen before."""
+    """Without earlier observations."""
     assert evaluate(ALL, observed, Pressure(), NOW).conditions == conditions
 
 
 def test_a_condition_is_shown_for_the_transition_period_after_it_was_last_seen() -> None:
-    """So that the scheduler's taint does not flutter."""
+    """So that the scheduler's taint does not flap."""
     state = evaluate(ALL, seen(0), Pressure(), NOW)
     state = evaluate(ALL, seen(900), state, NOW + 5 * MINUTE - timedelta(seconds=1))
     assert state.conditions == {"MemoryPressure"}
@@ -55,7 +55,7 @@ def test_a_condition_is_shown_for_the_transition_period_after_it_was_last_seen()
 
 
 def test_what_has_lasted_for_its_grace_goes_only_with_its_reclaim() -> None:
-    """At 249 of 200 + 50 it is still seen, at 250 no more."""
+    """At 249 of 200 + 50 it is still met, at 250 no more."""
     before = evaluate(ALL, seen(199), Pressure(), NOW)
     fresh = evaluate(ALL, seen(249), before, NOW + timedelta(seconds=1))
     assert fresh.last_seen["MemoryPressure"] == NOW, "its grace was not over"
@@ -74,7 +74,7 @@ def test_a_transition_of_no_time_still_shows_what_is_there() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 600)), max_size=12))
 def test_a_condition_is_shown_exactly_when_it_was_seen_within_the_transition(steps: list[tuple[int, int]]) -> None:
-    """Whatever is measured, whenever."""
+    """For any measurements at any times."""
     state, now = Pressure(), NOW
     met: list[datetime] = []
     for available, seconds in steps:
@@ -85,19 +85,19 @@ def test_a_condition_is_shown_exactly_when_it_was_seen_within_the_transition(ste
         recent = any(now - at < ALL.transition for at in met)
         if recent:
             assert state.conditions == {"MemoryPressure"}
-        elif available >= 250:  # in between, what was held may be seen by its reclaim
+        elif available >= 250:  # in between, a held threshold may still be met because of its reclaim
             assert not state.conditions or now - state.last_seen["MemoryPressure"] < ALL.transition
         assert set(state.first_seen) >= state.held
 
 
 def test_memory_of_the_unified_hierarchy(tmp_path: Path) -> None:
-    """Its root says nothing of use: what is anonymous and what is of files, less what is idle of these."""
+    """The root has no usage: anonymous and file memory, less inactive file memory."""
     (tmp_path / "memory.stat").write_text("anon 300\nfile 200\ninactive_file 150\n")
     assert memory(Hierarchies(tmp_path, {}), 1000) == Observation(650, 1000)
 
 
 def test_memory_of_version_1(tmp_path: Path) -> None:
-    """As cadvisor reads it."""
+    """As read by cAdvisor."""
     (tmp_path / "memory.usage_in_bytes").write_text("500\n")
     (tmp_path / "memory.stat").write_text("inactive_file 1\ntotal_inactive_file 600\n")
     assert memory(Hierarchies(None, {"memory": tmp_path}), 1000) == Observation(1000, 1000), (
@@ -115,7 +115,7 @@ def test_process_ids_are_bounded_by_the_smaller_of_two_limits(tmp_path: Path) ->
 
 
 def test_this_machine_is_measured(tmp_path: Path) -> None:
-    """Every signal that has a condition, within its bounds; a folder that is not there is left out."""
+    """Every signal with a condition, within its bounds; a missing folder is omitted."""
     found = observe(Places(tmp_path, tmp_path, Hierarchies.of_this_node()))
     assert found.keys() == {
         "memory.available",

@@ -1,4 +1,4 @@
-"""Does 10248 tell the truth about a node of three processes, and does only one of them answer there?"""
+"""Does 10248 report the health of all three processes, and does only one of them serve it?"""
 
 import asyncio
 import urllib.error
@@ -23,7 +23,7 @@ CLUSTER = ClusterSettings(kubeconfig=Path("/kubeconfig"))
 
 
 async def read(port: int, path: str) -> tuple[int, str]:
-    """Ask; answers status and text."""
+    """Request it; returns status and text."""
 
     def ask() -> tuple[int, str]:
         try:
@@ -36,7 +36,7 @@ async def read(port: int, path: str) -> tuple[int, str]:
 
 
 async def test_it_is_well_while_all_three_work(tmp_path: Path) -> None:
-    """And says what does not: a process that is gone, a loop that does not turn."""
+    """Otherwise it names a process that is gone, or a loop that is stuck."""
     now = [0.0]
     health, processes = LoopHealth("node"), PeerProcesses(tmp_path, lambda: now[0])
     config = NodeConfig("n1", root_dir=tmp_path, healthz_port=free_port())
@@ -52,7 +52,7 @@ async def test_it_is_well_while_all_three_work(tmp_path: Path) -> None:
         assert await read(port, "/healthz") == (500, said)
         assert await read(port, "/healthz/syncloop") == (500, said)
         assert await read(port, "/healthz/ping") == (200, "ok")
-        health.turn("node status", timedelta(days=-1))  # it should have turned long ago
+        health.turn("node status", timedelta(days=-1))  # overdue
         assert (await read(port, "/healthz"))[1] == "the node's loop for node status does not turn any more"
         assert (await read(port, "/healthz/elsewhere"))[0] == 404
 

@@ -1,4 +1,4 @@
-"""Does a node stay as it is while the machine's clock is set, and only that?"""
+"""Does a node keep its conditions when the system time is changed?"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,13 +28,13 @@ class Later(datetime):
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]  # gives what arithmetic gives
-        """Say what it says."""
+        """Return its time."""
         return datetime.now(tz) + SET
 
 
 @pytest.fixture
 def set_forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Set the clock of whoever looks at one."""
+    """Set the clock that a module uses."""
 
     def forward() -> None:
         for module in (runtime_watch, watch, own_node):
@@ -47,13 +47,13 @@ class Runtime:
     """A runtime that is ready."""
 
     async def abilities(self) -> cri.StatusResponse:
-        """Say so."""
+        """Report it."""
         conditions = [cri.RuntimeCondition(type=kind, status=True) for kind in ("RuntimeReady", "NetworkReady")]
         return cri.StatusResponse(status=cri.RuntimeStatus(conditions=conditions))
 
 
 async def test_a_runtime_that_was_asked_a_moment_ago_is_not_down(set_forward: Callable[[], None]) -> None:
-    """The node would not be Ready for it, and its pods no endpoints, until the runtime is asked again."""
+    """Otherwise the node would be NotReady, and its pods without endpoints, until the next poll."""
     turns: list[str] = []
     runtime: Any = Runtime()
     asking = RuntimeWatch(runtime, 50, lambda: turns.append("turned"))
@@ -69,7 +69,7 @@ async def test_a_runtime_that_was_asked_a_moment_ago_is_not_down(set_forward: Ca
 async def test_a_pressure_lasts_as_long_as_it_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_forward: Callable[[], None]
 ) -> None:
-    """A clock that is set does not end it sooner, nor hold it for hours."""
+    """Changing the system time neither ends it early nor extends it."""
     left = {"memory.available": Observation(0, 1000)}
     monkeypatch.setattr(watch, "observe", lambda _: left)
     hard = Threshold("memory.available", Amount(parse_quantity("100")))

@@ -1,4 +1,4 @@
-"""Does the node go on looking after itself while everybody else's threads hang?"""
+"""Does the node's own work continue while all other threads hang?"""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ async def test_pressure_is_measured_while_readers_of_logs_hang(tmp_path: Path) -
     """As many as asyncio has threads, and more."""
     answered = threading.Event()
     hanging = [asyncio.ensure_future(asyncio.to_thread(answered.wait, 60)) for _ in range((os.cpu_count() or 1) + 40)]
-    await asyncio.sleep(0)  # each has begun, or waits for a thread before us
+    await asyncio.sleep(0)  # each has started, or is queued before ours
     try:
         watch = PressureWatch(ALWAYS_MET, tmp_path, str, lambda: None)
         async with asyncio.timeout(PATIENCE):

@@ -1,4 +1,4 @@
-"""What does a node say of its container runtime, and what of it keeps the node from being Ready?"""
+"""What does a node report of its container runtime, and what of it keeps the node from being Ready?"""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ LATER = NOW + timedelta(seconds=30)
 
 
 def answer(*conditions: tuple[str, bool], **more: Any) -> cri.StatusResponse:
-    """Answer as a runtime does."""
+    """Return a runtime's status response."""
     found = [cri.RuntimeCondition(type=kind, status=holds, reason="R", message="m") for kind, holds in conditions]
     return cri.StatusResponse(status=cri.RuntimeStatus(conditions=found), **more)
 
@@ -75,7 +75,7 @@ def test_what_is_wrong(answers: list[cri.StatusResponse], at: datetime, troubles
 
 
 def test_handlers_and_features_are_told() -> None:
-    """Sorted, so that a status does not change by the order of an answer."""
+    """Sorted, so that the order of a response does not change the status."""
     handlers = [
         cri.RuntimeHandler(name="runc", features=cri.RuntimeHandlerFeatures(user_namespaces=True)),
         cri.RuntimeHandler(name=""),
@@ -92,7 +92,7 @@ def test_handlers_and_features_are_told() -> None:
 
 
 def test_only_what_is_done_is_declared() -> None:
-    """Sorted, by their gates; WebSockets to the node never, whatever its gate says."""
+    """Sorted, by gate; ExtendWebSocketsToKubelet never, whatever its gate."""
     assert declared_features(FeatureGates()) == (
         "InPlacePodVerticalScalingInitContainers",
         "RestartAllContainersOnContainerExits",
@@ -126,7 +126,7 @@ def test_an_image_has_five_names_at_most_digests_first() -> None:
 
 
 def test_a_process_that_does_not_run_is_named_after_a_while(tmp_path: Path) -> None:
-    """A restart is overlooked; one that holds its lock again is well at once."""
+    """A restart is tolerated; a process that holds its lock again is healthy at once."""
     now = [0.0]
     processes = PeerProcesses(tmp_path, lambda: now[0])
     with hold_node_lock(tmp_path, "poller"):

@@ -1,4 +1,4 @@
-"""Is cpu in use told of two readings that are far enough apart, whoever asks how often?"""
+"""Is the CPU rate computed from readings that are far enough apart, however often it is requested?"""
 
 import pytest
 
@@ -8,7 +8,7 @@ SECOND = 10**9
 
 
 def take(rates: CpuRates, *readings: tuple[float, int]) -> list[int | None]:
-    """Take readings of one cgroup, one after the other; answers each time's rate."""
+    """Take the readings of one cgroup in turn; returns the rate after each."""
     return [rates.take({"a": Reading(at, cpu)}).get("a") for at, cpu in readings]
 
 
@@ -34,7 +34,7 @@ def test_rates(readings: list[tuple[float, int]], told: list[int | None]) -> Non
 
 
 def test_what_is_gone_is_forgotten() -> None:
-    """A cgroup that comes again later begins anew."""
+    """A cgroup that is created again starts anew."""
     rates = CpuRates()
     rates.take({"a": Reading(0, 5), "b": Reading(0, 5)})
     rates.take({"b": Reading(SHORTEST, 5)})
@@ -42,7 +42,7 @@ def test_what_is_gone_is_forgotten() -> None:
 
 
 def test_a_second_reading_is_wanted_when_the_last_is_old() -> None:
-    """So the first who asks is told something, too."""
+    """So that the first request gets a rate, too."""
     rates = CpuRates()
     assert rates.need_another(1000)
     rates.take({"a": Reading(1000, 0)})

@@ -1,4 +1,4 @@
-"""Can a pod break the node's numbers by what it calls its network devices? A pod with NET_ADMIN may choose any bytes."""
+"""Can a pod with NET_ADMIN break the metrics by the names of its network devices, which may be any bytes?"""
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -17,7 +17,7 @@ a"}1#\xff\\: 7 1 0 0 0 0 0 0 8 1 0 0 0 0 0 0
 
 
 def test_devices_are_told_by_whatever_name() -> None:
-    """In text of which every line can be read, and in which no name ends before its end."""
+    """Every line can be parsed, and no name ends early."""
     devices = parse_devices(TABLE)
     assert [(one.name, one.received_bytes, one.sent_dropped) for one in devices] == [
         ("eth0", 100, 7),

@@ -1,4 +1,4 @@
-"""Do the kernel's files, of v1 and of v2, give the numbers that cAdvisor makes of them?"""
+"""Are the kernel's files, of v1 and of v2, read into cAdvisor's values?"""
 
 from pathlib import Path
 
@@ -34,17 +34,17 @@ SAME = {
     "transfers": {"254:0": Transfers(4096, 2097152, 1, 16)},
     "reservation": 0,
 }
-"""Of both kinds; the working set is what the kubelet told of that container."""
+"""The same for both; the working set is what the kubelet reported for that container."""
 
 
 def told(usage: CgroupUsage | None, names: dict[str, object]) -> dict[str, object]:
-    """Give those of its numbers that are asked for."""
+    """Return the requested values."""
     assert usage is not None
     return {name: getattr(usage, name) for name in names}
 
 
 def test_v1_is_read(tmp_path: Path) -> None:
-    """All controllers, nanoseconds from ticks, and the limit with swap as cAdvisor tells it."""
+    """All controllers, nanoseconds from ticks, and the limit including swap as in cAdvisor."""
     only = {
         "cpu": 209786439,
         "cpu_user": 120_000_000,
@@ -60,7 +60,7 @@ def test_v1_is_read(tmp_path: Path) -> None:
 
 
 def test_v2_is_read(tmp_path: Path) -> None:
-    """One folder, nanoseconds from microseconds, shares from the weight, and how long was waited."""
+    """One folder, nanoseconds from microseconds, shares from the weight, and pressure."""
     only = {
         "cpu": 209786000,
         "cpu_user": 120_000_000,
@@ -79,7 +79,7 @@ def test_v2_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("brief", [pytest.param(False, id="all"), pytest.param(True, id="brief")])
 def test_a_cgroup_that_is_gone_is_nothing(tmp_path: Path, brief: bool) -> None:
-    """It may go between the walk and the reading."""
+    """It may be removed between the walk and the read."""
     for reader in (CgroupsV1(write_v1(tmp_path / "1", CGROUP)), CgroupsV2(write_v2(tmp_path / "2", CGROUP))):
         gone = f"{CGROUP}0"
         assert (reader.cpu_and_memory(gone) if brief else reader.usage(gone)) is None
@@ -101,7 +101,7 @@ def test_a_controller_that_is_missing_counts_as_nothing(tmp_path: Path) -> None:
 
 
 def test_no_limit_is_none(tmp_path: Path) -> None:
-    """v1 tells a number of whole pages, v2 a word; the quota is -1 or max."""
+    """v1 reports a number of whole pages, v2 a word; the quota is -1 or max."""
     none = {
         **V1,
         "memory": {**V1["memory"], "memory.limit_in_bytes": "9223372036854771712\n"},
@@ -119,7 +119,7 @@ def test_no_limit_is_none(tmp_path: Path) -> None:
 
 
 def test_the_root_of_v2_has_the_machines_memory(tmp_path: Path) -> None:
-    """It has no memory.current: anonymous memory and files together, swap from /proc (fs2 statMemory)."""
+    """It has no memory.current: anonymous and file memory together, swap from /proc (fs2 statMemory)."""
     proc = tmp_path / "proc"
     proc.mkdir()
     (proc / "meminfo").write_text("MemTotal: 100 kB\nSwapTotal: 20 kB\nSwapFree: 15 kB\n")
@@ -144,10 +144,10 @@ def test_less_than_its_idle_files_is_no_negative_working_set() -> None:
     ],
 )
 def test_weights_become_shares(weight: int, shares: int) -> None:
-    """By the formula of cAdvisor."""
+    """By cAdvisor's formula."""
     assert shares_of_weight(weight) == shares
 
 
 def test_pressure_that_is_not_counted_is_none() -> None:
-    """A kernel with psi=0 refuses to read it."""
+    """With psi=0 the kernel refuses to read it."""
     assert parse_pressure(b"") is None

@@ -1,4 +1,4 @@
-"""Does a file system that hangs cost one thread and a moment, and never an answer that others wait for?"""
+"""Does a file system that hangs cost one thread and a short wait, and never the results of others?"""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ from worker.stats.disks.bounded_reads import MOST_THREADS, BoundedReads
 
 
 async def test_what_answers_is_told_and_kept() -> None:
-    """Asked once while the answer is good."""
+    """Read once while the result is valid."""
     asked: list[str] = []
     tried: BoundedReads[str, int] = BoundedReads(keep=60, wait=10)
 
@@ -24,7 +24,7 @@ async def test_what_answers_is_told_and_kept() -> None:
 
 
 async def test_an_answer_is_kept_for_whom_it_was_made() -> None:
-    """Two endpoints ask in turn, the one for a part of what the other one wants."""
+    """Two endpoints request it in turn, one of them only a part."""
     asked: list[str] = []
     tried: BoundedReads[str, None] = BoundedReads(keep=60, wait=10)
     of_one, of_both = {"a": lambda: asked.append("a")}, {one: partial(asked.append, one) for one in ("a", "b")}
@@ -35,9 +35,9 @@ async def test_an_answer_is_kept_for_whom_it_was_made() -> None:
 
 
 async def test_a_hanging_one_holds_nobody_up_and_is_asked_once() -> None:
-    """Its answer counts when it comes after all."""
+    """Its result counts when it comes after all."""
     answers, calls = threading.Event(), []
-    tried: BoundedReads[str, int] = BoundedReads(keep=60, wait=2)  # in which a busy machine, too, begins a thread
+    tried: BoundedReads[str, int] = BoundedReads(keep=60, wait=2)  # long enough for a busy machine to start a thread
 
     def hang() -> int:
         calls.append(1)
@@ -56,7 +56,7 @@ async def test_a_hanging_one_holds_nobody_up_and_is_asked_once() -> None:
 
 
 async def test_no_more_threads_hang_than_may() -> None:
-    """The rest is told when there is room."""
+    """The rest is read when a thread is free."""
     answers = threading.Event()
     tried: BoundedReads[int, bool] = BoundedReads(keep=60, wait=0.2)
     questions = {number: lambda: answers.wait(30) for number in range(3 * MOST_THREADS)}
@@ -69,7 +69,7 @@ async def test_no_more_threads_hang_than_may() -> None:
 
 
 async def test_a_defect_keeps_no_place() -> None:
-    """As many as there are places, and then one that answers."""
+    """As many as there are threads, and then one that works."""
     tried: BoundedReads[int, int] = BoundedReads(keep=60, wait=60)
 
     def broken() -> int:
@@ -80,7 +80,7 @@ async def test_a_defect_keeps_no_place() -> None:
 
 
 async def test_what_fails_has_no_answer() -> None:
-    """A volume that is unmounted meanwhile."""
+    """Such as a volume that is unmounted meanwhile."""
 
     def fail() -> int:
         raise OSError("gone")

@@ -1,4 +1,4 @@
-"""Are a pod's volumes found and measured as the kubelet measures them, and is nothing touched that may hang?"""
+"""Are a pod's volumes found and measured as by the kubelet, without accessing any that may hang?"""
 
 import json
 import os
@@ -17,7 +17,7 @@ UID = "u1"
 
 
 def pod(*volumes: dict[str, Any]) -> dict[str, Any]:
-    """Write a pod with these volumes."""
+    """Return a pod with these volumes."""
     return {
         "metadata": {"uid": UID, "namespace": "default", "name": "web"},
         "spec": {"volumes": list(volumes), "containers": [{"name": "main"}]},
@@ -25,7 +25,7 @@ def pod(*volumes: dict[str, Any]) -> dict[str, Any]:
 
 
 def folder_of(root: Path, plugin: str, name: str) -> Path:
-    """Make a volume's folder."""
+    """Create a volume's folder."""
     folder = root / "pods" / UID / "volumes" / plugin / name
     folder.mkdir(parents=True)
     return folder
@@ -44,7 +44,7 @@ def folder_of(root: Path, plugin: str, name: str) -> Path:
 async def test_what_the_node_writes_is_counted(
     volume: dict[str, Any], plugin: str, is_local: bool, tmp_path: Path
 ) -> None:
-    """File by file, and counted as the pod's own where the kubelet does."""
+    """File by file, and counted as the pod's ephemeral storage where the kubelet does."""
     folder = folder_of(tmp_path, plugin, "v")
     (folder / "file").write_bytes(b"x" * 10_000)
     os.sync()
@@ -57,7 +57,7 @@ async def test_what_the_node_writes_is_counted(
 
 
 def test_hostpaths_and_devices_are_not_told(tmp_path: Path) -> None:
-    """The one has no volume of its own, the other no files."""
+    """A hostPath is not a volume of its own, and a device has no files."""
     claim = {"name": "dev", "persistentVolumeClaim": {"claimName": "c"}}
     assert list(volumes_of(tmp_path, pod({"name": "h", "hostPath": {"path": "/"}}, claim), frozenset())) == []
 
@@ -67,7 +67,7 @@ def test_hostpaths_and_devices_are_not_told(tmp_path: Path) -> None:
     [pytest.param("kubernetes.io~csi", "pv-1/mount", id="csi"), pytest.param("kubernetes.io~nfs", "pv-1", id="nfs")],
 )
 def test_a_claims_volume_is_found_by_what_it_has_brought(plugin: str, place: str, tmp_path: Path) -> None:
-    """By its record, and only while it is mounted: its folder is not looked into."""
+    """By its record, and only while it is mounted: its folder is not accessed."""
     folder = folder_of(tmp_path, plugin, place)
     record = tmp_path / "pods" / UID / CLAIMS / "data"
     record.parent.mkdir(parents=True)
@@ -79,7 +79,7 @@ def test_a_claims_volume_is_found_by_what_it_has_brought(plugin: str, place: str
 
 
 def test_volumes_are_counted_by_plugin(tmp_path: Path) -> None:
-    """What pods want beside what is there."""
+    """What pods want, and what exists."""
     folder_of(tmp_path, "kubernetes.io~empty-dir", "a")
     counts = count_volumes(tmp_path, [pod({"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}})])
     told = render([total_family(counts)])
@@ -90,7 +90,7 @@ def test_volumes_are_counted_by_plugin(tmp_path: Path) -> None:
 
 
 def test_pods_are_read_again_when_they_have_changed(tmp_path: Path) -> None:
-    """What is torn or gone is left out."""
+    """Incomplete and removed files are skipped."""
     file = tmp_path / "pods" / UID / "pod.json"
     file.parent.mkdir(parents=True)
     pods = PodFiles(tmp_path)

@@ -1,4 +1,4 @@
-"""What may a pod cost whoever counts what it holds open?"""
+"""Is counting a pod's open descriptors bounded?"""
 
 import os
 
@@ -9,7 +9,7 @@ from worker.stats.prometheus.container_rows import processes_of
 
 
 def test_descriptors_are_counted_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all processes of a cgroup together."""
+    """For all processes of a cgroup together."""
     whole = processes_of([os.getpid()])
     assert 3 <= whole.descriptors < container_rows.MOST_DESCRIPTORS
     monkeypatch.setattr(container_rows, "MOST_DESCRIPTORS", 2)
