@@ -22,7 +22,7 @@ from tests.node.searched_files import content_of
 from worker.settings.flags import Flags
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import PodNetwork
-from worker.standalone.cri_sweep import CriSweep
+from worker.standalone.cri_sweep import CriClient
 from worker.standalone.down import DownFailed, down, what_is_left
 from worker.standalone.given_configuration import read_given
 from worker.standalone.machine.process import wait_for_end
@@ -260,7 +260,7 @@ def test_a_containerd_that_runs_already_is_used_and_left_alone(
 ) -> None:
     """With its endpoint given, only this node's pods come and go; another pod of it and its images stay."""
     other = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="other", uid="other-uid", namespace="default"))
-    with CriSweep(containerd.socket) as runtime:
+    with CriClient(containerd.socket) as runtime:
         request = cri.RunPodSandboxRequest(config=other)
         other_id = runtime.runtime.RunPodSandbox(request).pod_sandbox_id
         try:

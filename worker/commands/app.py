@@ -112,12 +112,12 @@ def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
     output: Output = "table",
 ) -> None:
     """Tell a pod's story with times and durations, also of a pod that is gone."""
-    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.show.history import show
 
     one_of(output, ("table", "wide", "json"), "--output")
-    wanted = replace(Wanted.parse(pod), uid=uid, every=every, node=name)
-    show(node(root_dir, own_config, name), wanted, output=output)
+    selector = replace(PodSelector.parse(pod), uid=uid, every=every, node=name)
+    show(node(root_dir, own_config, name), selector, output=output)
 
 
 @app.command(short_help="Say what a pod waits for now, and what would happen next.")
@@ -130,11 +130,11 @@ def explain(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
     output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text",
 ) -> None:
     """Say what a pod waits for now, what is held back by what, and what would happen next; asks the pod's workflow."""
-    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.show.explain import show
 
     one_of(output, ("text", "json"), "--output")
-    show(node(root_dir, own_config, name), replace(Wanted.parse(pod), uid=uid, node=name), output=output)
+    show(node(root_dir, own_config, name), replace(PodSelector.parse(pod), uid=uid, node=name), output=output)
 
 
 @app.command("skip-backoff", short_help="Restart a crash-looping container now, pull a missing image now.")
@@ -146,10 +146,10 @@ def skip_backoff(  # noqa: PLR0917 - one parameter an option, as typer wants it
     name: NodeName = None,
 ) -> None:
     """End a pod's waits in CrashLoopBackOff and ImagePullBackOff; who asked stands in its history."""
-    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.change.skip_backoff import run
 
-    run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), container)
+    run(node(root_dir, own_config, name), replace(PodSelector.parse(pod), node=name), container)
 
 
 @app.command(short_help="Say a pod's condition that others judge: a readiness gate's.")
@@ -164,12 +164,12 @@ def condition(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wan
 ) -> None:
     """Say a condition of the pod that is not the node's to judge; Ready waits for those in spec.readinessGates."""
     from proto.temporal.operator import SetCondition
-    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.change.condition import parse, run
     from worker.commands.change.updates import operator
 
     asked = SetCondition(operator(), *parse(said), reason, message)
-    run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), asked)
+    run(node(root_dir, own_config, name), replace(PodSelector.parse(pod), node=name), asked)
 
 
 @app.command(short_help="Let a pod that is going be down sooner.")
@@ -183,11 +183,11 @@ def stop(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     name: NodeName = None,
 ) -> None:
     """Shorten the grace of a pod whose manifest is gone or that ends for another reason; nothing ever lengthens it."""
-    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.change.stop import grace_of, run
 
-    wanted = replace(Wanted.parse(pod), uid=uid, node=name)
-    run(node(root_dir, own_config, name), wanted, grace_of(grace_period, force=force))
+    selector = replace(PodSelector.parse(pod), uid=uid, node=name)
+    run(node(root_dir, own_config, name), selector, grace_of(grace_period, force=force))
 
 
 @app.command(short_help="Look into a running pod with one more container, started once.")
@@ -203,13 +203,13 @@ def debug(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants i
     name: NodeName = None,
 ) -> None:
     """Add an ephemeral container to a running pod; it is never restarted, and goes with the pod."""
-    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.change.debug import Look, run
 
     if not image:
         raise CommandFailed("--image: say which image to look with, for example --image busybox:1.37", Exit.USAGE)
     look = Look(image, container, target, tuple(env or ()), tuple(command or ()))
-    run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), look)
+    run(node(root_dir, own_config, name), replace(PodSelector.parse(pod), node=name), look)
 
 
 @app.command(short_help="End a pod for the node's sake: it fails, and stays so.")
@@ -227,13 +227,13 @@ def evict(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants i
     from datetime import timedelta
 
     from proto.temporal.operator import EvictPod
-    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.change.evict import run
     from worker.commands.change.updates import operator
 
     grace = None if grace_period is None else timedelta(seconds=grace_period)
-    wanted = replace(Wanted.parse(pod), uid=uid, node=name)
-    run(node(root_dir, own_config, name), wanted, EvictPod(operator(), reason, message, grace))
+    selector = replace(PodSelector.parse(pod), uid=uid, node=name)
+    run(node(root_dir, own_config, name), selector, EvictPod(operator(), reason, message, grace))
 
 
 @app.command(short_help="Replay live or exported histories against this code.")

@@ -81,14 +81,14 @@ async def _poller(config: NodeConfig) -> None:
     from worker.daemon.health import LoopHealth
     from worker.daemon.node_client import node_client
     from worker.daemon.service import Service
-    from worker.processes.poller import Watching, run_poller
+    from worker.processes.poller import PollerMonitoring, run_poller
     from worker.telemetry.process import open_telemetry
 
     health = LoopHealth()
     async with Service(health) as service, open_telemetry(config, "poller", health) as telemetry:
         client = await node_client(config, service, role="poller", runtime=telemetry.runtime, plugins=telemetry.plugins)
         if client is not None and await kubeconfig_awaited(config, service):
-            await run_poller(config, client, service, Watching(health, telemetry))
+            await run_poller(config, client, service, PollerMonitoring(health, telemetry))
 
 
 async def _node(config: NodeConfig) -> None:

@@ -60,7 +60,7 @@ async def node_client(
         service.status(why)
 
     async def connected() -> Client:
-        settings = replace(temporal_settings(config), tells_only=role == "poller")
+        settings = replace(temporal_settings(config), sends_only=role == "poller")
         name = identity(role, config.node_name)
         client = await connect(settings, waiting=waiting, runtime=runtime, plugins=plugins, identity=name)
         await prepare(client, settings, waiting=waiting)

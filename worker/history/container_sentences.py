@@ -2,7 +2,7 @@
 
 Asked by `sentences` for what starts, stops and ends containers. Everything stands in the history: a stop's request carries
 its reason, grace and since when that counts, its answer the end; a restart's back-off is the core's own rule
-(`decide/backoff.py`), asked about the ends that were told.
+(`decide/backoff.py`), asked about the ends that were state.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from kubernetes.client.models.v1_container import V1Container
 from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded
 from proto.temporal.pod import ContainerState, Observed, PodJson
 from proto.temporal.requests import RemoveContainer, RuntimeContainer, ShortenStop, StartContainer, StopContainer
-from worker.history.story_state import Done, Instances, Told, seconds
+from worker.history.story_state import CompletedActivity, ContainerStory, StoryState, seconds
 from workflows.decide.containers.backoff import Backoff, after_restart, due
 from workflows.decide.containers.definitions import containers_of, loops_anew
 from workflows.decide.containers.restart import RuleAction, matching_rule
@@ -29,17 +29,17 @@ EARLY: Final = timedelta(milliseconds=100)
 """How far before its grace was over a SIGKILL may seem to have come: two clocks tell of it."""
 
 
-def started(told: Told, done: Done) -> Iterator[str]:
+def started(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     """Tell a start, and of a restart why it came and when."""
     asked: StartContainer = done.asked
     seen: RuntimeContainer = done.answer
-    known = told.of(seen.name)
+    known = state.of(seen.name)
     again = f", restart {seen.attempt}" if seen.attempt else ""
     why = restart_words(known, asked, done.at) if seen.attempt and seen.container_id != known.container_id else ""
-    new_instance(told, known, seen)
+    new_instance(state, known, seen)
     known.sandbox_id, known.spec = asked.sandbox_id, asked.container
     yield f"container {seen.name} started{again} ({seconds(start_took(done))}){why}{unheard_signal(asked, seen)}"
-    yield from ends(told, [seen])
+    yield from ends(state, [seen])
 
 
 def unheard_signal(asked: StartContainer, seen: RuntimeContainer) -> str:
@@ -51,13 +51,13 @@ def unheard_signal(asked: StartContainer, seen: RuntimeContainer) -> str:
     return f"; the runtime takes no notice of its stopSignal {wanted}: {instead} will stop it"
 
 
-def start_took(done: Done) -> timedelta:
+def start_took(done: CompletedActivity) -> timedelta:
     """Say how long a start took; one that was to tell an end as well has waited for that on top, by the runtime's clock."""
     begun_at = done.answer.started_at
     return min(done.took, max(begun_at - done.at, timedelta())) if done.asked.end_within and begun_at else done.took
 
 
-def new_instance(told: Told, known: Instances, seen: RuntimeContainer) -> None:
+def new_instance(state: StoryState, known: ContainerStory, seen: RuntimeContainer) -> None:
     """Take an instance as the newest; the end of the one before it earns a back-off, as in `decide/instances.py`."""
     if known.container_id == seen.container_id:
         return
@@ -65,29 +65,29 @@ def new_instance(told: Told, known: Instances, seen: RuntimeContainer) -> None:
         begun_at = seen.created_at or seen.started_at or seen.finished_at
         ended_at = known.end.finished_at if known.end else begun_at
         if begun_at and ended_at:
-            maximum = told.settings.max_container_restart_period
+            maximum = state.settings.max_container_restart_period
             known.backoff = after_restart(known.backoff, ended_at, begun_at, maximum)
     known.container_id, known.end, known.stopped_because = seen.container_id, None, ""
     known.skipped_by = known.restarted_for = ""
 
 
-def continued(told: Told, observed: Observed) -> None:
+def continued(state: StoryState, observed: Observed) -> None:
     """Take over what a run begins with: the story of the run before it may be kept no longer."""
     for name, facts in observed.containers.items():
-        known = told.of(name)
+        known = state.of(name)
         known.container_id, known.sandbox_id = facts.container_id, facts.sandbox_id
         known.backoff = Backoff(facts.backoff, facts.backoff_at)
 
 
-def redefined(told: Told, pod: PodJson) -> None:
+def redefined(state: StoryState, pod: PodJson) -> None:
     """Take an edit over: a container with another image or other resources begins its back-off anew, as in `definitions`."""
-    for before, after in zip(containers_of(told.pod), containers_of(pod), strict=True):
+    for before, after in zip(containers_of(state.pod), containers_of(pod), strict=True):
         if loops_anew(before, after):
-            told.of(after["name"]).backoff = Backoff()
-    told.pod = pod
+            state.of(after["name"]).backoff = Backoff()
+    state.pod = pod
 
 
-def restart_words(known: Instances, asked: StartContainer, at: datetime) -> str:
+def restart_words(known: ContainerStory, asked: StartContainer, at: datetime) -> str:
     """Say why a container starts again: its policy or ours, and which back-off came before."""
     if known.end is None:
         return ": the one before it was lost" if known.container_id else ""
@@ -99,7 +99,7 @@ def restart_words(known: Instances, asked: StartContainer, at: datetime) -> str:
     return f": {cause_words(known, asked, known.end)} {after}, " + (backoff_words(known, at))
 
 
-def cause_words(known: Instances, asked: StartContainer, end: RuntimeContainer) -> str:
+def cause_words(known: ContainerStory, asked: StartContainer, end: RuntimeContainer) -> str:
     """Say what starts it again: a new sandbox, another image, else a rule or policy."""
     if known.sandbox_id not in ("", asked.sandbox_id):
         return "in a new sandbox"
@@ -122,17 +122,19 @@ def rule_for(container: PodJson, end: RuntimeContainer) -> str:
     return rule.action if rule else ""
 
 
-def removed(told: Told, done: Done) -> Iterator[str]:
+def removed(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     """Tell the removal of an instance; that of the newest is the first half of starting all containers again."""
     asked: RemoveContainer = done.asked
-    known = told.of(asked.name)
+    known = state.of(asked.name)
     if asked.container_id == known.container_id:
-        asks = (name for name, one in told.containers.items() if one.end and rule_for(one.spec, one.end) == RESTART_ALL)
+        asks = (
+            name for name, one in state.containers.items() if one.end and rule_for(one.spec, one.end) == RESTART_ALL
+        )
         known.restarted_for = known.restarted_for or next(asks, "")
     yield f"dead instance {asked.container_id[:IDENTITY]} of container {asked.name} removed ({seconds(done.took)})"
 
 
-def backoff_words(known: Instances, at: datetime) -> str:
+def backoff_words(known: ContainerStory, at: datetime) -> str:
     """Say which back-off the restart had to wait for, and who cut it short."""
     ended_at = known.end.finished_at if known.end else None
     delay = due(known.backoff, ended_at) - ended_at if ended_at else timedelta()
@@ -143,7 +145,7 @@ def backoff_words(known: Instances, at: datetime) -> str:
     return f"back-off {seconds(delay)}"
 
 
-def hook_ended(_: Told, done: Done) -> Iterator[str]:
+def hook_ended(_: StoryState, done: CompletedActivity) -> Iterator[str]:
     """Tell how a lifecycle hook ended, and that it ran again where nobody knows how it had ended before."""
     asked, end = done.asked, done.answer
     again = ", run again, for nobody knows how an earlier try ended" if end.again else ""
@@ -155,44 +157,44 @@ def hook_ended(_: Told, done: Done) -> Iterator[str]:
         yield f"{which} failed after {seconds(done.took)}: {FAILED[asked.hook]}: {end.message}{tries}{again}"
 
 
-def stopped(told: Told, done: Done) -> Iterator[str]:
+def stopped(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     """Tell a stop in one line: how it ended, how much of its grace that took, who asked, and its last words."""
     asked: StopContainer | ShortenStop = done.asked
     end: RuntimeContainer | None = done.answer
-    known = told.of(asked.name)
-    who = told.deleted_by.get(asked.reason)
+    known = state.of(asked.name)
+    who = state.deleted_by.get(asked.reason)
     why = f"why: {asked.reason}" + (f" (asked by {who})" if who else "")
     if end is None or end.state is not ContainerState.EXITED:
         yield f"container {asked.name} stopped in {seconds(done.took)}, its end is not known; {why}"
         return
     if known.stopped_because and end.container_id == known.container_id:
-        return  # told by the other of two stops: they come back with one end
-    if end.container_id in told.ended:
+        return  # state by the other of two stops: they come back with one end
+    if end.container_id in state.ended:
         yield f"container {asked.name} had ended before it was stopped; {why}"
         return
     if end.finished_at and end.finished_at < asked.asked_at:
-        yield from ends(told, [end])
+        yield from ends(state, [end])
         return
-    remember(told, known, end)
+    remember(state, known, end)
     known.stopped_because = asked.reason
     yield f"container {asked.name} stopped: {end_words(end)}, {grace_words(counting(known, asked, end), end, done.took)}; {why}{last_words(end)}"
 
 
-def shortened(told: Told, done: Done) -> Iterator[str]:
+def shortened(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     """Tell that a stop under way was given less time, and then its end."""
     yield f"the stop of container {done.asked.name} was shortened to {seconds(done.asked.grace)} of grace"
-    yield from stopped(told, done)
+    yield from stopped(state, done)
 
 
-def is_shortened(told: Told, asked: ShortenStop) -> None:
-    """Remember the shortest grace that a stop under way is told: the stop itself may answer first."""
-    known = told.of(asked.name)
+def is_shortened(state: StoryState, asked: ShortenStop) -> None:
+    """Remember the shortest grace that a stop under way is state: the stop itself may answer first."""
+    known = state.of(asked.name)
     if counting(known, asked, None) is asked:
         known.shortened = asked
 
 
 def counting(
-    known: Instances, asked: StopContainer | ShortenStop, end: RuntimeContainer | None
+    known: ContainerStory, asked: StopContainer | ShortenStop, end: RuntimeContainer | None
 ) -> StopContainer | ShortenStop:
     """Say which of a container's stops gave it the least time, of those that were asked before its end."""
     other = known.shortened
@@ -211,22 +213,22 @@ def grace_words(asked: StopContainer | ShortenStop, end: RuntimeContainer, took:
     return f"after {seconds(max(used, timedelta()))} of {seconds(asked.grace)} grace"
 
 
-def ends(told: Told, containers: Iterable[RuntimeContainer]) -> Iterator[str]:
+def ends(state: StoryState, containers: Iterable[RuntimeContainer]) -> Iterator[str]:
     """Tell each container's end once, in the order in which they ended."""
     for one in sorted(containers, key=lambda seen: (seen.finished_at is None, str(seen.finished_at), seen.attempt)):
-        if one.state is not ContainerState.EXITED or one.container_id in told.ended:
+        if one.state is not ContainerState.EXITED or one.container_id in state.ended:
             continue
-        remember(told, told.of(one.name), one)
+        remember(state, state.of(one.name), one)
         lasted = max(one.finished_at - one.started_at, timedelta()) if one.finished_at and one.started_at else None
         ran = f" after {seconds(lasted)}" if lasted is not None else ""
         foreign = " (a SIGKILL that was not ours)" if one.exit_code == SIGKILLED and one.reason == "Error" else ""
         yield f"container {one.name} ended: {end_words(one)}{foreign}{ran}{last_words(one, ': ')}"
 
 
-def remember(told: Told, known: Instances, end: RuntimeContainer) -> None:
-    """Write down that an end is told, for what starts next."""
-    told.ended.add(end.container_id)
-    new_instance(told, known, end)
+def remember(state: StoryState, known: ContainerStory, end: RuntimeContainer) -> None:
+    """Write down that an end is state, for what starts next."""
+    state.ended.add(end.container_id)
+    new_instance(state, known, end)
     known.end = end
 
 
@@ -240,18 +242,18 @@ def last_words(end: RuntimeContainer, before: str = "; it said: ") -> str:
     return f"{before}{end.message.strip()}" if end.message.strip() else ""
 
 
-def skipped(told: Told, answer: BackoffsSkipped) -> Iterator[str]:
+def skipped(state: StoryState, answer: BackoffsSkipped) -> Iterator[str]:
     """Tell who ended which back-offs before their time."""
     for one in answer.skipped:
         what = f"{one.image} ({one.reason})" if one.image else one.container
         if not one.image:
-            told.of(one.container).skipped_by = answer.operator
+            state.of(one.container).skipped_by = answer.operator
         yield f"operator {answer.operator} skipped the back-off of {what} ({seconds(one.left)} left)"
     if not answer.skipped:
         yield f"operator {answer.operator} asked to skip a back-off that was over already"
 
 
-def added(_: Told, answer: EphemeralContainerAdded) -> Iterator[str]:
+def added(_: StoryState, answer: EphemeralContainerAdded) -> Iterator[str]:
     """Tell who looks into the pod, and with what."""
     into = f", to see the processes of {answer.target}" if answer.target else ""
     waits = f" ({answer.waits_for})" if answer.waits_for else ""

@@ -7,7 +7,7 @@ from temporalio.api.failure.v1 import Failure
 from worker.history.sentences import reading
 
 
-def said_failure(failure: Failure) -> str:
+def describe_failure(failure: Failure) -> str:
     """Say a failure: its Kubernetes reason and message, which the codec keeps in the encoded attributes."""
     reason = failure.application_failure_info.type
     return f"{reason}: {failure_message(failure)}" if reason else failure_message(failure)

@@ -4,7 +4,7 @@ from proto.temporal.pod import ProbeKind
 from proto.temporal.signals import ProbeVerdict
 
 
-def said_verdict(verdict: ProbeVerdict) -> str:
+def describe_verdict(verdict: ProbeVerdict) -> str:
     """Say in one line what a probe has found, with its last output when that is bad."""
     output = verdict.message.strip()
     why = f": {output}" if output else ""

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from proto.temporal.resize import UpdateContainerResources, UpdatePodSandboxResources
-from worker.history.story_state import Done, Told, seconds
+from worker.history.story_state import CompletedActivity, StoryState, seconds
 from workflows.decide.resources.resources import said_resources
 
 
-def container_resized(_: Told, done: Done) -> Iterator[str]:
+def container_resized(_: StoryState, done: CompletedActivity) -> Iterator[str]:
     """Say what a container has from now on."""
     asked: UpdateContainerResources = done.asked
     if done.answer.gone:
@@ -17,7 +17,7 @@ def container_resized(_: Told, done: Done) -> Iterator[str]:
     yield f"container {asked.name} resized in place: {has} ({seconds(done.took)})"
 
 
-def cgroup_resized(_: Told, done: Done) -> Iterator[str]:
+def cgroup_resized(_: StoryState, done: CompletedActivity) -> Iterator[str]:
     """Say which way the pod's cgroup went."""
     asked: UpdatePodSandboxResources = done.asked
     way = "raised before its containers are resized" if asked.growing else "set to what its containers have now"

@@ -17,11 +17,11 @@ from proto.temporal import hooks, names, requests, resize, signals, volumes
 from proto.temporal.pod import PodOutcome, PodStart
 from proto.temporal.resources import RuntimeResources
 from worker.history import container_sentences, edit_sentences, resize_sentences, volume_sentences
-from worker.history.probe_sentences import said_verdict
-from worker.history.story_state import Done, Told, seconds
+from worker.history.probe_sentences import describe_verdict
+from worker.history.story_state import CompletedActivity, StoryState, seconds
 
 WAIT_TOLD: Final = timedelta(seconds=0.1)
-"""From which on it is told that a pull waited for others."""
+"""From which on it is state that a pull waited for others."""
 
 _IDENTITY: Final = 12  # characters of an id that tell it from others, as crictl shows it
 
@@ -33,8 +33,8 @@ class ActivityRow:
     asked: Any
     answer: Any
     what: Callable[[Any], str]
-    say: Callable[[Told, Done], Iterator[str]]
-    note: Callable[[Told, Any], None] | None = None
+    say: Callable[[StoryState, CompletedActivity], Iterator[str]]
+    note: Callable[[StoryState, Any], None] | None = None
     """What the story remembers of it from when it is asked for, where others answer before it."""
 
 
@@ -43,7 +43,7 @@ class SignalRow:
     """How to read and tell one kind of signal."""
 
     kind: Any
-    say: Callable[[Told, Any], Iterator[str]]
+    say: Callable[[StoryState, Any], Iterator[str]]
 
 
 def reading(data: bytes, kind: Any) -> Any:
@@ -102,23 +102,23 @@ def attributes_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> I
 # --- signals
 
 
-def _deletion(told: Told, signal: signals.DeletionRequested) -> Iterator[str]:
-    told.deletion = True
-    told.deleted_by[f"{signal.reason}: {signal.message}"] = f"the {signal.source} source"
+def _deletion(state: StoryState, signal: signals.DeletionRequested) -> Iterator[str]:
+    state.deletion = True
+    state.deleted_by[f"{signal.reason}: {signal.message}"] = f"the {signal.source} source"
     grace = f", grace {seconds(signal.grace)}" if signal.grace is not None else ""
     why = f": {signal.message}" if signal.message else ""
     yield f"deletion requested by {signal.source}: {signal.reason}{why}{grace}"
 
 
-def _changed(_: Told, __: signals.RuntimeChanged) -> Iterator[str]:
+def _changed(_: StoryState, __: signals.RuntimeChanged) -> Iterator[str]:
     yield from ()  # a hint: the look at the runtime that follows tells what it was
 
 
-def _verdict(_: Told, signal: signals.ProbeVerdict) -> Iterator[str]:
-    yield said_verdict(signal)
+def _verdict(_: StoryState, signal: signals.ProbeVerdict) -> Iterator[str]:
+    yield describe_verdict(signal)
 
 
-def _status_given(_: Told, signal: signals.StatusGiven) -> Iterator[str]:
+def _status_given(_: StoryState, signal: signals.StatusGiven) -> Iterator[str]:
     if signal.ended:
         why = ": ".join(filter(None, (signal.ended.reason, signal.ended.message)))
         yield f"the API shows the pod as {signal.ended.phase}" + (f" ({why})" if why else "")
@@ -141,16 +141,16 @@ SIGNALS: Final[Mapping[str, SignalRow]] = {
 # --- activities
 
 
-def _sandbox_ready(told: Told, done: Done) -> Iterator[str]:
+def _sandbox_ready(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     made: requests.PodSandbox = done.answer
-    told.ready_sandboxes.add(made.sandbox_id)
+    state.ready_sandboxes.add(made.sandbox_id)
     how = "found" if made.adopted else f"ready in {seconds(done.took)}"
     addresses = f", {', '.join(made.ips)}" if made.ips else ""
     yield f"sandbox attempt {made.attempt} {how}{addresses}"
     yield from made.notices
 
 
-def _image(_: Told, done: Done) -> Iterator[str]:
+def _image(_: StoryState, done: CompletedActivity) -> Iterator[str]:
     pulled: requests.PulledImage = done.answer
     if pulled.present:
         yield f"image {done.asked.image} present ({seconds(done.took)})"
@@ -161,35 +161,35 @@ def _image(_: Told, done: Done) -> Iterator[str]:
     yield from pulled.warnings
 
 
-def _runtime_read(told: Told, done: Done) -> Iterator[str]:
+def _runtime_read(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     seen: requests.PodRuntime = done.answer
-    lost = [one for one in seen.sandboxes if not one.ready and one.sandbox_id in told.ready_sandboxes]
+    lost = [one for one in seen.sandboxes if not one.ready and one.sandbox_id in state.ready_sandboxes]
     for one in lost:
-        told.ready_sandboxes.discard(one.sandbox_id)
+        state.ready_sandboxes.discard(one.sandbox_id)
         yield f"sandbox attempt {one.attempt} is not ready any more"
-    yield from container_sentences.ends(told, seen.containers)
+    yield from container_sentences.ends(state, seen.containers)
 
 
-def _sandbox_stopped(told: Told, done: Done) -> Iterator[str]:
-    told.ready_sandboxes.discard(done.asked.sandbox_id)
+def _sandbox_stopped(state: StoryState, done: CompletedActivity) -> Iterator[str]:
+    state.ready_sandboxes.discard(done.asked.sandbox_id)
     yield f"sandbox stopped ({seconds(done.took)})"
 
 
-def _images_read(_: Told, done: Done) -> Iterator[str]:
+def _images_read(_: StoryState, done: CompletedActivity) -> Iterator[str]:
     for image in done.answer.image_refs:
         yield f"image {image} present"
 
 
-def _plain(what: Callable[[Any], str]) -> Callable[[Told, Done], Iterator[str]]:
+def _plain(what: Callable[[Any], str]) -> Callable[[StoryState, CompletedActivity], Iterator[str]]:
     """Say what was done and how long it took, for activities whose answer says nothing."""
 
-    def say(_: Told, done: Done) -> Iterator[str]:
+    def say(_: StoryState, done: CompletedActivity) -> Iterator[str]:
         yield f"{what(done.asked)} ({seconds(done.took)})"
 
     return say
 
 
-def _predecessor_gone(_: Told, done: Done) -> Iterator[str]:
+def _predecessor_gone(_: StoryState, done: CompletedActivity) -> Iterator[str]:
     yield f"no other pod of this name is left, after {seconds(done.took)}"
 
 

@@ -1,4 +1,4 @@
-"""What a story is made of: its lines, what it has told already, and how it says a duration.
+"""What a story is made of: its lines, what it has state already, and how it says a duration.
 
 Filled by `story` as it walks the events, read and written by the sentences of each kind (`sentences`, `container_sentences`).
 """
@@ -44,7 +44,7 @@ class Story:
 
 
 @dataclass(slots=True)
-class Instances:
+class ContainerStory:
     """What the story knows of one container: how its newest instance ended, and what its restarts have earned."""
 
     container_id: str = ""
@@ -54,7 +54,7 @@ class Instances:
     stopped_because: str = ""
     """Set where that end was our doing."""
     shortened: ShortenStop | None = None
-    """The shortest grace that a stop under way was told, whether or not that stop has answered yet."""
+    """The shortest grace that a stop under way was state, whether or not that stop has answered yet."""
     backoff: Backoff = field(default_factory=Backoff)
     spec: PodJson = field(default_factory=dict)
     """Its part of the pod, as the newest instance was started with."""
@@ -65,11 +65,11 @@ class Instances:
 
 
 @dataclass(slots=True)
-class Told:
-    """What the story has said of containers and sandboxes, so that each end is told once."""
+class StoryState:
+    """What the story has said of containers and sandboxes, so that each end is state once."""
 
     ended: set[str] = field(default_factory=set)
-    containers: dict[str, Instances] = field(default_factory=dict)
+    containers: dict[str, ContainerStory] = field(default_factory=dict)
     """By name."""
     ready_sandboxes: set[str] = field(default_factory=set)
     pod: PodJson = field(default_factory=dict)
@@ -80,13 +80,13 @@ class Told:
     """A deletion's reason and message, as a stop repeats them -> who asked: a source, an operator."""
     settings: NodeSettings = field(default_factory=NodeSettings)
 
-    def of(self, name: str) -> Instances:
+    def of(self, name: str) -> ContainerStory:
         """What is known of a container."""
-        return self.containers.setdefault(name, Instances())
+        return self.containers.setdefault(name, ContainerStory())
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CompletedActivity:
     """An activity that was carried out."""
 
     asked: Any

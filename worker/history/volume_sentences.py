@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from proto.temporal.pod import PodJson
 from proto.temporal.signals import ObjectsChanged, StorageExceeded
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
-from worker.history.story_state import Done, Told, seconds
+from worker.history.story_state import CompletedActivity, StoryState, seconds
 
 
 def named(volumes: Iterable[PodJson]) -> str:
@@ -19,7 +19,7 @@ def mounting(asked: MountVolumes) -> str:
     return f"{'mounting' if asked.refresh is None else 'refreshing'} {named(asked.volumes)}"
 
 
-def mounted(_: Told, done: Done) -> Iterator[str]:
+def mounted(_: StoryState, done: CompletedActivity) -> Iterator[str]:
     """Tell what was mounted, and what was there."""
     answer: MountedVolumes = done.answer
     if done.asked.refresh is not None:
@@ -38,7 +38,7 @@ def unmounting(asked: UnmountVolumes) -> str:
     return f"unmounting {named(asked.volumes)}"
 
 
-def unmounted(_: Told, done: Done) -> Iterator[str]:
+def unmounted(_: StoryState, done: CompletedActivity) -> Iterator[str]:
     """Tell that nothing is mounted any more."""
     yield f"{named(done.asked.volumes)} unmounted ({seconds(done.took)})"
 
@@ -54,7 +54,7 @@ def refreshed(asked: MountVolumes, answer: MountedVolumes, took: str) -> Iterato
         yield f"{named(same)} had these files already: {followed}"
 
 
-def changed(_: Told, signal: ObjectsChanged) -> Iterator[str]:
+def changed(_: StoryState, signal: ObjectsChanged) -> Iterator[str]:
     """Tell which objects changed."""
     there = sorted(called(name) for name, version in signal.versions.items() if version)
     gone = sorted(called(name) for name, version in signal.versions.items() if not version)
@@ -70,8 +70,8 @@ def called(name: str) -> str:
     return f"{plural.removesuffix('s')} {one}"
 
 
-def exceeded(_: Told, signal: StorageExceeded) -> Iterator[str]:
-    """Tell what holds too much; why the pod ends then is told with its containers' stops."""
+def exceeded(_: StoryState, signal: StorageExceeded) -> Iterator[str]:
+    """Tell what holds too much; why the pod ends then is state with its containers' stops."""
     if signal.empty_dir:
         yield f"volume {signal.empty_dir} holds more than its sizeLimit: {signal.used_bytes} bytes"
     else:

@@ -17,16 +17,16 @@ USUAL: Final = 6
 MOST: Final = 500
 HUNG_AFTER: Final = 1.0
 """Seconds; also how often is looked while work waits."""
-_Asked = ParamSpec("_Asked")
+_Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 
 
-def make_room_for_hung_files() -> None:
+def install_bounded_thread_pool() -> None:
     """Let the running loop have them."""
-    asyncio.get_running_loop().set_default_executor(RoomyThreads(asyncio.get_running_loop()))
+    asyncio.get_running_loop().set_default_executor(BoundedThreadPool(asyncio.get_running_loop()))
 
 
-class RoomyThreads(ThreadPoolExecutor):
+class BoundedThreadPool(ThreadPoolExecutor):
     """Threads of which so many are free for work, whatever the others wait for; asked by one loop only."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, usual: int = USUAL) -> None:
@@ -35,7 +35,9 @@ class RoomyThreads(ThreadPoolExecutor):
         self._begun: dict[int, float] = {}
         """When each thread that works began with what it is at."""
 
-    def submit(self, fn: Callable[_Asked, _Answer], /, *args: _Asked.args, **kwargs: _Asked.kwargs) -> Future[_Answer]:
+    def submit(
+        self, fn: Callable[_Arguments, _Answer], /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
+    ) -> Future[_Answer]:
         """Have something done; raises RuntimeError after the end."""
         future: Future[_Answer] = super().submit(self._timed, fn, args, kwargs)
         if not self._looks:

@@ -16,7 +16,7 @@ STATES: Final = ("created", "running", "exited", "unknown")  # kubelet_running_c
 RUNNING: Final = "Running"
 
 
-class PodNumbers:
+class PodMetrics:
     """Stands before the cache and sees each snapshot on its way."""
 
     def __init__(self, cache: PodCache, metrics: Metrics) -> None:

@@ -4,13 +4,13 @@ from activities.objects.going_pods import GoingPods
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import Lifecycle
 from worker.host.pod_cache import PodCache
-from worker.host.pod_metrics import PodNumbers
+from worker.host.pod_metrics import PodMetrics
 
 
-class Departures:
+class TerminatingPods:
     """Stands before the cache and sees each snapshot on its way."""
 
-    def __init__(self, going: GoingPods, cache: PodCache, behind: PodCache | PodNumbers) -> None:
+    def __init__(self, going: GoingPods, cache: PodCache, behind: PodCache | PodMetrics) -> None:
         """Take what the worker before this one knew from the cache: a replay tells nothing again."""
         self._going, self._behind = going, behind
         for snapshot in cache.snapshots():

@@ -11,7 +11,7 @@ _CONVERTERS: Final = with_refusals(PydanticJSONPlainPayloadConverter())
 """One set a process: the SDK makes a converter for each workflow, and building pydantic's adapters costs more than a step."""
 
 
-class ReadingConverter(CompositePayloadConverter):
+class ReceivingConverter(CompositePayloadConverter):
     """pydantic's converter, sharing its type adapters between workflows, and raising refusals."""
 
     def __init__(self) -> None:

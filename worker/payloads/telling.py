@@ -31,7 +31,7 @@ class _Shapes(AdvancedJSONEncoder):
 _CONVERTERS: Final = with_refusals(JSONPlainPayloadConverter(encoder=_Shapes))
 
 
-class TellingConverter(CompositePayloadConverter):
+class SendingConverter(CompositePayloadConverter):
     """The standard library's JSON, and refusals as everywhere."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from proto.temporal.names import API_SOURCE, PodWorkflowId
 from worker.poller.calls.pod_workflows import OpenPod
 from worker.poller.cluster.api_pods import ApiPods
-from worker.poller.manifests.manifest_pods import PodLister
+from worker.poller.manifests.manifest_pods import ManifestPods
 
 _API_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -19,7 +19,7 @@ _API_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class NodePods:
     """The listers of one node, as one."""
 
-    def __init__(self, manifests: PodLister, api: ApiPods | None = None) -> None:
+    def __init__(self, manifests: ManifestPods, api: ApiPods | None = None) -> None:
         self._manifests, self._api = manifests, api
 
     def set_open(self, found: Iterable[OpenPod], asked_at: float) -> None:

@@ -10,7 +10,7 @@ from worker.settings.kubelet.feature_gates import IMAGE_DIGEST_GATE, STOP_SIGNAL
 from worker.settings.reserved import allocatable
 
 
-def told_settings(config: NodeConfig) -> NodeSettings:
+def node_settings(config: NodeConfig) -> NodeSettings:
     """Choose it; reads of the machine its kernel's release, its capacity and whether it confines by AppArmor."""
     return NodeSettings(
         max_container_restart_period=config.max_container_restart_period,

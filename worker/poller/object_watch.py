@@ -21,7 +21,7 @@ from worker.machine.inotify import FolderEvent, Mask, WatchedFolders
 from worker.objects.folder import SUFFIXES
 from worker.objects.news import Hint, Told, Versions, news
 from worker.objects.trusted_file import fingerprint_of
-from worker.poller.calls.pod_workflows import CallRefused, PodWorkflows, TemporalAway
+from worker.poller.calls.pod_workflows import CallRefused, PodWorkflows, TemporalUnavailable
 from worker.poller.runtime.known_pods import KnownPods
 
 SOURCE: Final = "objects"
@@ -95,7 +95,7 @@ class ObjectWatch:
         signal = ObjectsChanged(SOURCE, hint.versions, self._workflows.numbers.next())
         try:
             await self._workflows.objects_changed(hint.workflow_id, signal)
-        except TemporalAway:  # said by whoever found out
+        except TemporalUnavailable:  # said by whoever found out
             return False
         except CallRefused as error:
             _log.error("a pod could not be told of a changed object", workflow=hint.workflow_id, err=str(error))

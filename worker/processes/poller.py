@@ -31,20 +31,20 @@ from worker.daemon.node_client import place_of
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
 from worker.documents.manifest_refusal import LARGEST_FILE
-from worker.poller.calls.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalAway
+from worker.poller.calls.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalUnavailable
 from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
 from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
-from worker.poller.manifests.manifest_pods import PodLister
-from worker.poller.manifests.refused_manifests import RefusalBook
+from worker.poller.manifests.manifest_pods import ManifestPods
+from worker.poller.manifests.refused_manifests import RefusedManifests
 from worker.poller.manifests.sources import ManifestSource
 from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, Refused, StaticPod
 from worker.poller.manifests.url_source import UrlSource
 from worker.poller.node_pods import NodePods
-from worker.poller.node_settings import told_settings
+from worker.poller.node_settings import node_settings
 from worker.poller.object_watch import ObjectWatch
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods
-from worker.poller.runtime.orphaned_pods import Janitor, remover
+from worker.poller.runtime.orphaned_pods import OrphanedPods, remover
 from worker.poller.runtime.relist import only_remembered
 from worker.poller.runtime.watch import RuntimeWatch, WatchDependencies
 from worker.telemetry.metrics import Metrics
@@ -62,19 +62,21 @@ _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Watching:
+class PollerMonitoring:
     """How the poller itself is watched; a test may leave it out."""
 
     health: LoopHealth = field(default_factory=LoopHealth)
     telemetry: Telemetry | None = None
 
 
-async def run_poller(config: NodeConfig, client: Client, service: Service, watching: Watching | None = None) -> None:
+async def run_poller(
+    config: NodeConfig, client: Client, service: Service, watching: PollerMonitoring | None = None
+) -> None:
     """Poll until `service` is asked to stop; raises NodeLockHeld when this node has a poller already."""
     with hold_node_lock(config.root_dir, "poller"), hold_node_name("poller", config.node_name, place_of(client)):
         measure = watching.telemetry.metrics.api_request if watching and watching.telemetry else None
         async with open_api(config, "poller", measure) as api:
-            poller = Poller(config, client, service, watching or Watching(), api=api)
+            poller = Poller(config, client, service, watching or PollerMonitoring(), api=api)
             loops = asyncio.create_task(poller.run())
             stop = asyncio.create_task(service.stop_requested())
             try:
@@ -94,7 +96,7 @@ class Poller:
         config: NodeConfig,
         client: Client,
         service: Service,
-        watching: Watching,
+        watching: PollerMonitoring,
         *,
         api: "ApiServer | None" = None,
     ) -> None:
@@ -106,17 +108,19 @@ class Poller:
         self._runtime = RuntimeClient(config.container_runtime_endpoint, StartLimit(1), calls)
         self._known = KnownPods(config.root_dir, node)
         self._workflows = PodWorkflows(client, node, signal_numbers(config.state_dir, "poller"))
-        self._book = RefusalBook(config.root_dir)
-        metrics.on_read(lambda: metrics.manifests_refused(len(self._book.refusals)))
-        settings = told_settings(config)
+        self._refused_manifests = RefusedManifests(config.root_dir)
+        metrics.on_read(lambda: metrics.manifests_refused(len(self._refused_manifests.refusals)))
+        settings = node_settings(config)
         sources = (SOURCE, URL_SOURCE) if config.manifest_url.url else (SOURCE,)
-        self._lister = PodLister(self._workflows, node, settings, self._book.set_start, sources=sources)
+        self._manifest_pods = ManifestPods(
+            self._workflows, node, settings, self._refused_manifests.set_start, sources=sources
+        )
         self._cluster = self._join(api, settings) if api else None
         if self._cluster:
-            self._lister.admit = self._cluster.admission.admit
-        self._pods = NodePods(self._lister, self._cluster.pods if self._cluster else None)
+            self._manifest_pods.admit = self._cluster.admission.admit
+        self._pods = NodePods(self._manifest_pods, self._cluster.pods if self._cluster else None)
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)
-        self._janitor = Janitor(self._runtime, self._workflows, remover(config))
+        self._orphaned_pods = OrphanedPods(self._runtime, self._workflows, remover(config))
         dependencies = WatchDependencies(
             node=node,
             client=self._runtime,
@@ -139,7 +143,7 @@ class Poller:
                     loops.create_task(loop, name=name)
         finally:
             await self._pods.close()
-            await self._janitor.close()
+            await self._orphaned_pods.close()
             await self._runtime.close()
 
     def _loops(self) -> dict[str, Coroutine[object, object, None]]:
@@ -186,10 +190,10 @@ class Poller:
                 self._tell_listing(listing, URL_SOURCE)
 
     def _tell_listing(self, listing: Listing, source: str) -> None:
-        self._lister.set_listing(listing, source)
+        self._manifest_pods.set_listing(listing, source)
         if self._cluster:
             self._cluster.look_soon()
-        self._book.set_listed(listing.refusals, source)
+        self._refused_manifests.set_listed(listing.refusals, source)
 
     def _take_listing(self, listing: Listing) -> None:
         self._tell_listing(listing, SOURCE)
@@ -203,7 +207,7 @@ class Poller:
         try:
             async with asyncio.timeout(FIRST_ANSWER.total_seconds()):
                 await self._list_open()
-        except (TimeoutError, TemporalAway, CallRefused):
+        except (TimeoutError, TemporalUnavailable, CallRefused):
             _log.warning("which pods are open is not known yet: manifests are followed, nothing is deleted so far")
 
     async def _list_open(self) -> set[str]:
@@ -226,7 +230,7 @@ class Poller:
         while True:
             try:
                 return await self._workflows.configure_node(configured)
-            except (TemporalAway, CallRefused):
+            except (TemporalUnavailable, CallRefused):
                 await asyncio.sleep(RETRY_VISIBILITY.total_seconds())
 
     async def _resync(self) -> None:
@@ -238,14 +242,14 @@ class Poller:
             pause = every
             try:
                 open_uids = await self._list_open()
-            except (TemporalAway, CallRefused):
+            except (TemporalUnavailable, CallRefused):
                 pause = min(RETRY_VISIBILITY, every)
             else:
                 if pods is not None:
                     known = self._known
                     found = {**pods, **only_remembered(pods, await asyncio.to_thread(known.all))}
                     wanted = {uid for uid in found if self._may_want(uid)}
-                    await self._janitor.look(found.values(), open_uids, wanted)
+                    await self._orphaned_pods.look(found.values(), open_uids, wanted)
             give_back_freed_memory()
             await asyncio.sleep(pause.total_seconds())
 
@@ -255,9 +259,11 @@ class Poller:
 
     def _join(self, api: "ApiServer", settings: NodeSettings) -> "ClusterPods":
         """Add what a node of a cluster has besides its manifests."""
-        from worker.poller.cluster.cluster_pods import AroundCluster, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node has no use for
+        from worker.poller.cluster.cluster_pods import ClusterDependencies, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node has no use for
 
-        around = AroundCluster(self._workflows, self._known, settings, self._book.set_start, self._lister)
+        around = ClusterDependencies(
+            self._workflows, self._known, settings, self._refused_manifests.set_start, self._manifest_pods
+        )
         return ClusterPods(api, self._config, around)
 
     def _holders(self) -> dict[str, str]:
@@ -274,7 +280,7 @@ class Poller:
     def _show(self, runtime: NodeRuntime | None) -> None:
         """Say in one line how things are, in `systemctl status`."""
         words = ["manifests not read yet" if self._pods_listed is None else f"{self._pods_listed} pods listed"]
-        if refused := len(self._book.refusals):
+        if refused := len(self._refused_manifests.refusals):
             words.append(f"{refused} refused")
         if runtime and not (runtime.ready and runtime.network_ready):
             words.append(f"{runtime.reason}: {runtime.message}")

@@ -26,7 +26,7 @@ from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.daemon.node_client import node_client, place_of
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
-from worker.host.bounded_threads import make_room_for_hung_files
+from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.csi_upkeep import keeping_csi_volumes
 from worker.host.forsaken_mounts import undoing_forsaken_mounts
 from worker.host.image_access import count_pulls
@@ -34,9 +34,9 @@ from worker.host.local_storage import StorageWatch, hinting, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
-from worker.host.pod_metrics import PodNumbers
+from worker.host.pod_metrics import PodMetrics
 from worker.host.takeover import take_over
-from worker.host.terminating_pods import Departures
+from worker.host.terminating_pods import TerminatingPods
 from worker.processes.services import node_services
 from worker.telemetry.process import Telemetry, open_telemetry
 from workflows.node import NodeWorkflow
@@ -60,7 +60,7 @@ HEARTBEATS: Final = timedelta(seconds=2)
 EAGER: Final = 16
 BUILD: Final = f"behaviour-{CURRENT}"
 """What Temporal shows of this worker; left out, the SDK would hash the code of every module at each start."""
-LAST_MOMENT: Final = timedelta(seconds=5)
+SHUTDOWN_GRACE: Final = timedelta(seconds=5)
 """What running activities get on a stop; below TimeoutStopSec of the unit."""
 
 _log: Final = structlog.get_logger(__name__)
@@ -88,15 +88,15 @@ async def work(
     config: NodeConfig, client: Client, service: Service, telemetry: Telemetry, *, api: "ApiServer | None" = None
 ) -> None:
     """Take over what an earlier worker had begun, then host workflows and activities until asked to stop."""
-    make_room_for_hung_files()
+    install_bounded_thread_pool()
     side, timings = _api_side(api, config) if api else None, telemetry.metrics.timings()
     services = node_services(config, telemetry.calls, api=api, side=side, timings=timings)
     count_pulls(services, config, telemetry.metrics.images)
     await asyncio.to_thread(services.cgroups.make_tiers)
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
-        numbers = PodNumbers(cache, telemetry.metrics)
+        numbers = PodMetrics(cache, telemetry.metrics)
         numbers.show_probes(services.probes.tallies)
-        snapshots = Departures(services.going, cache, numbers)
+        snapshots = TerminatingPods(services.going, cache, numbers)
         publish = side.hearing(snapshots.publish) if side else snapshots.publish
         worker = pod_worker(config, client, services, publish, more=side.interceptors if side else ())
         drivers = watching_plugins(config.root_dir, services.csi)
@@ -146,7 +146,7 @@ def pod_worker(
         max_heartbeat_throttle_interval=HEARTBEATS,
         default_heartbeat_throttle_interval=HEARTBEATS,
         max_eager_activity_reservations_per_workflow_task=EAGER,
-        graceful_shutdown_timeout=LAST_MOMENT,
+        graceful_shutdown_timeout=SHUTDOWN_GRACE,
     )
 
 

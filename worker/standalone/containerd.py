@@ -17,14 +17,14 @@ from typing import Final
 
 from worker.standalone import nft_rules
 from worker.standalone.containerd_config import (
+    ContainerdOptions,
     ContainerdPlaces,
     PodNetwork,
-    Surroundings,
     cni_config,
     containerd_config,
     port_mapper,
 )
-from worker.standalone.cri_sweep import CriSweep, RuntimeNotReady
+from worker.standalone.cri_sweep import CriClient, RuntimeNotReady
 from worker.standalone.machine import programs, remains
 from worker.standalone.machine.process import Command, Supervised, last_lines
 
@@ -89,7 +89,7 @@ class Containerd:
             argv = [str(containerd), "--config", str(self.places.config)]
             self.process.start(Command(argv, self.places.log, {"PATH": path}))
         try:
-            with CriSweep(self.socket) as runtime:
+            with CriClient(self.socket) as runtime:
                 return runtime.wait_until_ready(READY_WITHIN)
         except RuntimeNotReady as error:
             raise ContainerdFailed(f"{error}\n{self.places.log} ends:\n{last_lines(self.places.log)}") from error
@@ -114,7 +114,7 @@ class Containerd:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise ContainerdFailed(f"image archive {archive} could not be imported: {done.stderr.strip()}")
-        with CriSweep(self.socket) as runtime:
+        with CriClient(self.socket) as runtime:
             try:
                 runtime.wait_for_images(image_names(archive), IMAGES_WITHIN)
             except RuntimeNotReady as error:
@@ -124,7 +124,7 @@ class Containerd:
         """Stop and remove every pod without grace; answers what failed, by sandbox id. Nothing when it is down."""
         if not self.process.running():
             return {}
-        with CriSweep(self.socket) as runtime:
+        with CriClient(self.socket) as runtime:
             return runtime.remove_sandboxes([sandbox.id for sandbox in runtime.sandboxes()])
 
     def stop(self) -> list[str]:
@@ -166,7 +166,9 @@ class Containerd:
         mapper = port_mapper(nft=bool(nft), iptables=bool(iptables), protocol=speaks)
         config = cni_config(self.network, self.places.addresses, mapper)
         (self.places.cni_config / "10-tempolet.conflist").write_text(config)
-        around = Surroundings(runc=runc, cni_plugins=plugins, restrict_oom_score=not has_capability(CAP_SYS_RESOURCE))
+        around = ContainerdOptions(
+            runc=runc, cni_plugins=plugins, restrict_oom_score=not has_capability(CAP_SYS_RESOURCE)
+        )
         self.places.config.write_text(containerd_config(self.places, around))
 
     def _optional(self, program: programs.Program) -> Path | None:

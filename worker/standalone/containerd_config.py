@@ -102,7 +102,7 @@ class ContainerdPlaces:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ContainerdOptions:
     """What differs from machine to machine."""
 
     runc: Path
@@ -111,7 +111,7 @@ class Surroundings:
     """Without CAP_SYS_RESOURCE nobody may lower oom_score_adj below his own."""
 
 
-def containerd_config(places: ContainerdPlaces, around: Surroundings) -> str:
+def containerd_config(places: ContainerdPlaces, around: ContainerdOptions) -> str:
     """Write containerd's configuration file (TOML, version 2)."""
     quoted = json.dumps  # TOML's basic strings and JSON's agree on paths
     return f"""\

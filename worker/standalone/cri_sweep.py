@@ -27,7 +27,7 @@ class RuntimeNotReady(Exception):
 
 
 @dataclass(slots=True)
-class CriSweep:
+class CriClient:
     """A blocking CRI client on one socket; close it, or use it in a `with`."""
 
     socket: Path
@@ -46,7 +46,7 @@ class CriSweep:
         self.runtime = cri_grpc.RuntimeServiceStub(self.channel)
         self.images = cri_grpc.ImageServiceStub(self.channel)
 
-    def __enter__(self) -> "CriSweep":
+    def __enter__(self) -> "CriClient":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from activities.files.file_trees import StillMounted, remove_tree
 from proto.cri.labels import POD_UID
 from worker.standalone import pods_watch
-from worker.standalone.cri_sweep import CriSweep
+from worker.standalone.cri_sweep import CriClient
 from worker.standalone.machine import remains
 from worker.standalone.progress import Progress
 from worker.standalone.settings import RUN_VARIABLE, STATE_VARIABLE, Settings, recorded
@@ -131,9 +131,9 @@ def _put_aside(settings: Settings) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _runtime(settings: Settings) -> Iterator[CriSweep | None]:
+def _runtime(settings: Settings) -> Iterator[CriClient | None]:
     """Open CRI; None when nothing answers there."""
-    with CriSweep(settings.runtime_socket) as runtime:
+    with CriClient(settings.runtime_socket) as runtime:
         yield runtime if runtime.answers() else None
 
 

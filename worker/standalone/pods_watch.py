@@ -16,7 +16,7 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, read_snapshots
 from proto.refusals import read_refusals
 from proto.temporal.names import API_SOURCE
-from worker.standalone.cri_sweep import CriSweep
+from worker.standalone.cri_sweep import CriClient
 
 DEFAULT_GRACE: Final = 30  # seconds; terminationGracePeriodSeconds of a pod that says nothing
 ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing", "PredecessorPresent", "Terminating"})
@@ -49,7 +49,7 @@ class Pods:
         return {**self.refused, **self.failing, **self.waiting}
 
 
-def look(root_dir: Path, manifests: Iterable[Manifest], runtime: CriSweep) -> Pods:
+def look(root_dir: Path, manifests: Iterable[Manifest], runtime: CriClient) -> Pods:
     """Compare what was asked with what runs."""
     refusals = {refusal.path: refusal for refusal in read_refusals(root_dir)}
     snapshots = [snapshot for snapshot in read_snapshots(root_dir) if not snapshot.deleting]
@@ -83,7 +83,7 @@ def shows_failure(snapshot: PodSnapshot) -> bool:
     return snapshot.reason not in ON_ITS_WAY | ends
 
 
-def pods_left(root_dir: Path, runtime: CriSweep, *, shared: bool) -> list[str]:
+def pods_left(root_dir: Path, runtime: CriClient, *, shared: bool) -> list[str]:
     """Name the pods that are not gone yet: those of the cache, and their sandboxes.
 
     In a `shared` runtime only the sandboxes of pods that this node knows count. Pods of an API server are not this node's to
@@ -124,7 +124,7 @@ def in_words(snapshot: PodSnapshot) -> str:
     return f"{snapshot.namespace}/{snapshot.name} is {snapshot.phase}{f' ({why})' if why else ''}"
 
 
-def _running_containers(runtime: CriSweep) -> set[str]:
+def _running_containers(runtime: CriClient) -> set[str]:
     state = cri.ContainerStateValue(state=cri.ContainerState.CONTAINER_RUNNING)
     request = cri.ListContainersRequest(filter=cri.ContainerFilter(state=state))
     return {container.id for container in runtime.runtime.ListContainers(request, timeout=10).containers}

@@ -23,7 +23,7 @@ from worker.poller.manifests.static_pod import Refused
 from worker.standalone import pods_watch
 from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
-from worker.standalone.cri_sweep import CriSweep, RuntimeNotReady
+from worker.standalone.cri_sweep import CriClient, RuntimeNotReady
 from worker.standalone.joining import NotJoined, until_joined
 from worker.standalone.machine.process import Identity, last_lines
 from worker.standalone.machine.programs import MissingProgram
@@ -87,13 +87,13 @@ def _pods_page(settings: Settings) -> str:
 def _start_containerd(settings: Settings, show: Progress) -> None:
     with show.step("containerd") as step:
         if settings.container_runtime_endpoint:
-            with CriSweep(settings.runtime_socket) as runtime:
+            with CriClient(settings.runtime_socket) as runtime:
                 step.detail = f"{runtime.wait_until_ready(GIVEN_RUNTIME_WITHIN)}, yours, at {settings.endpoint}"
             return
         containerd = settings.containerd
         running = bool(containerd.process.running())
         step.detail = f"{containerd.start()}, private{', runs already' if running else ''}"
-    with show.step("images") as step, CriSweep(containerd.socket) as runtime:
+    with show.step("images") as step, CriClient(containerd.socket) as runtime:
         archives = sorted((settings.parts_dir / "images").glob("*.tar"))
         missing = [one for one in archives if not all(map(runtime.has_image, image_names(one)))]
         for archive in missing:
@@ -178,7 +178,7 @@ def _run_pods(settings: Settings, manifests: Sequence[Path], show: Progress) -> 
         step.detail = ", ".join(one.path.name for one in wanted) or f"none: put some into {settings.manifests}"
     if not wanted:
         return {}
-    with show.step("pods") as step, CriSweep(settings.runtime_socket) as runtime:
+    with show.step("pods") as step, CriClient(settings.runtime_socket) as runtime:
         for pods in _looks(settings, wanted, runtime):
             step.doing(f"{len(pods.running)} of {len(wanted)} run")
         words = [f"{len(pods.running)} running"]
@@ -227,7 +227,7 @@ def _judged(source: Path, node: str) -> bytes:
             return content
 
 
-def _looks(settings: Settings, wanted: list[pods_watch.Manifest], runtime: CriSweep) -> Iterator[pods_watch.Pods]:
+def _looks(settings: Settings, wanted: list[pods_watch.Manifest], runtime: CriClient) -> Iterator[pods_watch.Pods]:
     """Look again and again, until each pod runs or has said for a while why not; raises UpFailed when a process ends."""
     until = time.monotonic() + PODS_WITHIN.total_seconds()
     since: dict[Path, float] = {}

@@ -31,7 +31,7 @@ from temporalio.converter import (
 
 from worker.payloads.refused import REFUSED, PayloadRefused
 from worker.payloads.short_failures import ShortFailures
-from worker.payloads.telling import TellingConverter
+from worker.payloads.telling import SendingConverter
 from worker.temporal.keys import KeyFile
 
 SEALED: Final = b"binary/encrypted"
@@ -175,10 +175,10 @@ class SealingConverter(DataConverter):
         return copy
 
 
-def data_converter(keys: KeyFile, *, tells_only: bool = False) -> DataConverter:
-    """Build what a Temporal client of ours converts and seals with; one that `tells_only` loads no pydantic."""
+def data_converter(keys: KeyFile, *, sends_only: bool = False) -> DataConverter:
+    """Build what a Temporal client of ours converts and seals with; one that `sends_only` loads no pydantic."""
     return SealingConverter(
-        payload_converter_class=TellingConverter if tells_only else _reading_converter(),
+        payload_converter_class=SendingConverter if sends_only else _reading_converter(),
         payload_codec=SealingCodec(Seal(keys)),
         failure_converter_class=ShortFailures,
     )
@@ -193,9 +193,9 @@ def plain_data_converter() -> DataConverter:
 
 
 def _reading_converter() -> type[PayloadConverter]:
-    from worker.payloads.reading import ReadingConverter  # noqa: PLC0415 - pydantic is not for the poller
+    from worker.payloads.reading import ReceivingConverter  # noqa: PLC0415 - pydantic is not for the poller
 
-    return ReadingConverter
+    return ReceivingConverter
 
 
 def _workflow_of(context: SerializationContext) -> tuple[str, str] | None:

@@ -61,7 +61,7 @@ class TemporalSettings:
     namespace: str | None = None
     """Overrides them too: TempoletConfiguration's temporal.namespace."""
     retention: timedelta = timedelta(days=RETENTION_DAYS)
-    tells_only: bool = False
+    sends_only: bool = False
     """Nothing is read from workflows, so what reads payloads need not be loaded."""
     environment: dict[str, str] | None = field(default=None, repr=False)
     """Instead of the process's, for tests."""
@@ -96,7 +96,7 @@ async def connect(
 
     Raises KeyFileRefused, or RPCError for an answer that waiting does not change (credentials, TLS).
     """
-    converter = data_converter(KeyFile(settings.key_file), tells_only=settings.tells_only)
+    converter = data_converter(KeyFile(settings.key_file), sends_only=settings.sends_only)
     options = connect_options(settings)
     address = options["target_host"]
     if settings.address is None and address == DEFAULT_ADDRESS:

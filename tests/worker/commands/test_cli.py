@@ -145,7 +145,7 @@ def test_a_service_starts_without_any_command_line_library(word: str) -> None:
 
 
 def test_the_models_come_without_the_rest_of_their_library() -> None:
-    """The worker needs V1Pod, not an HTTP client: 13 MB; what is wanted later is still found."""
+    """The worker needs V1Pod, not an HTTP client: 13 MB; what is selector later is still found."""
     check = (
         "import sys\nfrom worker.daemon.lean_imports import bare_kubernetes\nbare_kubernetes()\nimport worker.processes.worker\n"
         "from kubernetes.client.models.v1_pod import V1Pod\nassert V1Pod.from_dict({'kind': 'Pod'}).kind == 'Pod'\n"

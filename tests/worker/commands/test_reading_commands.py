@@ -71,7 +71,7 @@ async def test_the_story_of_a_pod_that_is_gone(node: Node, client: Client, tempo
     await listed(client, node, 1)
     code, out, err = await tempolet("history", f"default/{node.name}")
     assert (code, err) == (Exit.DONE, "")
-    wanted = [
+    selector = [
         f"default/{node.name} on {node.name}, UID {pod['metadata']['uid']}, gone after",
         "manifest web.yaml listed",
         "image busybox:1 (IfNotPresent) failed after",
@@ -82,7 +82,7 @@ async def test_the_story_of_a_pod_that_is_gone(node: Node, client: Client, tempo
         "deletion requested by file: ManifestRemoved: web.yaml is gone",
         "the pod is gone: ",
     ]
-    places = [out.find(text) for text in wanted]
+    places = [out.find(text) for text in selector]
     assert -1 not in places
     assert places == sorted(places)
     assert "sandbox attempt 0 ready in" in out  # before or after the image: they are asked for side by side

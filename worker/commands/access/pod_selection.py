@@ -19,7 +19,7 @@ from worker.history.story_state import Story
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PodSelector:
     """Which pod."""
 
     namespace: str
@@ -33,7 +33,7 @@ class Wanted:
         return f"{self.namespace}/{self.name}"
 
     @classmethod
-    def parse(cls, text: str) -> "Wanted":
+    def parse(cls, text: str) -> "PodSelector":
         """Read NAMESPACE/POD; raises CommandFailed."""
         namespace, slash, name = text.partition("/")
         if not slash or not namespace or not name or "/" in name:
@@ -42,7 +42,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Life:
+class FoundPod:
     """One pod of that name: all runs of one workflow, oldest first.
 
     Visibility only says which runs there are, for it comes late; whether the pod is gone is for the history to say.
@@ -62,41 +62,41 @@ class Life:
         return PodWorkflowId.parse(self.workflow_id)
 
 
-async def lives_of(client: Client, config: NodeConfig, wanted: Wanted) -> list[Life]:
+async def find_pods(client: Client, config: NodeConfig, selector: PodSelector) -> list[FoundPod]:
     """Find the lives that are asked for; raises CommandFailed when there is none."""
-    by_id: dict[str, Life] = {}
-    async for one in executions(client, _conditions(config, wanted)):
-        life = by_id.setdefault(one.id, Life(one.id, one.start_time))
+    by_id: dict[str, FoundPod] = {}
+    async for one in executions(client, _conditions(config, selector)):
+        life = by_id.setdefault(one.id, FoundPod(one.id, one.start_time))
         life.runs.append(one.run_id)
         life.newest = one.start_time
     if not by_id:
-        instead = await _instead(client, config, wanted)
+        instead = await _instead(client, config, selector)
         why = instead or "`tempolet pods` lists those that are"
         kept = "" if instead else " (as far back as the Temporal namespace keeps histories)"
-        raise CommandFailed(f"no pod {wanted} is or was here{kept}; {why}", Exit.NOT_FOUND)
-    return choose(list(by_id.values()), wanted)
+        raise CommandFailed(f"no pod {selector} is or was here{kept}; {why}", Exit.NOT_FOUND)
+    return choose(list(by_id.values()), selector)
 
 
-def _conditions(config: NodeConfig, wanted: Wanted) -> list[str]:
-    found = [f"PodNamespace = {quoted(wanted.namespace)}", f"PodName = {quoted(wanted.name)}"]
-    return found if wanted.node is None else [*found, f"PodNode = {quoted(config.node_name)}"]
+def _conditions(config: NodeConfig, selector: PodSelector) -> list[str]:
+    found = [f"PodNamespace = {quoted(selector.namespace)}", f"PodName = {quoted(selector.name)}"]
+    return found if selector.node is None else [*found, f"PodNode = {quoted(config.node_name)}"]
 
 
-async def _instead(client: Client, config: NodeConfig, wanted: Wanted) -> str:
+async def _instead(client: Client, config: NodeConfig, selector: PodSelector) -> str:
     """Say why there is none of this name, or which the operator may mean."""
-    full = replace(wanted, name=full_name(config, wanted.name))
+    full = replace(selector, name=full_name(config, selector.name))
     known = [one async for one in executions(client, _conditions(config, full))]
-    return what_instead(config, wanted.namespace, wanted.name, full_name_known=bool(known))
+    return what_instead(config, selector.namespace, selector.name, full_name_known=bool(known))
 
 
-def choose(lives: Sequence[Life], wanted: Wanted) -> list[Life]:
+def choose(lives: Sequence[FoundPod], selector: PodSelector) -> list[FoundPod]:
     """Pick the newest, the one asked for, or all; raises CommandFailed when there is none of that UID."""
-    if wanted.every:
+    if selector.every:
         return list(lives)
-    if wanted.uid is None:
+    if selector.uid is None:
         return [max(lives, key=lambda life: life.newest)]
-    found = [life for life in lives if life.pod.uid.startswith(wanted.uid)]
+    found = [life for life in lives if life.pod.uid.startswith(selector.uid)]
     if not found:
         known = ", ".join(life.pod.uid for life in lives)
-        raise CommandFailed(f"no pod {wanted} has UID {wanted.uid}; known are {known}", Exit.NOT_FOUND)
+        raise CommandFailed(f"no pod {selector} has UID {selector.uid}; known are {known}", Exit.NOT_FOUND)
     return found

@@ -13,7 +13,7 @@ from proto.temporal import names
 from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdded
 from proto.temporal.pod import PodJson, PodKey
 from worker.commands.access.exits import CommandFailed, Exit
-from worker.commands.access.pod_selection import Wanted
+from worker.commands.access.pod_selection import PodSelector
 from worker.commands.change.updates import ask_pod, operator
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
@@ -34,15 +34,15 @@ class Look:
     command: tuple[str, ...] = ()
 
 
-def run(config: NodeConfig, wanted: Wanted, look: Look) -> None:
+def run(config: NodeConfig, selector: PodSelector, look: Look) -> None:
     """Add the container and say where it writes; raises CommandFailed when it is refused."""
     asked = AddEphemeralContainer(operator(), ephemeral_container(look))
-    added = ask_pod(config, wanted, asked, update=names.ADD_EPHEMERAL_CONTAINER, answer=EphemeralContainerAdded)
+    added = ask_pod(config, selector, asked, update=names.ADD_EPHEMERAL_CONTAINER, answer=EphemeralContainerAdded)
     into = f", which sees the processes of {added.target}" if added.target else ""
-    print(printable(f"added ephemeral container {added.container} of {added.image} to {wanted}{into}"))
+    print(printable(f"added ephemeral container {added.container} of {added.image} to {selector}{into}"))
     if added.waits_for:
         print(printable(f"it starts as soon as it can look there: {added.waits_for}"))
-    print(f"its log: {log_of(config, PodKey(wanted.namespace, wanted.name, added.pod_uid), added.container)}")
+    print(f"its log: {log_of(config, PodKey(selector.namespace, selector.name, added.pod_uid), added.container)}")
 
 
 def log_of(config: NodeConfig, pod: PodKey, container: str) -> str:

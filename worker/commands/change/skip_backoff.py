@@ -6,18 +6,18 @@ been.
 
 from proto.temporal import names
 from proto.temporal.operator import BackoffsSkipped, SkipBackoff
-from worker.commands.access.pod_selection import Wanted
+from worker.commands.access.pod_selection import PodSelector
 from worker.commands.change.updates import ask_pod, operator
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 from worker.history.story_state import seconds
 
 
-def run(config: NodeConfig, wanted: Wanted, container: str) -> None:
+def run(config: NodeConfig, selector: PodSelector, container: str) -> None:
     """Skip the back-offs of one container or of all that wait; raises CommandFailed when none does."""
     asked = SkipBackoff(operator(), container)
-    answer = ask_pod(config, wanted, asked, update=names.SKIP_BACKOFF, answer=BackoffsSkipped)
+    answer = ask_pod(config, selector, asked, update=names.SKIP_BACKOFF, answer=BackoffsSkipped)
     for one in answer.skipped:
         print(printable(f"{one} begins now, {seconds(one.left)} before its time"))
     if not answer.skipped:
-        print(f"{wanted}: the back-off was over already")
+        print(f"{selector}: the back-off was over already")

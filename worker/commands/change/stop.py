@@ -9,7 +9,7 @@ from datetime import timedelta
 from proto.temporal import names
 from proto.temporal.operator import PodStops, StopPod
 from worker.commands.access.exits import CommandFailed, Exit
-from worker.commands.access.pod_selection import Wanted
+from worker.commands.access.pod_selection import PodSelector
 from worker.commands.change.updates import ask_pod, operator
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
@@ -27,11 +27,11 @@ def grace_of(grace_period: int | None, *, force: bool) -> timedelta | None:
     return None if grace_period is None else timedelta(seconds=grace_period)
 
 
-def run(config: NodeConfig, wanted: Wanted, grace: timedelta | None) -> None:
+def run(config: NodeConfig, selector: PodSelector, grace: timedelta | None) -> None:
     """Shorten the grace of a pod that goes; raises CommandFailed for one that does not."""
-    answer = ask_pod(config, wanted, StopPod(operator(), grace), update=names.STOP_POD, answer=PodStops)
+    answer = ask_pod(config, selector, StopPod(operator(), grace), update=names.STOP_POD, answer=PodStops)
     at = f"SIGKILL at {answer.kills_at.astimezone():%H:%M:%S} at the latest"
     if answer.sooner:
-        print(printable(f"{wanted}: its grace is over {seconds(answer.sooner)} sooner, {at}"))
+        print(printable(f"{selector}: its grace is over {seconds(answer.sooner)} sooner, {at}"))
     else:
-        print(printable(f"{wanted}: its grace is over by then anyway, {at}"))
+        print(printable(f"{selector}: its grace is over by then anyway, {at}"))

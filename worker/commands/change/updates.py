@@ -16,7 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from worker.commands.access import temporal_access
 from worker.commands.access.exits import CommandFailed, Exit
-from worker.commands.access.pod_selection import Wanted, lives_of
+from worker.commands.access.pod_selection import PodSelector, find_pods
 from worker.daemon.config import NodeConfig
 
 ASK_AGAIN: Final = timedelta(milliseconds=100)
@@ -40,9 +40,11 @@ def operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def ask_pod(config: NodeConfig, wanted: Wanted, asked: object, *, update: str, answer: type[Answered]) -> Answered:
+def ask_pod(
+    config: NodeConfig, selector: PodSelector, asked: object, *, update: str, answer: type[Answered]
+) -> Answered:
     """Ask the newest pod of this name; raises Refused, and CommandFailed when there is none or nobody answers."""
-    return asyncio.run(_ask_pod(config, wanted, asked, update=update, answer=answer))
+    return asyncio.run(_ask_pod(config, selector, asked, update=update, answer=answer))
 
 
 async def ask(handle: WorkflowHandle[Any, Any], asked: object, *, update: str, answer: type[Answered]) -> Answered:
@@ -62,10 +64,10 @@ async def ask(handle: WorkflowHandle[Any, Any], asked: object, *, update: str, a
 
 
 async def _ask_pod(
-    config: NodeConfig, wanted: Wanted, asked: object, *, update: str, answer: type[Answered]
+    config: NodeConfig, selector: PodSelector, asked: object, *, update: str, answer: type[Answered]
 ) -> Answered:
     client = await temporal_access.client_of(config)
-    pod = (await lives_of(client, config, wanted))[-1].pod
+    pod = (await find_pods(client, config, selector))[-1].pod
     handle = client.get_workflow_handle(str(pod))
     try:
         async with asyncio.timeout(temporal_access.ANSWER_WITHIN.total_seconds()):
@@ -80,5 +82,5 @@ async def _ask_pod(
         raise CommandFailed(temporal_access.no_worker(pod.node, unheard)) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
-            raise CommandFailed(f"{wanted} is gone", Exit.NOT_FOUND) from error
+            raise CommandFailed(f"{selector} is gone", Exit.NOT_FOUND) from error
         raise CommandFailed(temporal_access.no_worker(pod.node, error)) from error

@@ -25,12 +25,12 @@ from proto.temporal.pod import PodOutcome
 from worker.commands.access import temporal_access
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.node_view import NodeView, notes
-from worker.commands.access.pod_selection import Wanted, lives_of
+from worker.commands.access.pod_selection import PodSelector, find_pods
 from worker.commands.access.unknown_pod import refusals_of
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_lock import lock_holder, lock_path
 from worker.documents.printable import printable
-from worker.history.failures import said_failure
+from worker.history.failures import describe_failure
 from worker.history.sentences import pod_gone
 from worker.history.story_state import seconds
 
@@ -73,29 +73,29 @@ class Answer:
     """By activity id, which is the key of its action."""
 
 
-def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
+def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
     """Print the explanation; raises CommandFailed for a pod that is not known, and when nobody answers."""
-    refused = refusals_of(config, wanted.namespace, wanted.name)
+    refused = refusals_of(config, selector.namespace, selector.name)
     answer, failure = None, None
     try:
-        answer = asyncio.run(_ask(config, wanted))
+        answer = asyncio.run(_ask(config, selector))
     except CommandFailed as error:
         if not refused:
             raise
         failure = error
     remarks = list(remarks_of(config, answer, refused))
     if output == "json":
-        print(json.dumps(as_json(wanted, answer, remarks), indent=2))
+        print(json.dumps(as_json(selector, answer, remarks), indent=2))
     else:
-        for line in [*(lines(answer, datetime.now(UTC)) if answer else [str(wanted)]), *remarks]:
+        for line in [*(lines(answer, datetime.now(UTC)) if answer else [str(selector)]), *remarks]:
             print(printable(line))
     if failure is not None and failure.code is not Exit.NOT_FOUND:  # a refused pod need not be in Temporal
         raise failure
 
 
-async def _ask(config: NodeConfig, wanted: Wanted) -> Answer:
+async def _ask(config: NodeConfig, selector: PodSelector) -> Answer:
     client = await temporal_access.client_of(config)
-    pod = (await lives_of(client, config, wanted))[-1].pod
+    pod = (await find_pods(client, config, selector))[-1].pod
     handle = client.get_workflow_handle(str(pod), result_type=PodOutcome)
     try:
         described = await handle.describe()
@@ -107,7 +107,7 @@ async def _ask(config: NodeConfig, wanted: Wanted) -> Answer:
         within = temporal_access.ANSWER_WITHIN
         explanation = await handle.query(names.EXPLAIN, result_type=Explanation, rpc_timeout=within)
     except WorkflowQueryFailedError as error:
-        raise CommandFailed(f"the worker of node {pod.node} can't explain {wanted}: {error}") from error
+        raise CommandFailed(f"the worker of node {pod.node} can't explain {selector}: {error}") from error
     except RPCError as error:
         raise CommandFailed(temporal_access.no_worker(pod.node, error)) from error
     return Answer(pod, explanation=explanation, tries=_tries(client, config, described))
@@ -127,7 +127,7 @@ def _try(one: PendingActivityInfo) -> Try:
         one.attempt,
         one.last_started_time.ToDatetime(tzinfo=UTC) if runs else None,
         one.next_attempt_schedule_time.ToDatetime(tzinfo=UTC) if one.HasField("next_attempt_schedule_time") else None,
-        said_failure(one.last_failure) if one.HasField("last_failure") else "",
+        describe_failure(one.last_failure) if one.HasField("last_failure") else "",
     )
 
 
@@ -168,9 +168,9 @@ def in_full(sentence: Sentence, tries: dict[str, Try], now: datetime) -> str:
     return text + (f"; {sentence.remedy}" if sentence.remedy else "")
 
 
-def as_json(wanted: Wanted, answer: Answer | None, remarks: list[str]) -> dict[str, Any]:
+def as_json(selector: PodSelector, answer: Answer | None, remarks: list[str]) -> dict[str, Any]:
     """Give the answer as JSON."""
-    known: dict[str, Any] = {"pod": str(wanted), "remarks": remarks}
+    known: dict[str, Any] = {"pod": str(selector), "remarks": remarks}
     if answer is None:
         return known
     known |= {"node": answer.pod.node, "uid": answer.pod.uid, "gone": answer.gone}

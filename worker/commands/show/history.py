@@ -13,19 +13,19 @@ from temporalio.api.history.v1 import History, HistoryEvent
 from temporalio.client import Client
 
 from worker.commands.access.node_view import NodeView, notes, short_age
-from worker.commands.access.pod_selection import Life, Wanted, lives_of
+from worker.commands.access.pod_selection import FoundPod, PodSelector, find_pods
 from worker.commands.access.temporal_access import client_of, open_payloads
 from worker.commands.access.unknown_pod import refusals_of
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
-from worker.history.failures import said_failure
+from worker.history.failures import describe_failure
 from worker.history.story import tell
 from worker.history.story_state import Line, seconds
 
 
-def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
+def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
     """Print the story of the newest pod of that name, of the one of a UID, or of all."""
-    lives = asyncio.run(_find(config, wanted))
+    lives = asyncio.run(_find(config, selector))
     if output == "json":
         print(json.dumps([as_json(life) for life in lives], indent=2))
         return
@@ -35,13 +35,13 @@ def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
             print(text)
         for text in life.under_way:
             print(f"now: {printable(text)}")
-    for note in notes(NodeView(refusals=refusals_of(config, wanted.namespace, wanted.name))):
+    for note in notes(NodeView(refusals=refusals_of(config, selector.namespace, selector.name))):
         print(printable(note))
 
 
-async def _find(config: NodeConfig, wanted: Wanted) -> list[Life]:
+async def _find(config: NodeConfig, selector: PodSelector) -> list[FoundPod]:
     client = await client_of(config)
-    chosen = await lives_of(client, config, wanted)
+    chosen = await find_pods(client, config, selector)
     for life in chosen:
         life.story = tell(await _histories(client, config, life))
         if life.story.ended_at is None:
@@ -49,7 +49,7 @@ async def _find(config: NodeConfig, wanted: Wanted) -> list[Life]:
     return chosen
 
 
-async def _histories(client: Client, config: NodeConfig, life: Life) -> list[Sequence[HistoryEvent]]:
+async def _histories(client: Client, config: NodeConfig, life: FoundPod) -> list[Sequence[HistoryEvent]]:
     """Fetch all runs, and those that the last one was continued in meanwhile."""
     found: list[Sequence[HistoryEvent]] = []
     left = list(life.runs)
@@ -65,7 +65,7 @@ async def _histories(client: Client, config: NodeConfig, life: Life) -> list[Seq
     return found
 
 
-async def _under_way(client: Client, config: NodeConfig, life: Life) -> list[str]:
+async def _under_way(client: Client, config: NodeConfig, life: FoundPod) -> list[str]:
     """Say what the pod waits for now: the tries of an activity stand in no history."""
     described = (await client.get_workflow_handle(life.workflow_id).describe()).raw_description
     pending = {one.activity_id: one for one in described.pending_activities}
@@ -75,12 +75,12 @@ async def _under_way(client: Client, config: NodeConfig, life: Life) -> list[str
         known = pending.get(one.activity_id)
         if known is not None and known.attempt > 1:
             open_payloads(known, config, client.namespace)
-            text += f" (try {known.attempt}, after {said_failure(known.last_failure)})"
+            text += f" (try {known.attempt}, after {describe_failure(known.last_failure)})"
         said.append(text)
     return said
 
 
-def heading(life: Life) -> str:
+def heading(life: FoundPod) -> str:
     """Say which pod this is and how old."""
     pod, lines, ended_at = life.pod, life.story.lines, life.story.ended_at
     began = lines[0].at if lines else life.newest
@@ -106,7 +106,7 @@ def rows(lines: Sequence[Line], *, wide: bool) -> list[str]:
     return said
 
 
-def as_json(life: Life) -> dict[str, object]:
+def as_json(life: FoundPod) -> dict[str, object]:
     """Give one life as JSON."""
     return {
         "workflowId": life.workflow_id,

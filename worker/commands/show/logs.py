@@ -20,7 +20,7 @@ from proto.kubernetes.go_duration import parse_duration
 from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, read_snapshots
 from proto.temporal.pod import PodKey
 from worker.commands.access.exits import CommandFailed, Exit
-from worker.commands.access.pod_selection import Wanted
+from worker.commands.access.pod_selection import PodSelector
 from worker.commands.access.unknown_pod import full_name, what_instead
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
@@ -45,14 +45,14 @@ class Asked:
     follow: bool = False
 
 
-def show(config: NodeConfig, wanted: Wanted, asked: Asked) -> None:
+def show(config: NodeConfig, selector: PodSelector, asked: Asked) -> None:
     """Print them; raises CommandFailed where there is no such pod, container or log."""
     if asked.every and asked.container:
         raise CommandFailed("give either --container or --all-containers", Exit.USAGE)
-    pod = find_pod(config, wanted)
+    pod = find_pod(config, selector)
     names = containers_of(pod)
     if not names:
-        raise CommandFailed(printable(f"{wanted} has written nothing: {why_none(pod)}"))
+        raise CommandFailed(printable(f"{selector} has written nothing: {why_none(pod)}"))
     if asked.every:
         chosen = names
     elif asked.container:
@@ -80,25 +80,27 @@ def begin(since: str, since_time: str) -> datetime | None:
                 return found
             raise CommandFailed(f"--since-time {since_time}: its zone is missing: {A_TIME}", Exit.USAGE)
     except ValueError as error:
-        wanted = f"{since_time!r} is no time: write one of RFC 3339, such as {A_TIME}" if since_time else error
-        raise CommandFailed(f"--since{'-time' if since_time else ''}: {wanted}", Exit.USAGE) from error
+        message = f"{since_time!r} is no time: write one of RFC 3339, such as {A_TIME}" if since_time else error
+        raise CommandFailed(f"--since{'-time' if since_time else ''}: {message}", Exit.USAGE) from error
     return None
 
 
-def find_pod(config: NodeConfig, wanted: Wanted) -> PodSnapshot:
+def find_pod(config: NodeConfig, selector: PodSelector) -> PodSnapshot:
     """Find the newest pod of that name on this node; raises CommandFailed."""
     found = [
-        one for one in read_snapshots(config.root_dir) if (one.namespace, one.name) == (wanted.namespace, wanted.name)
+        one
+        for one in read_snapshots(config.root_dir)
+        if (one.namespace, one.name) == (selector.namespace, selector.name)
     ]
-    if wanted.uid is not None:
-        found = [one for one in found if one.uid.startswith(wanted.uid)]
+    if selector.uid is not None:
+        found = [one for one in found if one.uid.startswith(selector.uid)]
     if not found:
-        full = (wanted.namespace, full_name(config, wanted.name))
+        full = (selector.namespace, full_name(config, selector.name))
         known = any((one.namespace, one.name) == full for one in read_snapshots(config.root_dir))
-        if instead := what_instead(config, wanted.namespace, wanted.name, full_name_known=known):
-            raise CommandFailed(printable(f"no pod {wanted} is on this node: {instead}"), Exit.NOT_FOUND)
+        if instead := what_instead(config, selector.namespace, selector.name, full_name_known=known):
+            raise CommandFailed(printable(f"no pod {selector} is on this node: {instead}"), Exit.NOT_FOUND)
         gone = "the logs of a pod go with it; `tempolet pods` lists those that are, `tempolet history` tells of others"
-        raise CommandFailed(f"no pod {wanted} is on this node: {gone}", Exit.NOT_FOUND)
+        raise CommandFailed(f"no pod {selector} is on this node: {gone}", Exit.NOT_FOUND)
     return max(found, key=lambda one: one.started_at)
 
 

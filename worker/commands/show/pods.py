@@ -40,7 +40,7 @@ def show(config: NodeConfig, *, output: str, watch: bool) -> None:
 def row(pod: PodSnapshot, now: datetime) -> tuple[str, ...]:
     """Say one pod in the columns of the wide table."""
     statuses = pod.status.get("containerStatuses", [])
-    wanted = len(statuses) or len(pod.containers)
+    total = len(statuses) or len(pod.containers)
     ready = sum(1 for one in statuses if one.get("ready"))
     phase = "Terminating" if pod.deleting else pod.phase
     reason = f"{pod.reason}: {pod.message}" if pod.message else pod.reason
@@ -48,7 +48,7 @@ def row(pod: PodSnapshot, now: datetime) -> tuple[str, ...]:
     ips = ",".join(one["ip"] for one in pod.status.get("podIPs", []) if "ip" in one)
     age = short_age(now - datetime.fromisoformat(pod.started_at)) if pod.started_at else ""
     return (
-        *(pod.namespace, pod.name, f"{ready}/{wanted}", phase, str(pod.restarts), age, reason),
+        *(pod.namespace, pod.name, f"{ready}/{total}", phase, str(pod.restarts), age, reason),
         *(ips, pod.uid, pod.path or pod.source),
     )
 

@@ -1,6 +1,6 @@
 """The few calls that the poller makes to Temporal, and what their errors mean.
 
-Used by `pods`, `hints` and `janitor`. An error is sorted by what the caller may do: `TemporalAway` passes by waiting,
+Used by `pods`, `hints` and `janitor`. An error is sorted by what the caller may do: `TemporalUnavailable` passes by waiting,
 `CallRefused` does not, and no such workflow is an answer, not an error. That Temporal is away is said once, and once
 that it is back.
 """
@@ -51,7 +51,7 @@ _NOT_PASSING: Final = frozenset(
 _log: Final = structlog.get_logger(__name__)
 
 
-class TemporalAway(Exception):
+class TemporalUnavailable(Exception):
     """Temporal did not answer, or not now: the call may or may not have arrived, so make it again later."""
 
 
@@ -184,10 +184,10 @@ class PodWorkflows:
                     self._note_back()
                     raise CallRefused(f"Temporal refuses to {doing}: {error.message}") from error
                 self._note_away(doing, error)
-                raise TemporalAway(error.message) from error
+                raise TemporalUnavailable(error.message) from error
             except RuntimeError as error:  # how the SDK's core says that it could not connect
                 self._note_away(doing, error)
-                raise TemporalAway(str(error)) from error
+                raise TemporalUnavailable(str(error)) from error
             self._note_back()
 
     def _note_away(self, doing: str, error: Exception) -> None:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final, Generic, Protocol, TypeVar
 
 from activities.clients.api_server.errors import ApiAway
-from worker.poller.calls.pod_workflows import TemporalAway
+from worker.poller.calls.pod_workflows import TemporalUnavailable
 
 RETRY_FIRST: Final = timedelta(milliseconds=100)
 RETRY_LONGEST: Final = timedelta(seconds=5)
@@ -34,7 +34,7 @@ class Needs(Protocol[Call]):
         """Take what a call for a key came to; without an error, one that went well, or that nothing is needed."""
 
 
-class Convergence(Generic[Call]):
+class Reconciler(Generic[Call]):
     """One task for each key that needs something."""
 
     def __init__(self, needs: Needs[Call]) -> None:
@@ -74,7 +74,7 @@ class Convergence(Generic[Call]):
                     self._needs.refused(key, None, None)
                     wait = RETRY_FIRST
                     continue
-                except (TemporalAway, ApiAway):
+                except (TemporalUnavailable, ApiAway):
                     pause, wait = wait, min(wait * 2, RETRY_LONGEST)
                 except Exception as error:  # noqa: BLE001 - a pod that can't be sent must not stop the others
                     pause = RETRY_REFUSED

@@ -1,6 +1,6 @@
 """How often a pod's workflow is told that the runtime knows something new, and that the last word always arrives.
 
-Fed by `runtime_events` and `relist`. `Coalescer` is the pure core: events and `now` in, what to send out; `HintSender`
+Fed by `runtime_events` and `relist`. `SignalCoalescer` is the pure core: events and `now` in, what to send out; `SignalSender`
 moves it along. A pod has at most one RPC in flight and one merged hint behind it. Hints of one pod keep to five a second
 in the long run, which is what Temporal advises a workflow, but the first five go at once: with a fixed gap of 200 ms a pod
 of three short init containers would wait 0.4 s for nothing. Hints are level-triggered, so a merged, doubled, late or
@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 
 from proto.temporal.signals import RuntimeChanged
-from worker.poller.calls.pod_workflows import TemporalAway
+from worker.poller.calls.pod_workflows import TemporalUnavailable
 from worker.temporal.signal_numbers import SignalNumbers
 
 GAP: Final = timedelta(milliseconds=200).total_seconds()
@@ -47,7 +47,7 @@ class _Pod:
         return max(self.not_before, self.retry_at, self.paid_until - (BURST - 1) * GAP)
 
 
-def says_all(hint: RuntimeChanged) -> bool:
+def is_general(hint: RuntimeChanged) -> bool:
     """Say whether a hint names nothing, so that the workflow re-reads whatever it knows."""
     return not hint.exited and not hint.sandbox_lost
 
@@ -57,12 +57,12 @@ def merge(first: RuntimeChanged, second: RuntimeChanged) -> RuntimeChanged:
     source = max(first.source, second.source, key=_DEMANDING.index)
     exited = tuple(dict.fromkeys(first.exited + second.exited))
     lost = first.sandbox_lost or second.sandbox_lost
-    if says_all(first) or says_all(second) or len(exited) > MOST_IDS:
+    if is_general(first) or is_general(second) or len(exited) > MOST_IDS:
         return RuntimeChanged(source)
     return RuntimeChanged(source, exited=exited, sandbox_lost=lost)
 
 
-class Coalescer:
+class SignalCoalescer:
     """Decides what to send when; times are seconds of one monotonic clock."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Coalescer:
         self._pods.pop(workflow_id, None)
 
 
-class HintSender:
+class SignalSender:
     """Sends what the coalescer lets out."""
 
     def __init__(
@@ -139,7 +139,7 @@ class HintSender:
         self._still_news = still_news
         self._gone = gone
         self._numbers = numbers
-        self._coalescer = Coalescer()
+        self._coalescer = SignalCoalescer()
         self._more = asyncio.Event()
         self._calls: set[asyncio.Task[None]] = set()
         self._clock = asyncio.get_running_loop().time
@@ -179,7 +179,7 @@ class HintSender:
     async def _call(self, workflow_id: str, hint: RuntimeChanged) -> None:
         try:
             arrived = await self._send(workflow_id, hint)
-        except TemporalAway:  # said by whoever found out
+        except TemporalUnavailable:  # said by whoever found out
             self._coalescer.failed(workflow_id, self._clock())
         except Exception as error:  # noqa: BLE001 - whatever it was, the hint goes out again and the others go on
             _log.error("a hint could not be sent, it is tried again", workflow=workflow_id, err=str(error))

@@ -20,7 +20,7 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from proto.temporal.wishes import FirstSight, Rejected
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, OpenPod, PodWorkflows, marked
-from worker.poller.calls.reconciler import Convergence
+from worker.poller.calls.reconciler import Reconciler
 from worker.poller.cluster.api_pod import ApiPod
 from worker.poller.cluster.api_pod_needs import (
     Call,
@@ -45,7 +45,7 @@ class StillThere(Exception):
     """The API does not confirm that a pod is gone; looked at again later."""
 
 
-class Confirms(Protocol):
+class DeletionCheck(Protocol):
     """Who can say that a pod is really gone from the API."""
 
     async def is_gone(self, namespace: str, name: str, uid: str) -> bool:
@@ -53,10 +53,10 @@ class Confirms(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AroundApiPods:
+class ApiPodsDependencies:
     """Whom the lister asks and tells."""
 
-    confirms: Confirms
+    confirms: DeletionCheck
     admit: Callable[[PodJson], Awaitable[Rejected | None]]
     """Whether this node takes a new pod."""
     shown_phase: Callable[[str], str]
@@ -68,11 +68,11 @@ class AroundApiPods:
 class ApiPods:
     """Makes the calls, one at a time for each pod."""
 
-    def __init__(self, workflows: PodWorkflows, node: str, settings: NodeSettings, around: AroundApiPods) -> None:
+    def __init__(self, workflows: PodWorkflows, node: str, settings: NodeSettings, around: ApiPodsDependencies) -> None:
         """Take the way to Temporal, what every pod starts with, and who is asked and told."""
         self._workflows, self._node, self._settings, self._around = workflows, node, settings, around
         self._known: dict[str, Known] = {}
-        self._calls = Convergence[Call](self)
+        self._calls = Reconciler[Call](self)
         self._open_known = False
         self._listed = False
         self._doubted: set[str] = set()

@@ -25,7 +25,7 @@ TRUSTED_FOR: Final = 5.0
 _log: Final = structlog.get_logger(__name__)
 
 
-class TakesPods(Protocol):
+class PodHandler(Protocol):
     """Who is told of the pods."""
 
     def set_listed(self, pods: Collection[ApiPod]) -> None:
@@ -42,7 +42,7 @@ class ApiSource:
         self._api, self._node, self._identity = api, node, identity
         self._trusted_until = 0.0
 
-    async def follow(self, pods: TakesPods) -> None:
+    async def follow(self, pods: PodHandler) -> None:
         """Tell `pods` what there is and what changes; never ends by itself."""
         reflector = Reflector(
             self._api, PODS.path(), what="the pods of this node", field_selector=f"spec.nodeName={self._node}"
@@ -80,7 +80,7 @@ class ApiSource:
         return True
 
 
-def _tell(pods: TakesPods, said: Listed | Changed, now: datetime) -> None:
+def _tell(pods: PodHandler, said: Listed | Changed, now: datetime) -> None:
     match said:
         case Listed(items):
             pods.set_listed([pod for one in items if (pod := _read(one, now))])

@@ -13,36 +13,36 @@ from proto.temporal.pod import NodeSettings, PodJson
 from worker.daemon.config import NodeConfig
 from worker.poller.calls.pod_workflows import PodWorkflows
 from worker.poller.cluster.api_pod import ApiPod
-from worker.poller.cluster.api_pods import ApiPods, AroundApiPods
+from worker.poller.cluster.api_pods import ApiPods, ApiPodsDependencies
 from worker.poller.cluster.api_source import ApiSource
 from worker.poller.cluster.cluster_identity import FILE, ClusterIdentity
-from worker.poller.cluster.mirror_pods import MirrorPods, Statics
+from worker.poller.cluster.mirror_pods import MirrorPods, StaticPods
 from worker.poller.cluster.node_admission import NodeAdmission
 from worker.poller.cluster.node_object import NodeObject
-from worker.poller.manifests.manifest_pods import PodLister
+from worker.poller.manifests.manifest_pods import ManifestPods
 from worker.poller.runtime.known_pods import KnownPods
 
 
 @dataclass(frozen=True, slots=True)
-class AroundCluster:
+class ClusterDependencies:
     """What the rest of the poller gives."""
 
     workflows: PodWorkflows
     known: KnownPods
     settings: NodeSettings
     refused: Callable[[str, Refusal | None], None]
-    manifests: PodLister
+    manifests: ManifestPods
 
 
 class ClusterPods:
     """The API's pods of one node, and the mirror pods that it has there."""
 
-    def __init__(self, api: ApiServer, config: NodeConfig, around: AroundCluster) -> None:
+    def __init__(self, api: ApiServer, config: NodeConfig, around: ClusterDependencies) -> None:
         self._known, self._manifests = around.known, around.manifests
         self._source = ApiSource(api, config.node_name, ClusterIdentity(api, config.state_dir / FILE))
         self._node = NodeObject(api, config, self._node_changed)
         self.admission = NodeAdmission(self._node, around.known, config.feature_gates, self._present)
-        asked = AroundApiPods(
+        asked = ApiPodsDependencies(
             confirms=self._source, admit=self.admission.admit, shown_phase=self._shown_phase, refused=around.refused
         )
         self.pods = ApiPods(around.workflows, config.node_name, around.settings, asked)
@@ -80,11 +80,11 @@ class ClusterPods:
         of_api = {pod.uid: pod.pod for pod in self.pods.pods if not pod.ended}
         return {pod.uid: pod.pod for pod in self._manifests.wanted()} | of_api
 
-    def _statics(self) -> Statics:
+    def _statics(self) -> StaticPods:
         """Say which static pods there are; one without a snapshot is gone, whatever visibility says."""
         wanted = {f"{pod.namespace}/{pod.name}": pod for pod in self._manifests.wanted()}
         going = {name for name, uid in self._manifests.opened() if name not in wanted and self._known.of(uid)}
-        return Statics(wanted, frozenset(going), self._manifests.complete)
+        return StaticPods(wanted, frozenset(going), self._manifests.complete)
 
     def _shown_phase(self, uid: str) -> str:
         snapshot = self._known.of(uid)

@@ -19,7 +19,7 @@ from activities.clients.api_server.resources import PODS
 from proto.cri.ownership import NODE_ANNOTATION
 from proto.kubernetes.source_annotations import HASH_ANNOTATION, MIRROR_ANNOTATION
 from proto.temporal.pod import PodJson
-from worker.poller.calls.reconciler import Convergence
+from worker.poller.calls.reconciler import Reconciler
 from worker.poller.cluster.api_pod import ApiPod, read_api_pod
 from worker.poller.manifests.static_pod import StaticPod
 
@@ -59,7 +59,7 @@ class Writes(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Statics:
+class StaticPods:
     """The static pods, as they are known at a moment."""
 
     wanted: Mapping[str, StaticPod]
@@ -70,7 +70,7 @@ class Statics:
     """False: not all sources could be read, so nothing follows from what is not listed."""
 
 
-def next_call(name: str, statics: Statics, mirror: ApiPod | None, node_uid: str) -> Call | None:
+def next_call(name: str, statics: StaticPods, mirror: ApiPod | None, node_uid: str) -> Call | None:
     """Say what the mirror of a name needs."""
     pod = statics.wanted.get(name)
     if mirror is None:
@@ -114,12 +114,12 @@ def mirror_of(pod: StaticPod, node: str, node_uid: str) -> PodJson:
 class MirrorPods:
     """Makes the calls, one at a time for each name."""
 
-    def __init__(self, api: Writes, node: str, node_uid: Callable[[], str], statics: Callable[[], Statics]) -> None:
+    def __init__(self, api: Writes, node: str, node_uid: Callable[[], str], statics: Callable[[], StaticPods]) -> None:
         """Take the way to the API, our Node's name and uid, and what gives the static pods."""
         self._api, self._node, self._node_uid, self._statics = api, node, node_uid, statics
         self._mirrors: dict[str, ApiPod] | None = None
         self._changed = asyncio.Event()
-        self._calls = Convergence[Call](self)
+        self._calls = Reconciler[Call](self)
         self._told: dict[str, str] = {}
 
     def set_listed(self, mirrors: Iterable[ApiPod]) -> None:

@@ -21,7 +21,7 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from proto.temporal.wishes import FirstSight, Rejected
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, CallRefused, OpenPod, PodWorkflows, marked
-from worker.poller.calls.reconciler import Convergence
+from worker.poller.calls.reconciler import Reconciler
 from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.merged_listings import ManifestListings
 from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, StaticPod
@@ -85,7 +85,7 @@ class Admit(Protocol):
         """Say why not; None takes it."""
 
 
-class PodLister:
+class ManifestPods:
     """Makes the calls, one at a time for each pod name."""
 
     def __init__(
@@ -108,7 +108,7 @@ class PodLister:
         self.admit: Admit | None = None
         """Says of a new pod why this node does not take it, if so; None: every one is taken, as by a standalone node."""
         self._names: dict[str, PodName] = {}
-        self._calls = Convergence[Start | Delete](self)
+        self._calls = Reconciler[Start | Delete](self)
         self._listings = ManifestListings(dict.fromkeys(sources, Listing(readable=False)))
         self._open_known = False
 

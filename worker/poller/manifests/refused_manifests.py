@@ -19,7 +19,7 @@ from worker.poller.manifests.static_pod import SOURCE
 _log: Final = structlog.get_logger(__name__)
 
 
-class RefusalBook:
+class RefusedManifests:
     """All refusals that hold now."""
 
     def __init__(self, root_dir: Path) -> None:

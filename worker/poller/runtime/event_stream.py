@@ -1,6 +1,6 @@
 """The runtime's own word that a container or a sandbox ended, within a millisecond.
 
-`follow` reads the CRI's event stream and hands each event to `hint_in`, which is pure. Only ends of what a pod's snapshot
+`follow` reads the CRI's event stream and hands each event to `signal_for`, which is pure. Only ends of what a pod's snapshot
 still believes alive become hints: creations, starts and removals are our own doing. An end that we asked for ourselves is
 held back a moment, for the activity that stopped it usually says so first, as does a start that waits for it. The stream is opened again after every error,
 and after five minutes without an event, for an idle node and a dead stream look the same; `opened` then asks for a relist,
@@ -40,7 +40,7 @@ OWN_START_WAITS: Final = timedelta(milliseconds=250)
 _log: Final = structlog.get_logger(__name__)
 
 
-class EventTaker(Protocol):
+class EventHandler(Protocol):
     """Who is told what the stream says."""
 
     def take(self, event: cri.ContainerEventResponse) -> None:
@@ -53,7 +53,7 @@ class EventTaker(Protocol):
 class EventStream:
     """One node's event stream; `flows` says whether ends can be expected from it."""
 
-    def __init__(self, client: RuntimeClient, taker: EventTaker) -> None:
+    def __init__(self, client: RuntimeClient, taker: EventHandler) -> None:
         self._client = client
         self._taker = taker
         self._told: deque[str] = deque(maxlen=2000)
@@ -125,7 +125,7 @@ class EventStream:
 _ENDS: Final = (cri.CONTAINER_STOPPED_EVENT, cri.CONTAINER_DELETED_EVENT)
 
 
-def hint_in(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> RuntimeChanged | None:
+def signal_for(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> RuntimeChanged | None:
     """Say what an event of an end tells a pod's workflow; None when the pod knows, or need not know."""
     if _is_of_a_hook(event):
         return None
@@ -144,7 +144,7 @@ def hint_in(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> 
     return None if _is_older(event, snapshot) else exited
 
 
-def is_told_by_its_start(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> bool:
+def is_reported_by_start(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> bool:
     """Say whether a start is under way that tells how its container ends."""
     named = {one.metadata.name for one in event.containers_statuses if one.id == event.container_id}
     return snapshot is not None and not named.isdisjoint(snapshot.ends_awaited)

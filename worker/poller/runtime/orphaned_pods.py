@@ -31,7 +31,7 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodKey
 from worker.daemon.config import NodeConfig
-from worker.poller.calls.pod_workflows import PodWorkflows, TemporalAway
+from worker.poller.calls.pod_workflows import PodWorkflows, TemporalUnavailable
 from worker.poller.runtime.relist import RuntimePod
 
 DEFAULT_GRACE: Final = 30
@@ -40,7 +40,7 @@ DEFAULT_GRACE: Final = 30
 _log: Final = structlog.get_logger(__name__)
 
 
-class Janitor:
+class OrphanedPods:
     """Remembers what it has seen once."""
 
     def __init__(self, client: RuntimeClient, workflows: PodWorkflows, remains: Callable[[PodKey], None]) -> None:
@@ -59,7 +59,7 @@ class Janitor:
             try:
                 if await self._workflows.is_open(pod.workflow_id):
                     continue
-            except TemporalAway:
+            except TemporalUnavailable:
                 return
             removal = asyncio.create_task(self._remove(pod), name=f"remove {pod.workflow_id}")
             self._removals[uid] = removal

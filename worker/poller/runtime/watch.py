@@ -21,14 +21,14 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.signals import RuntimeChanged
 from worker.poller.calls.pod_workflows import PodWorkflows
-from worker.poller.calls.runtime_signals import HintSender
+from worker.poller.calls.runtime_signals import SignalSender
 from worker.poller.runtime.event_stream import (
     OWN_START_WAITS,
     OWN_STOP_WAITS,
     EventStream,
-    hint_in,
-    is_told_by_its_start,
+    is_reported_by_start,
     pod_of,
+    signal_for,
 )
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods, news_in
@@ -85,7 +85,7 @@ class RuntimeWatch:
         self._stream = EventStream(dependencies.client, self)
         self._opened = asyncio.Event()
         self._repeated: dict[str, _Said] = {}
-        self._hints = HintSender(
+        self._hints = SignalSender(
             self._send,
             still_news=self._still_news,
             gone=dependencies.listers.lost,
@@ -167,10 +167,10 @@ class RuntimeWatch:
             return
         uid, labels = found
         snapshot = deps.known.of(uid)
-        hint = hint_in(event, snapshot)
+        hint = signal_for(event, snapshot)
         if hint is None:
             return
-        if may_wait and is_told_by_its_start(event, snapshot):
+        if may_wait and is_reported_by_start(event, snapshot):
             loop = asyncio.get_running_loop()
             loop.call_later(OWN_START_WAITS.total_seconds(), lambda: self._judge(event, may_wait=False))
             return

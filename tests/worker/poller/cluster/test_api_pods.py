@@ -13,10 +13,10 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from proto.temporal.wishes import Ended, GivenCondition, Rejected
 from tests.worker.poller.noted_calls import NotedCalls
-from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalAway
+from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalUnavailable
 from worker.poller.cluster.api_pod import ApiPod, read_api_pod
 from worker.poller.cluster.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus
-from worker.poller.cluster.api_pods import ApiPods, AroundApiPods
+from worker.poller.cluster.api_pods import ApiPods, ApiPodsDependencies
 from worker.temporal.signal_numbers import SignalNumbers
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -212,7 +212,7 @@ class Node(NotedCalls):
             self,  # type: ignore[arg-type]  # plays PodWorkflows
             "n",
             NodeSettings(),
-            AroundApiPods(confirms=self, admit=self.admit, shown_phase=lambda _: "", refused=self.refused),
+            ApiPodsDependencies(confirms=self, admit=self.admit, shown_phase=lambda _: "", refused=self.refused),
         )
 
     def refused(self, name: str, refusal: Refusal | None) -> None:
@@ -456,7 +456,7 @@ async def test_a_workflow_that_somebody_ended_is_started_again(node: Node) -> No
 
 async def test_a_call_that_did_not_arrive_is_made_again_with_what_is_wanted_by_then(node: Node) -> None:
     """Temporal is away, and the pod is deleted meanwhile."""
-    node.failures = [TemporalAway("away")]
+    node.failures = [TemporalUnavailable("away")]
     node.set_open()
     node.pods.set_listed([WEB])
     await node.until_called("start")
@@ -466,14 +466,14 @@ async def test_a_call_that_did_not_arrive_is_made_again_with_what_is_wanted_by_t
 
 async def test_an_edit_after_a_start_without_an_answer_reaches_the_workflow(node: Node) -> None:
     """The start may have arrived with the pod as it was; so may one that visibility does not show yet."""
-    node.failures = [TemporalAway("no answer")]
+    node.failures = [TemporalUnavailable("no answer")]
     node.set_open()
     node.pods.set_listed([WEB])
     await node.until_called("start")
     node.pods.set_changed(replace(EDITED, conditions=GATED.conditions))
     told = ["start", "start with its content", "status ['g']"]
     await node.until_called(*told)
-    node.failures = [TemporalAway("no answer")]
+    node.failures = [TemporalUnavailable("no answer")]
     node.pods.set_changed(WEB)
     await node.until_called(*told, "start with its content")
     node.open.clear()

@@ -10,9 +10,9 @@ from proto.temporal.pod import NodeSettings, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.poller.manifests.manifests import static_pod
 from tests.worker.poller.noted_calls import NotedCalls
-from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalAway
+from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalUnavailable
 from worker.poller.manifests.manifest_folder import Listing
-from worker.poller.manifests.manifest_pods import Delete, PodLister, PodName, Start
+from worker.poller.manifests.manifest_pods import Delete, ManifestPods, PodName, Start
 from worker.poller.manifests.merged_listings import ManifestListings
 from worker.poller.manifests.static_pod import StaticPod
 from worker.temporal.signal_numbers import SignalNumbers
@@ -151,9 +151,9 @@ class Refused:
             self.now.pop(name, None)
 
 
-def lister(temporal: Temporal, refused: Refused | None = None) -> PodLister:
+def lister(temporal: Temporal, refused: Refused | None = None) -> ManifestPods:
     """Make a lister on the test's Temporal."""
-    return PodLister(temporal, "n", NodeSettings(), refused or Refused())  # type: ignore[arg-type]  # plays PodWorkflows
+    return ManifestPods(temporal, "n", NodeSettings(), refused or Refused())  # type: ignore[arg-type]  # plays PodWorkflows
 
 
 async def test_nothing_is_deleted_before_the_open_workflows_are_known() -> None:
@@ -174,7 +174,7 @@ async def test_nothing_is_deleted_before_the_open_workflows_are_known() -> None:
 async def test_a_call_that_did_not_arrive_is_made_again_with_what_is_wanted_by_then() -> None:
     """Temporal is away for two calls, and the manifest is edited meanwhile."""
     temporal = Temporal()
-    temporal.failures = [TemporalAway("away"), TemporalAway("away")]
+    temporal.failures = [TemporalUnavailable("away"), TemporalUnavailable("away")]
     pods = lister(temporal)
     pods.set_open([], asked_at=0.0)
     pods.set_listing(listing(web(OLD)))
