@@ -23,7 +23,7 @@ from temporalio.client import Client, WorkflowHandle
 from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.temporal.names import NAMESPACE, PodWorkflowId
 from worker.standalone.containerd import Containerd
-from worker.standalone.machine import remains
+from worker.standalone.machine import leftovers as remains
 from worker.standalone.temporal_server import TemporalServer
 from worker.temporal.temporal_client import TemporalSettings, connect
 

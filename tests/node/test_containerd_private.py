@@ -17,8 +17,9 @@ from tests.node.conftest import BUSYBOX
 from tests.node.tempolet_node import PATIENCE
 from worker.standalone.containerd import CNI_CACHE, Containerd
 from worker.standalone.containerd_config import PAUSE_IMAGE, ContainerdPlaces, PodNetwork
-from worker.standalone.cri_sweep import CriClient
-from worker.standalone.machine import programs, remains
+from worker.standalone.cri_client import CriClient
+from worker.standalone.machine import leftovers as remains
+from worker.standalone.machine import programs
 from worker.standalone.machine.process import wait_for_end
 from worker.standalone.temporal_server import TemporalServer, free_ports
 

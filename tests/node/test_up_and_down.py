@@ -22,7 +22,7 @@ from tests.node.searched_files import content_of
 from worker.settings.flags import Flags
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import PodNetwork
-from worker.standalone.cri_sweep import CriClient
+from worker.standalone.cri_client import CriClient
 from worker.standalone.down import DownFailed, down, what_is_left
 from worker.standalone.given_configuration import read_given
 from worker.standalone.machine.process import wait_for_end

@@ -1,6 +1,6 @@
 """All that a cluster's worker knows of objects: who reads them, who renews tokens, and who tells the pods.
 
-Made by `host.api_side` before the activities' services, which take `source` and `tokens` from it; it hears each snapshot that a workflow
+Made by `processes.cluster_worker` before the activities' services, which take `source` and `tokens` from it; it hears each snapshot that a workflow
 publishes, and the loops run while the worker works.
 """
 

@@ -30,7 +30,7 @@ from worker.settings.user_namespaces import id_ranges
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
     from worker.api_objects.cluster_objects import ClusterObjects
-    from worker.processes.api_side import ApiSide
+    from worker.processes.cluster_worker import ClusterWorker
 
 UNLIMITED: Final = 1000
 """Pulls at a time where maxParallelImagePulls sets no limit: more than a node has pods."""
@@ -40,20 +40,20 @@ def node_services(
     config: NodeConfig,
     *calls: CallObserver,
     api: "ApiServer | None" = None,
-    side: "ApiSide | None" = None,
+    cluster: "ClusterWorker | None" = None,
     timings: Timings | None = None,
 ) -> NodeServices:
     """Make them; connects to nothing yet.
 
-    `calls` see every CRI call, `timings` hear how long steps took, `side` is what is behind the API: None on a standalone node.
+    `calls` see every CRI call, `timings` hear how long steps took, `cluster` is what is behind the API: None on a standalone node.
     """
-    objects = side.objects if side else None
+    objects = cluster.objects if cluster else None
     return NodeServices(
         settings=activity_settings(config),
         api=api,
-        pod_objects=side.keeper if side else None,
-        probe_heard=side.events.probed if side else nobody,
-        pull_begun=side.events.pull_begun if side else unheard,
+        pod_objects=cluster.keeper if cluster else None,
+        probe_heard=cluster.events.probed if cluster else nobody,
+        pull_begun=cluster.events.pull_begun if cluster else unheard,
         runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
         cgroups=Cgroups(
             config.cgroup_root,

@@ -45,7 +45,7 @@ from workflows.versions import CURRENT
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
-    from worker.processes.api_side import ApiSide
+    from worker.processes.cluster_worker import ClusterWorker
 
 PASSED_THROUGH: Final = ("proto", "workflows", "kubernetes", "pydantic", "pydantic_core", "yaml", "dateutil", "urllib3")
 """Read once a process instead of once a workflow (design §4.16): 6 ms and a megabyte each."""
@@ -89,24 +89,24 @@ async def work(
 ) -> None:
     """Take over what an earlier worker had begun, then host workflows and activities until asked to stop."""
     install_bounded_thread_pool()
-    side, timings = _api_side(api, config) if api else None, telemetry.metrics.timings()
-    services = node_services(config, telemetry.calls, api=api, side=side, timings=timings)
+    cluster, timings = _cluster_worker(api, config) if api else None, telemetry.metrics.timings()
+    services = node_services(config, telemetry.calls, api=api, cluster=cluster, timings=timings)
     count_pulls(services, config, telemetry.metrics.images)
     await asyncio.to_thread(services.cgroups.make_tiers)
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
         numbers = PodMetrics(cache, telemetry.metrics)
         numbers.show_probes(services.probes.tallies)
         snapshots = TerminatingPods(services.going, cache, numbers)
-        publish = side.hearing(snapshots.publish) if side else snapshots.publish
-        worker = pod_worker(config, client, services, publish, more=side.interceptors if side else ())
+        publish = cluster.observe(snapshots.publish) if cluster else snapshots.publish
+        worker = pod_worker(config, client, services, publish, more=cluster.interceptors if cluster else ())
         drivers = watching_plugins(config.root_dir, services.csi)
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency
         volumes, forsaken = keeping_csi_volumes(services, every), undoing_forsaken_mounts(services, every)
         storage = StorageWatch(services, cache.snapshots, hinting(client)) if config.local_storage_limits else None
         loops = keeping_logs_small(rotator), watching_storage(storage), giving_back_freed_memory(every)
-        at_work = side.at_work(cache.snapshots, client, services.csi) if side else contextlib.nullcontext()
-        async with drivers, volumes, forsaken, at_work, worker, loops[0], loops[1], loops[2]:
+        api_loops = cluster.running(cache.snapshots, client, services.csi) if cluster else contextlib.nullcontext()
+        async with drivers, volumes, forsaken, api_loops, worker, loops[0], loops[1], loops[2]:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)
@@ -117,10 +117,10 @@ async def work(
     await services.runtime.close()
 
 
-def _api_side(api: "ApiServer", config: NodeConfig) -> "ApiSide":
-    from worker.processes.api_side import ApiSide  # noqa: PLC0415 - it brings an HTTP client, 10 MB for which a standalone node has no use
+def _cluster_worker(api: "ApiServer", config: NodeConfig) -> "ClusterWorker":
+    from worker.processes.cluster_worker import ClusterWorker  # noqa: PLC0415 - it brings an HTTP client, 10 MB for which a standalone node has no use
 
-    return ApiSide(api, config)
+    return ClusterWorker(api, config)
 
 
 def pod_worker(

@@ -24,8 +24,8 @@ from worker.standalone.containerd_config import (
     containerd_config,
     port_mapper,
 )
-from worker.standalone.cri_sweep import CriClient, RuntimeNotReady
-from worker.standalone.machine import programs, remains
+from worker.standalone.cri_client import CriClient, RuntimeNotReady
+from worker.standalone.machine import leftovers, programs
 from worker.standalone.machine.process import Command, Supervised, last_lines
 
 READY_WITHIN: Final = timedelta(seconds=30)
@@ -136,16 +136,16 @@ class Containerd:
 
     def clean(self) -> list[str]:
         """Take away what a stopped containerd left: shims, processes, mounts, links, cgroups, rules."""
-        left = remains.shims_of(self.socket)
-        left += remains.processes_in_cgroup(self.cgroup)
-        remains.kill_all(left)
+        left = leftovers.shims_of(self.socket)
+        left += leftovers.processes_in_cgroup(self.cgroup)
+        leftovers.kill_all(left)
         forced = [f"{len(left)} processes of pods killed"] if left else []
-        remains.unmount_below(self.places.state, self.places.root / "containerd")
-        links = remains.links_on_bridge(self.network.bridge)
+        leftovers.unmount_below(self.places.state, self.places.root / "containerd")
+        links = leftovers.links_on_bridge(self.network.bridge)
         for link in [*links, self.network.bridge]:
-            remains.delete_link(link)
+            leftovers.delete_link(link)
         forced += [f"link {link} deleted" for link in links]
-        forced += [f"cgroup {stuck}" for stuck in remains.remove_cgroup(self.cgroup)]
+        forced += [f"cgroup {stuck}" for stuck in leftovers.remove_cgroup(self.cgroup)]
         if nft := self._optional(programs.NFT):
             nft_rules.remove_rules(nft, self.network)
         if CNI_CACHE.is_dir():

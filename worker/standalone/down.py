@@ -14,8 +14,8 @@ from typing import Final
 from activities.files.file_trees import StillMounted, remove_tree
 from proto.cri.labels import POD_UID
 from worker.standalone import pods_watch
-from worker.standalone.cri_sweep import CriClient
-from worker.standalone.machine import remains
+from worker.standalone.cri_client import CriClient
+from worker.standalone.machine import leftovers
 from worker.standalone.progress import Progress
 from worker.standalone.settings import RUN_VARIABLE, STATE_VARIABLE, Settings, recorded
 
@@ -85,12 +85,12 @@ def _what_of(state_dir: Path, *, purge: bool) -> str:
 def what_is_left(settings: Settings) -> list[str]:
     """Name everything of the node that is still in the kernel: processes, mounts, bridge, cgroups."""
     containerd = settings.containerd
-    left = [f"process {pid}" for pid in remains.shims_of(containerd.socket)]
-    left += [f"process {pid}" for pid in remains.processes_in_cgroup(settings.cgroup)]
-    left += [f"mount {point}" for point in remains.mounts_below(settings.state_dir, settings.run_dir)]
+    left = [f"process {pid}" for pid in leftovers.shims_of(containerd.socket)]
+    left += [f"process {pid}" for pid in leftovers.processes_in_cgroup(settings.cgroup)]
+    left += [f"mount {point}" for point in leftovers.mounts_below(settings.state_dir, settings.run_dir)]
     if not settings.container_runtime_endpoint and (Path("/sys/class/net") / settings.network.bridge).exists():
         left.append(f"bridge {settings.network.bridge}")
-    left += [f"cgroup {path}" for path in remains.cgroup_directories(settings.cgroup)]
+    left += [f"cgroup {path}" for path in leftovers.cgroup_directories(settings.cgroup)]
     return left
 
 
@@ -147,9 +147,9 @@ def _end_runtime(settings: Settings) -> list[str]:
             if runtime and ours:
                 found = [one.id for one in runtime.sandboxes() if one.labels.get(POD_UID) in ours]
                 forced = [f"sandbox {one}: {error}" for one, error in runtime.remove_sandboxes(found).items()]
-        remains.kill_all(remains.processes_in_cgroup(settings.cgroup))
-        forced += [f"cgroup {stuck}" for stuck in remains.remove_cgroup(settings.cgroup)]
-    remains.unmount_below(settings.root_dir)
+        leftovers.kill_all(leftovers.processes_in_cgroup(settings.cgroup))
+        forced += [f"cgroup {stuck}" for stuck in leftovers.remove_cgroup(settings.cgroup)]
+    leftovers.unmount_below(settings.root_dir)
     _remove_folder(settings.root_dir / "pods")
     return forced
 

@@ -16,7 +16,7 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, read_snapshots
 from proto.refusals import read_refusals
 from proto.temporal.names import API_SOURCE
-from worker.standalone.cri_sweep import CriClient
+from worker.standalone.cri_client import CriClient
 
 DEFAULT_GRACE: Final = 30  # seconds; terminationGracePeriodSeconds of a pod that says nothing
 ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing", "PredecessorPresent", "Terminating"})

@@ -23,7 +23,7 @@ from worker.poller.manifests.static_pod import Refused
 from worker.standalone import pods_watch
 from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
-from worker.standalone.cri_sweep import CriClient, RuntimeNotReady
+from worker.standalone.cri_client import CriClient, RuntimeNotReady
 from worker.standalone.joining import NotJoined, until_joined
 from worker.standalone.machine.process import Identity, last_lines
 from worker.standalone.machine.programs import MissingProgram

@@ -30,8 +30,8 @@ from temporalio.converter import (
 )
 
 from worker.payloads.refused import REFUSED, PayloadRefused
+from worker.payloads.sending import SendingConverter
 from worker.payloads.short_failures import ShortFailures
-from worker.payloads.telling import SendingConverter
 from worker.temporal.keys import KeyFile
 
 SEALED: Final = b"binary/encrypted"
@@ -193,7 +193,7 @@ def plain_data_converter() -> DataConverter:
 
 
 def _reading_converter() -> type[PayloadConverter]:
-    from worker.payloads.reading import ReceivingConverter  # noqa: PLC0415 - pydantic is not for the poller
+    from worker.payloads.receiving import ReceivingConverter  # noqa: PLC0415 - pydantic is not for the poller
 
     return ReceivingConverter
 

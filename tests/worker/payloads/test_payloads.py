@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from proto.temporal.pod import NodeSettings, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
-from worker.payloads.reading import ReceivingConverter
-from worker.payloads.telling import SendingConverter
+from worker.payloads.receiving import ReceivingConverter
+from worker.payloads.sending import SendingConverter
 
 WORDS: Final = st.text(max_size=8)
 NUMBERS: Final = st.integers(0, 2**53)

@@ -9,7 +9,7 @@ import pytest
 
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, snapshot_path
 from proto.refusals import Refusal, write_refusals
-from worker.standalone.cri_sweep import CriClient
+from worker.standalone.cri_client import CriClient
 from worker.standalone.pods_watch import DEFAULT_GRACE, Manifest, Pods, longest_grace, look, pods_left
 
 

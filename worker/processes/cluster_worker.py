@@ -26,7 +26,7 @@ from worker.temporal.signal_numbers import signal_numbers
 Publish = Callable[[PodSnapshot], None]
 
 
-class ApiSide:
+class ClusterWorker:
     """The parts of a worker that speak to the API server; made on its event loop."""
 
     def __init__(self, api: ApiServer, config: NodeConfig) -> None:
@@ -46,19 +46,19 @@ class ApiSide:
         """What stands before every activity."""
         return (ToldActivities(self.events),)
 
-    def hearing(self, publish: Publish) -> Publish:
+    def observe(self, publish: Publish) -> Publish:
         """Hear of each snapshot once it is known."""
 
-        def heard(snapshot: PodSnapshot) -> None:
+        def publish_to_all(snapshot: PodSnapshot) -> None:
             publish(snapshot)
             self.keeper.publish(snapshot)
             self.events.publish(snapshot)
             self.objects.hear(snapshot)
 
-        return heard
+        return publish_to_all
 
     @contextlib.asynccontextmanager
-    async def at_work(
+    async def running(
         self, snapshots: Callable[[], list[PodSnapshot]], client: Client, drivers: CsiDrivers
     ) -> AsyncIterator[None]:
         """Work while the block runs; `snapshots` are the newest of all pods, `client` reaches their workflows.
