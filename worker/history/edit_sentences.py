@@ -1,4 +1,4 @@
-"""What a pod's story says of a listing: that it comes again, or what an edit of the manifest changes, and how."""
+"""Sentences about a pod that is listed again or edited at its source."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +12,7 @@ from workflows.decide.resources.resources import INFEASIBLE, granted
 
 
 def listed(state: StoryState, signal: PodListed) -> Iterator[str]:
-    """Say what a listing changes: nothing when it is the start itself, or of a poller that began anew."""
+    """Report what a listing changes; nothing if it is the first one, or was repeated by a restarted poller."""
     if state.deletion:
         yield f"listed again by {signal.source}"
     elif signal.pod is not None and state.pod and (found := changes(state.pod, signal.pod)):
@@ -21,13 +21,13 @@ def listed(state: StoryState, signal: PodListed) -> Iterator[str]:
 
 
 def what_becomes(state: StoryState, signal: PodListed, found: Sequence[Change]) -> str:
-    """Say what an edit does that is not simply taken over."""
+    """Describe what happens with an edit that is not simply applied."""
     if not signal.in_place:
         return "; the pod is replaced"
     if signal.source != API_SOURCE and (why := needs_another_pod(found)):
-        return f"; the pod is replaced, for {why} can't be changed in place"
+        return f"; the pod is replaced, because {why} cannot be changed in place"
     if state.phase in FINAL_PHASES:
-        return "; a pod that has finished takes nothing over"
+        return "; ignored, because the pod has finished"
     if signal.pod is None:
         return ""
     pod, refused = granted(state.pod, signal.pod, state.settings.allocatable)

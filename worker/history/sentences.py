@@ -1,7 +1,7 @@
-"""What each signal, activity and change of state says in a pod's story: one row a kind.
+"""Tables of the sentences for signals, activities and changed search attributes: one row a kind.
 
-Read by `story`. A new activity is one row in `ACTIVITIES`: the shapes of its request and answer (so that a payload is read
-by type), a name for it when it fails, and what it says when it is done.
+Read by `story`. A new activity is one row in `ACTIVITIES`: the types of its request and response, a name for it when it
+fails, and the sentence for when it completes.
 """
 
 import functools
@@ -21,33 +21,33 @@ from worker.history.probe_sentences import describe_verdict
 from worker.history.story_state import CompletedActivity, StoryState, seconds
 
 WAIT_TOLD: Final = timedelta(seconds=0.1)
-"""From which on it is state that a pull waited for others."""
+"""A pull reports the time it waited for other pulls from this duration on."""
 
-_IDENTITY: Final = 12  # characters of an id that tell it from others, as crictl shows it
+_IDENTITY: Final = 12  # leading characters of an id that are shown, as in crictl
 
 
 @dataclass(frozen=True, slots=True)
 class ActivityRow:
-    """How to read and tell one kind of activity."""
+    """How to read one kind of activity, and the sentences about it."""
 
     asked: Any
     answer: Any
     what: Callable[[Any], str]
     say: Callable[[StoryState, CompletedActivity], Iterator[str]]
     note: Callable[[StoryState, Any], None] | None = None
-    """What the story remembers of it from when it is asked for, where others answer before it."""
+    """Called when the activity is scheduled, for what must be known before it completes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignalRow:
-    """How to read and tell one kind of signal."""
+    """How to read one kind of signal, and the sentence about it."""
 
     kind: Any
     say: Callable[[StoryState, Any], Iterator[str]]
 
 
 def reading(data: bytes, kind: Any) -> Any:
-    """Read a payload's JSON as a type; None for what cannot be read (sealed with another key, another release's)."""
+    """Parse a payload's JSON as a type; None if it cannot be read: another key, or another release."""
     try:
         return _adapter(kind).validate_json(data)
     except (ValidationError, TypeError):
@@ -63,14 +63,14 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def pod_listed(start: PodStart) -> str:
-    """Say how the pod came."""
+    """Report how the pod came to this node."""
     where = f"manifest {PurePosixPath(start.path).name}" if start.path else f"the {start.source} source"
     uid = start.pod.get("metadata", {}).get("uid", "")
     return f"{where} lists the pod (UID {uid})" if not start.path else f"{where} listed (UID {uid})"
 
 
 def pod_gone(outcome: PodOutcome | None) -> str:
-    """Say how it ended."""
+    """Report how the pod ended."""
     if outcome is None:
         return "the pod is gone"
     why = ": ".join(filter(None, (outcome.reason, outcome.message)))
@@ -78,13 +78,13 @@ def pod_gone(outcome: PodOutcome | None) -> str:
 
 
 def attribute(attributes: Mapping[str, Any], name: str) -> str:
-    """Read a search attribute's text."""
+    """Return the text of a search attribute."""
     value = attributes.get(name)
     return str((value[0] if isinstance(value, list) and value else value) or "")
 
 
 def attributes_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Say what changed of phase, readiness and reason."""
+    """Report changes of phase, readiness and reason."""
 
     def one(name: str) -> tuple[str, bool]:
         return attribute(after, name), before.get(name) != after.get(name)
@@ -111,7 +111,7 @@ def _deletion(state: StoryState, signal: signals.DeletionRequested) -> Iterator[
 
 
 def _changed(_: StoryState, __: signals.RuntimeChanged) -> Iterator[str]:
-    yield from ()  # a hint: the look at the runtime that follows tells what it was
+    yield from ()  # only a hint: the runtime read that follows reports what changed
 
 
 def _verdict(_: StoryState, signal: signals.ProbeVerdict) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _status_given(_: StoryState, signal: signals.StatusGiven) -> Iterator[str]:
         yield f"the API shows the pod as {signal.ended.phase}" + (f" ({why})" if why else "")
     else:
         said = ", ".join(f"{name} {one.status}" for name, one in sorted(signal.conditions.items()))
-        yield f"others' conditions in the API: {said or 'none'}"
+        yield f"conditions set by others in the API: {said or 'none'}"
 
 
 SIGNALS: Final[Mapping[str, SignalRow]] = {
@@ -166,7 +166,7 @@ def _runtime_read(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     lost = [one for one in seen.sandboxes if not one.ready and one.sandbox_id in state.ready_sandboxes]
     for one in lost:
         state.ready_sandboxes.discard(one.sandbox_id)
-        yield f"sandbox attempt {one.attempt} is not ready any more"
+        yield f"sandbox attempt {one.attempt} is no longer ready"
     yield from container_sentences.ends(state, seen.containers)
 
 
@@ -181,7 +181,7 @@ def _images_read(_: StoryState, done: CompletedActivity) -> Iterator[str]:
 
 
 def _plain(what: Callable[[Any], str]) -> Callable[[StoryState, CompletedActivity], Iterator[str]]:
-    """Say what was done and how long it took, for activities whose answer says nothing."""
+    """Report the action and its duration, for activities without a response."""
 
     def say(_: StoryState, done: CompletedActivity) -> Iterator[str]:
         yield f"{what(done.asked)} ({seconds(done.took)})"
@@ -195,7 +195,7 @@ def _predecessor_gone(_: StoryState, done: CompletedActivity) -> Iterator[str]:
 
 ACTIVITIES: Final[Mapping[str, ActivityRow]] = {
     names.MAKE_POD_DIRECTORIES: ActivityRow(
-        requests.MakePodDirectories, None, lambda _: "making directories", _plain(lambda _: "directories made")
+        requests.MakePodDirectories, None, lambda _: "creating directories", _plain(lambda _: "directories created")
     ),
     names.REMOVE_POD_DIRECTORIES: ActivityRow(
         requests.RemovePodDirectories,

@@ -1,8 +1,8 @@
-"""A pod's story: the events of its workflow's history, state as lines of plain words with times.
+"""Turns the history of a pod's workflow into lines of text with times.
 
-The pure part of `tempolet history`: it takes Temporal's own event messages (payloads already opened) of all runs of one
-workflow, oldest first, and answers lines. What each activity, signal and event says stands in `sentences`; here is only
-the walk: which start belongs to which end, how long it took, and what was state before.
+The pure part of `tempolet history`: it takes Temporal's event messages, already decrypted, of all runs of one workflow,
+oldest first, and returns lines. The sentences are in `sentences`; this module matches the start and end of each
+activity and computes durations.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ from worker.history.story_state import CompletedActivity, Line, Story, StoryStat
 
 @dataclass(frozen=True, slots=True)
 class _Scheduled:
-    """An activity on its way: what was asked, when, and the try that answered."""
+    """A scheduled activity: its request, when it was scheduled, and the latest attempt."""
 
     activity_id: str
     activity: str
@@ -37,7 +37,7 @@ class _Scheduled:
 
 @dataclass(slots=True)
 class _StoryBuilder:
-    """What the walk remembers between two events."""
+    """State kept between two events."""
 
     state: StoryState = field(default_factory=StoryState)
     asked: dict[int, _Scheduled] = field(default_factory=dict)
@@ -46,11 +46,11 @@ class _StoryBuilder:
     updates: dict[str, str] = field(default_factory=dict)
     """Update id -> name."""
     wait: str = ""
-    """The summary of the newest timer: each decision arms it anew, the story tells it once."""
+    """Summary of the newest timer: a timer that is started again with the same summary is reported once."""
 
 
 def tell(runs: Iterable[Iterable[HistoryEvent]]) -> Story:
-    """Tell all runs of one workflow, oldest first."""
+    """Build the story from all runs of one workflow, oldest first."""
     builder = _StoryBuilder()
     lines: list[Line] = []
     ended_at = None
@@ -61,13 +61,15 @@ def tell(runs: Iterable[Iterable[HistoryEvent]]) -> Story:
             first = lines[0].at if lines else at
             ended_at = at if event.event_type in ENDS else None
             lines += [Line(at, at - first, text, event.event_id, number) for text in _say(builder, event, at)]
-    lines.sort(key=lambda line: (line.run, line.at))  # an answer that came during a decision is written after it
+    lines.sort(
+        key=lambda line: (line.run, line.at)
+    )  # an activity that completed during a workflow task is written after it
     under_way = (UnderWay(one.activity_id, _what(one), one.at) for one in builder.asked.values())
     return Story(tuple(lines), tuple(under_way), ended_at)
 
 
 def _say(builder: _StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[str]:
-    """Say one event; most say nothing, for the story is the pod's, not the machinery's."""
+    """Report one event; most are Temporal's own and yield nothing."""
     teller_of_kind = EVENTS.get(event.event_type)
     if teller_of_kind is not None:
         yield from teller_of_kind(builder, event, at)
@@ -77,7 +79,7 @@ def _started(builder: _StoryBuilder, event: HistoryEvent, __: datetime) -> Itera
     attributes = event.workflow_execution_started_event_attributes
     start = _read(attributes.input, PodStart)
     if start is None:
-        yield "the pod's start cannot be read: is this node's key file the one that sealed it?"
+        yield "the start of the pod cannot be read: was it encrypted with another key file?"
         return
     builder.state.settings, builder.state.pod = start.settings, start.pod
     if start.observed:
@@ -85,9 +87,9 @@ def _started(builder: _StoryBuilder, event: HistoryEvent, __: datetime) -> Itera
     if not attributes.continued_execution_run_id:
         yield sentences.pod_listed(start)
     elif start.observed is None:
-        yield "its source lists the pod again: it begins anew"
+        yield "its source lists the pod again: it starts over"
     else:
-        yield "the history had grown long: it goes on in a new run"
+        yield "the history had grown long: continued in a new run"
     if start.observed is None:
         yield from at_first(start)
 
@@ -174,17 +176,17 @@ def _activity_timed_out(builder: _StoryBuilder, event: HistoryEvent, at: datetim
     if asked is not None:
         kind = TimeoutType.Name(attributes.failure.timeout_failure_info.timeout_type)
         why = kind.removeprefix("TIMEOUT_TYPE_").lower().replace("_", " ")
-        yield f"{_what(asked)} gave no answer in {seconds(at - asked.at)} ({why}){_tries(asked)}"
+        yield f"{_what(asked)} timed out after {seconds(at - asked.at)} ({why}){_tries(asked)}"
 
 
 def _activity_canceled(builder: _StoryBuilder, event: HistoryEvent, _: datetime) -> Iterator[str]:
     asked = builder.asked.pop(event.activity_task_canceled_event_attributes.scheduled_event_id, None)
     if asked is not None:
-        yield f"{_what(asked)} was given up"
+        yield f"{_what(asked)} was cancelled"
 
 
 def _read_at_once(builder: _StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[str]:
-    """Tell a local activity that answered; one that did not is asked again as an activity, and state then."""
+    """Report a local activity that returned a result; one that failed is repeated as an activity and reported then."""
     details = event.marker_recorded_event_attributes.details
     about = _read(details["data"], dict[str, Any]) if "data" in details else None
     row = sentences.ACTIVITIES.get(str(about.get("activity_type"))) if about else None
@@ -211,11 +213,11 @@ def _task_started(builder: _StoryBuilder, event: HistoryEvent, _: datetime) -> I
 def _task_timed_out(_: _StoryBuilder, event: HistoryEvent, __: datetime) -> Iterator[str]:
     kind = TimeoutType.Name(event.workflow_task_timed_out_event_attributes.timeout_type)
     if kind == "TIMEOUT_TYPE_START_TO_CLOSE":
-        yield "the worker went away at its work; the next one goes on"
+        yield "the worker disappeared during a workflow task; the next one continues"
 
 
 def _task_failed(_: _StoryBuilder, event: HistoryEvent, __: datetime) -> Iterator[str]:
-    yield f"the worker could not go on: {describe_failure(event.workflow_task_failed_event_attributes.failure)}"
+    yield f"the workflow task failed: {describe_failure(event.workflow_task_failed_event_attributes.failure)}"
 
 
 def _attributes_changed(builder: _StoryBuilder, event: HistoryEvent, _: datetime) -> Iterator[str]:
@@ -270,11 +272,11 @@ EVENTS: Final[Mapping[int, Callable[[_StoryBuilder, HistoryEvent, datetime], Ite
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: _ended_from_outside,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED: _cancel_requested,
 }
-"""Kinds of events that have something to say; all others are the machinery's own."""
+"""Event types that yield a sentence; all others are Temporal's own."""
 
 
 ENDS: Final = frozenset(kind for kind, say in EVENTS.items() if say in {_completed, _ended_from_outside})
-"""After one of these nothing comes; continue-as-new is none."""
+"""No event follows one of these types. Continue-as-new is not one of them."""
 
 
 def _what(asked: _Scheduled) -> str:

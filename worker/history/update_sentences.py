@@ -1,4 +1,4 @@
-"""What an operator's Update says in a pod's story: who asked, and what came of it. Read by `story`; a new one is one row here."""
+"""Sentences about Updates by an operator: who asked and what changed. Read by `story`; a new Update is one row here."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -22,7 +22,7 @@ def _stop_hastened(_: StoryState, answer: PodStops) -> Iterator[str]:
     if answer.sooner:
         yield f"{text}: its grace is over {seconds(answer.sooner)} sooner, SIGKILL at {answer.kills_at.astimezone():%H:%M:%S}"
     else:
-        yield f"{text}, by when its grace is over anyway"
+        yield f"{text}, but its grace period ends before that anyway"
 
 
 def _evicted(state: StoryState, answer: PodEvicted) -> Iterator[str]:
@@ -38,4 +38,4 @@ UPDATES: Final[Mapping[str, SignalRow]] = {
     names.EVICT_POD: SignalRow(PodEvicted, _evicted),
     names.ADD_EPHEMERAL_CONTAINER: SignalRow(EphemeralContainerAdded, container_sentences.added),
 }
-"""What each update's answer says; one that was refused stands in no history."""
+"""The sentence for each Update's response. A rejected Update is not in the history."""

@@ -53,7 +53,7 @@ def test_every_update_has_a_row() -> None:
         pytest.param(
             names.STOP_POD,
             PodStops("root@node-1", FIVE, timedelta(seconds=1), NOON, timedelta()),
-            "operator root@node-1 asked to stop it within 5.00 s, by when its grace is over anyway",
+            "operator root@node-1 asked to stop it within 5.00 s, but its grace period ends before that anyway",
             id="a-stop-that-was-to-be-over-by-then",
         ),
         pytest.param(
