@@ -106,7 +106,7 @@ SAID = {
         "main stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved",
     ],
     "stop-asked": [
-        "operator root@node-1 asked to stop it within 1.00 s: its grace is over .* sooner",
+        "operator root@node-1 asked to stop it within 1.00 s: its grace period ends .* sooner",
         "main stopped: exit 137 Error, by SIGKILL",
         "the pod is gone",
     ],
@@ -155,7 +155,7 @@ SAID = {
         "container main started, restart 1",
         "container main is ready",
     ],
-    "both-hooks": ["postStart of main done", "pod Running, ready", "preStop of main done .* run again", "main stopped"],
+    "both-hooks": ["postStart of main done", "pod Running, ready", "preStop of main done .* repeated", "main stopped"],
     "failing-post-start": [
         "postStart of main failed after .*FailedPostStartHook: exit code 1",
         "preStop of main done",
@@ -166,7 +166,7 @@ SAID = {
         "container main started",
         "preStart of second before its start done in .*, at try \\d",
         "container second started",
-        "postStop of main after exit 0 done .* run again",
+        "postStop of main after exit 0 done .* repeated",
         "sandbox stopped",
     ],
     "finished": ["container main ended: exit 0 Completed", "pod Succeeded"],
@@ -279,7 +279,7 @@ def test_runs_of_one_workflow_are_one_story(life: str) -> None:
     for paths in (paths for name, paths in LIVES.items() if name.startswith(f"{life}v")):
         lines = story(paths)
         assert {line.run for line in lines} == {1, 2}
-        assert [line for line in lines if line.text.endswith(("goes on in a new run", "it begins anew"))]
+        assert [line for line in lines if line.text.endswith(("continued in a new run", "it starts over"))]
         assert lines[-1].text.startswith("the pod is gone")
 
 

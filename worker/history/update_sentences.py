@@ -20,7 +20,7 @@ def _condition_set(_: StoryState, answer: ConditionSet) -> Iterator[str]:
 def _stop_hastened(_: StoryState, answer: PodStops) -> Iterator[str]:
     text = f"operator {answer.operator} asked to stop it within {seconds(answer.asked)}"
     if answer.sooner:
-        yield f"{text}: its grace is over {seconds(answer.sooner)} sooner, SIGKILL at {answer.kills_at.astimezone():%H:%M:%S}"
+        yield f"{text}: its grace period ends {seconds(answer.sooner)} sooner, SIGKILL at {answer.kills_at.astimezone():%H:%M:%S}"
     else:
         yield f"{text}, but its grace period ends before that anyway"
 

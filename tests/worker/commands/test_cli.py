@@ -44,13 +44,13 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
         pytest.param(
             ["stop", "a/b", "--grace-period", "-1"], Exit.USAGE, "greater than or equal to 0", id="a-negative-grace"
         ),
-        pytest.param(["debug", "a/b"], Exit.USAGE, "--image: say which image to look with", id="look-with-nothing"),
+        pytest.param(["debug", "a/b"], Exit.USAGE, "--image: name an image", id="look-with-nothing"),
         pytest.param(
             ["debug", "a/b", "--image", "x", "--env", "A"], Exit.USAGE, "--env A: write NAME=VALUE", id="no-variable"
         ),
         pytest.param(["evict"], Exit.USAGE, "Missing argument 'NAMESPACE/POD'", id="evict-nothing"),
-        pytest.param(["replay"], Exit.USAGE, "give either --live or files", id="replay-of-nothing"),
-        pytest.param(["replay", "--live", "f"], Exit.USAGE, "give either --live or files", id="replay-of-both"),
+        pytest.param(["replay"], Exit.USAGE, "give --live or files", id="replay-of-nothing"),
+        pytest.param(["replay", "--live", "f"], Exit.USAGE, "give --live or files", id="replay-of-both"),
         pytest.param(["replay", "/nowhere"], Exit.FAILED, "/nowhere: No such file", id="replay-of-no-file"),
         pytest.param(["replay", "{tmp}/k"], Exit.FAILED, "no exported history", id="replay-of-another-file"),
         pytest.param(["up", "--kubeconfig", "/nowhere"], Exit.USAGE, "'/nowhere' does not exist", id="no-kubeconfig"),

@@ -223,8 +223,8 @@ def recorded() -> Recorder:
             HookEnded(succeeded=False, message="exit code 3", again=True),
             [
                 (
-                    "preStop of web failed after 1.00 s: FailedPreStopHook: exit code 3, run again, for nobody knows how an"
-                    " earlier try ended"
+                    "preStop of web failed after 1.00 s: FailedPreStopHook: exit code 3, repeated, because the result of an"
+                    " earlier try is not known"
                 )
             ],
             id="pre-stop-failed-again",
@@ -309,7 +309,7 @@ def test_every_activity_and_signal_has_a_row() -> None:
             names.POD_LISTED,
             PodListed("file", pod=edited(hostNetwork=True), in_place=True),
             [
-                "manifest changed: hostNetwork set to True; the pod is replaced, because hostNetwork set to True can't be changed"
+                "manifest changed: hostNetwork set to True; the pod is replaced, because hostNetwork set to True cannot be changed"
             ],
             id="an-edit-that-replaces",
         ),

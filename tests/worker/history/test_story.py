@@ -227,7 +227,7 @@ def test_another_worker_takes_over(recorded: Recorder) -> None:
         pytest.param(
             "WORKFLOW_TASK_TIMED_OUT",
             {"timeout_type": TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE},
-            "the worker went away at its work",
+            "the worker disappeared during a workflow task",
             id="worker-killed",
         ),
     ],

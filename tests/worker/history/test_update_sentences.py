@@ -47,7 +47,7 @@ def test_every_update_has_a_row() -> None:
         pytest.param(
             names.STOP_POD,
             PodStops("root@node-1", FIVE, FIVE, NOON, timedelta(seconds=20)),
-            f"operator root@node-1 asked to stop it within 5.00 s: its grace is over 20.0 s sooner, SIGKILL at {LOCAL_NOON}",
+            f"operator root@node-1 asked to stop it within 5.00 s: its grace period ends 20.0 s sooner, SIGKILL at {LOCAL_NOON}",
             id="a-stop-that-is-over-sooner",
         ),
         pytest.param(

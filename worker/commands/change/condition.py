@@ -1,6 +1,6 @@
-"""`tempolet condition NAMESPACE/POD TYPE=STATUS`: say a condition that others judge, for example a readiness gate's.
+"""`tempolet condition NAMESPACE/POD TYPE=STATUS`: set a condition that others decide, for example a readiness gate's.
 
-An Update of the pod's workflow (`asking`). What is so already is no failure: who says it again and again may.
+An Update of the pod's workflow (`updates`). Setting a condition to the status that it has already is not an error.
 """
 
 from proto.temporal import names
@@ -13,7 +13,7 @@ from worker.documents.printable import printable
 
 
 def parse(text: str) -> tuple[str, str]:
-    """Read TYPE=STATUS; raises CommandFailed."""
+    """Parse TYPE=STATUS; raises CommandFailed."""
     name, equals, status = text.rpartition("=")
     if not equals or not name or not status:
         raise CommandFailed(f"{text!r}: write TYPE=True, TYPE=False or TYPE=Unknown", Exit.USAGE)
@@ -21,7 +21,7 @@ def parse(text: str) -> tuple[str, str]:
 
 
 def run(config: NodeConfig, selector: PodSelector, asked: SetCondition) -> None:
-    """Set a condition; raises CommandFailed when it may not be set."""
+    """Set a condition; raises CommandFailed if it may not be set."""
     try:
         answer = ask_pod(config, selector, asked, update=names.SET_CONDITION, answer=ConditionSet)
     except Refused as refused:

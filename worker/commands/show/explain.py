@@ -1,7 +1,8 @@
-"""`tempolet explain NAMESPACE/POD`: what a pod's workflow waits for now, and what would happen next.
+"""`tempolet explain NAMESPACE/POD`: what a pod waits for now, and what happens next.
 
-The workflow itself answers (the query Explain, `workflows/decide/explain/explain.py`). Added here is what only others know: Temporal
-the tries of an activity, the poller a refused manifest and a runtime that is away, the clock how long something lasts still.
+The workflow answers the query Explain (`workflows/decide/explain/explain.py`). Added here is what the workflow does not
+know: the attempts of an activity, a refused manifest, a runtime that does not answer, and how long each state has
+lasted.
 """
 
 import asyncio
@@ -35,26 +36,26 @@ from worker.history.sentences import pod_gone
 from worker.history.story_state import seconds
 
 LABELS: Final = {
-    SentenceKind.STANDS: "stands",
+    SentenceKind.STANDS: "state",
     SentenceKind.UNDER_WAY: "under way",
     SentenceKind.WAITS: "waits for",
-    SentenceKind.HELD: "held back",
+    SentenceKind.HELD: "blocked",
     SentenceKind.NEXT: "next",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """What Temporal alone knows of an activity that has not answered."""
+    """The attempts of an activity that has not completed, as Temporal reports them."""
 
     number: int
     since: datetime | None
-    """When the present try began; None while it waits for the next."""
+    """When the current attempt started; None while it waits for the next."""
     next_at: datetime | None
     last_failure: str = ""
 
     def words(self, now: datetime) -> str:
-        """Say it behind what is under way."""
+        """Describe the attempts."""
         said = f" since {self.since.astimezone():%H:%M:%S}, for {seconds(now - self.since)}" if self.since else ""
         if self.number > 1:
             said += f" (try {self.number}, after {self.last_failure})"
@@ -63,18 +64,18 @@ class Try:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """All that is known of a pod."""
+    """Everything known about a pod."""
 
     pod: PodWorkflowId
     gone: str = ""
-    """How it ended, when it is gone."""
+    """How it ended, if it is gone."""
     explanation: Explanation | None = None
     tries: dict[str, Try] = field(default_factory=dict)
     """By activity id, which is the key of its action."""
 
 
 def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
-    """Print the explanation; raises CommandFailed for a pod that is not known, and when nobody answers."""
+    """Print the explanation; raises CommandFailed if the pod is unknown or no worker answers."""
     refused = refusals_of(config, selector.namespace, selector.name)
     answer, failure = None, None
     try:
@@ -89,7 +90,9 @@ def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
     else:
         for line in [*(lines(answer, datetime.now(UTC)) if answer else [str(selector)]), *remarks]:
             print(printable(line))
-    if failure is not None and failure.code is not Exit.NOT_FOUND:  # a refused pod need not be in Temporal
+    if (
+        failure is not None and failure.code is not Exit.NOT_FOUND
+    ):  # a pod with a refused manifest need not be in Temporal
         raise failure
 
 
@@ -103,11 +106,13 @@ async def _ask(config: NodeConfig, selector: PodSelector) -> Answer:
             return Answer(pod, pod_gone(await handle.result()))
         if described.status is not WorkflowExecutionStatus.RUNNING:
             status = described.status.name.lower() if described.status else "ended"
-            return Answer(pod, f"its workflow was {status} from outside: what it had may still be on the node")
+            return Answer(
+                pod, f"its workflow was {status} by somebody: the pod's containers and volumes may still be on the node"
+            )
         within = temporal_access.ANSWER_WITHIN
         explanation = await handle.query(names.EXPLAIN, result_type=Explanation, rpc_timeout=within)
     except WorkflowQueryFailedError as error:
-        raise CommandFailed(f"the worker of node {pod.node} can't explain {selector}: {error}") from error
+        raise CommandFailed(f"the worker of node {pod.node} cannot explain {selector}: {error}") from error
     except RPCError as error:
         raise CommandFailed(temporal_access.no_worker(pod.node, error)) from error
     return Answer(pod, explanation=explanation, tries=_tries(client, config, described))
@@ -132,30 +137,30 @@ def _try(one: PendingActivityInfo) -> Try:
 
 
 def remarks_of(config: NodeConfig, answer: Answer | None, refused: list[Refusal]) -> Iterator[str]:
-    """Say what else keeps the pod from changing: a refused manifest, and on this node a runtime or poller that is away."""
+    """Report what else keeps the pod from changing: refused manifests, and this node's runtime and poller."""
     view = NodeView(refusals=refused)
     if answer and not answer.gone and answer.pod.node == config.node_name:
         away = lock_holder(lock_path(config.root_dir, "poller")) is None
         view = NodeView(refusals=refused, runtime=read_node_runtime(config.root_dir))
         yield from notes(view)
         if away:
-            yield "no poller runs on this node: a changed manifest or an end that the runtime tells is not heard of"
+            yield "no poller runs on this node: changed manifests and exited containers go unnoticed"
         return
     yield from notes(view)
 
 
 def lines(answer: Answer, now: datetime) -> Iterator[str]:
-    """Write the answer, a sentence a line."""
+    """Format the answer, one sentence a line."""
     pod = answer.pod
     yield f"{pod.namespace}/{pod.name} on {pod.node}, UID {pod.uid}"
     if answer.gone:
-        yield f"{answer.gone} (`tempolet history {pod.namespace}/{pod.name}` tells its story)"
+        yield f"{answer.gone} (`tempolet history {pod.namespace}/{pod.name}` shows what happened)"
     for sentence in answer.explanation.sentences if answer.explanation else ():
         yield f"{LABELS[sentence.kind]}: {in_full(sentence, answer.tries, now)}"
 
 
 def in_full(sentence: Sentence, tries: dict[str, Try], now: datetime) -> str:
-    """Write one sentence with its time, its tries, its reason and what can be done."""
+    """Format one sentence with its time, attempts, reason and remedy."""
     text = sentence.text
     if sentence.kind is SentenceKind.UNDER_WAY and (known := tries.get(sentence.about)):
         text += known.words(now)
@@ -169,7 +174,7 @@ def in_full(sentence: Sentence, tries: dict[str, Try], now: datetime) -> str:
 
 
 def as_json(selector: PodSelector, answer: Answer | None, remarks: list[str]) -> dict[str, Any]:
-    """Give the answer as JSON."""
+    """Return the answer as JSON."""
     known: dict[str, Any] = {"pod": str(selector), "remarks": remarks}
     if answer is None:
         return known

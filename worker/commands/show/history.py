@@ -1,7 +1,7 @@
-"""`tempolet history NAMESPACE/POD`: a pod's story from Temporal, with times and durations, also when the pod is gone.
+"""`tempolet history NAMESPACE/POD`: a pod's history with times and durations, even after the pod is gone.
 
-Finds the pod's workflows by their search attributes (several when the pod was made anew under another UID), fetches the
-histories of all their runs, opens the payloads with the node's keys and lets `story` tell them.
+Finds the pod's workflows by search attributes (several if the pod was created again with another UID), fetches the
+histories of all their runs, decrypts the payloads with the node's keys, and formats them with `worker/history`.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from worker.history.story_state import Line, seconds
 
 
 def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
-    """Print the story of the newest pod of that name, of the one of a UID, or of all."""
+    """Print the history of the newest pod of that name, of the one with the UID, or of all."""
     lives = asyncio.run(_find(config, selector))
     if output == "json":
         print(json.dumps([as_json(life) for life in lives], indent=2))
@@ -50,7 +50,7 @@ async def _find(config: NodeConfig, selector: PodSelector) -> list[FoundPod]:
 
 
 async def _histories(client: Client, config: NodeConfig, life: FoundPod) -> list[Sequence[HistoryEvent]]:
-    """Fetch all runs, and those that the last one was continued in meanwhile."""
+    """Fetch all runs, including those started by continue-as-new in the meantime."""
     found: list[Sequence[HistoryEvent]] = []
     left = list(life.runs)
     while left:
@@ -66,7 +66,7 @@ async def _histories(client: Client, config: NodeConfig, life: FoundPod) -> list
 
 
 async def _under_way(client: Client, config: NodeConfig, life: FoundPod) -> list[str]:
-    """Say what the pod waits for now: the tries of an activity stand in no history."""
+    """Report what the pod waits for now: the attempts of an activity are not in the history."""
     described = (await client.get_workflow_handle(life.workflow_id).describe()).raw_description
     pending = {one.activity_id: one for one in described.pending_activities}
     said = []
@@ -81,7 +81,7 @@ async def _under_way(client: Client, config: NodeConfig, life: FoundPod) -> list
 
 
 def heading(life: FoundPod) -> str:
-    """Say which pod this is and how old."""
+    """Format which pod this is and its age."""
     pod, lines, ended_at = life.pod, life.story.lines, life.story.ended_at
     began = lines[0].at if lines else life.newest
     age = short_age((ended_at or datetime.now(UTC)) - began)
@@ -90,7 +90,7 @@ def heading(life: FoundPod) -> str:
 
 
 def rows(lines: Sequence[Line], *, wide: bool) -> list[str]:
-    """Write the lines with local time and seconds since the first; the date where it changes."""
+    """Format the lines with local time and seconds since the first, and the date when it changes."""
     said = []
     day = None
     for line in lines:
@@ -107,7 +107,7 @@ def rows(lines: Sequence[Line], *, wide: bool) -> list[str]:
 
 
 def as_json(life: FoundPod) -> dict[str, object]:
-    """Give one life as JSON."""
+    """Return one pod as JSON."""
     return {
         "workflowId": life.workflow_id,
         "node": life.pod.node,
