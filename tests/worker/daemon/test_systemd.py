@@ -174,7 +174,7 @@ OWN_MOUNTS = [
 @pytest.mark.parametrize("setting", OWN_MOUNTS)
 def test_the_workers_mounts_reach_containerd(setting: str) -> None:
     """Each of these would give the worker a mount namespace of its own, and pods would find their volumes empty."""
-    lines = (UNITS / "tempolet-worker.daemon.service").read_text().splitlines()
+    lines = (UNITS / "tempolet-worker.service").read_text().splitlines()
     assert not [line for line in lines if line.startswith(f"{setting}=")]
 
 
