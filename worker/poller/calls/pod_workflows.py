@@ -1,8 +1,8 @@
-"""The few calls that the poller makes to Temporal, and what their errors mean.
+"""The poller's calls to Temporal, and what their errors mean.
 
-Used by `pods`, `hints` and `janitor`. An error is sorted by what the caller may do: `TemporalUnavailable` passes by waiting,
-`CallRefused` does not, and no such workflow is an answer, not an error. That Temporal is away is said once, and once
-that it is back.
+Errors are classified by what the caller may do: after `TemporalUnavailable` it retries, after `CallRefused` it does
+not. That a workflow does not exist is a return value, not an error. An unavailable Temporal is logged once, and once
+when it is back.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ from worker.temporal.signal_numbers import SignalNumbers
 from workflows.versions import CURRENT_NODE
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)
-"""What a workflow task in flight costs after a kill -9 of the worker (design §4.7)."""
+"""How soon another worker takes over a workflow task after the first was killed."""
 CALL_LIMIT: Final = timedelta(seconds=10)
 MOST_CALLS: Final = 16
-"""At once, so that 110 manifests do not time each other out on a small node's Temporal."""
+"""Concurrent calls: 110 manifests at once would otherwise time out on a small node's Temporal."""
 VISIBILITY_LAGS: Final = 10.0
-"""Seconds for which a workflow that was told something may be missing among the open ones."""
+"""Seconds for which visibility may not list a workflow that was just started or signalled."""
 _NOT_PASSING: Final = frozenset(
     {
         RPCStatusCode.INVALID_ARGUMENT,
@@ -52,41 +52,41 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class TemporalUnavailable(Exception):
-    """Temporal did not answer, or not now: the call may or may not have arrived, so make it again later."""
+    """Temporal did not answer: the call may or may not have arrived, and must be repeated later."""
 
 
 class CallRefused(Exception):
-    """Temporal refuses this call whenever it is made; the message is Temporal's own."""
+    """Temporal refuses this call and would refuse it again; the message is Temporal's."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPod:
-    """A pod whose workflow is open; its source and the path of its manifest where they are known."""
+    """A pod whose workflow is open; its source and the path of its manifest if they are known."""
 
     workflow_id: str
     path: str = ""
     source: str = ""
-    """file, http or api; empty: not known."""
+    """file, http or api; empty if not known."""
 
     @property
     def id(self) -> PodWorkflowId:
-        """Its parts."""
+        """The parts of the workflow id."""
         return PodWorkflowId.parse(self.workflow_id)
 
 
 class PodWorkflows:
-    """The pod workflows of one node, seen through one client."""
+    """The pod workflows of one node, called by one client."""
 
     def __init__(self, client: Client, node: str, numbers: SignalNumbers) -> None:
         self.numbers = numbers
-        """Those of all signals that are told this way."""
+        """Sequence numbers of all signals sent by this process."""
         self._client = client
         self._node = node
         self._permits = asyncio.Semaphore(MOST_CALLS)
         self._away_since: float | None = None
 
     async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
-        """Start the pod's workflow, or tell the open one that its source lists it (again), or that it is to go."""
+        """Start the pod's workflow; if it is open, signal it that its pod is listed or its deletion requested."""
         workflow_id = self._id_of(start)
         name = f"{workflow_id.namespace}/{workflow_id.name}"
         where = f"`{start.path}`" if start.path else "the API server"
@@ -108,7 +108,7 @@ class PodWorkflows:
             )
 
     async def configure_node(self, configured: NodeConfigured) -> None:
-        """Start the node's own workflow, or tell the open one how the node is configured now."""
+        """Start the node's workflow, or signal it the current configuration if it is open."""
         async with self._call("start the node's workflow"):
             await self._client.start_workflow(
                 names.NODE_WORKFLOW,
@@ -129,29 +129,29 @@ class PodWorkflows:
             )
 
     async def request_deletion(self, workflow_id: str, request: DeletionRequested) -> bool:
-        """Ask an open workflow to take its pod down; False when there is none."""
+        """Request the deletion of a pod from its workflow; False if the workflow does not exist."""
         return await self._signal(workflow_id, names.DELETION_REQUESTED, request)
 
     async def hint(self, workflow_id: str, hint: RuntimeChanged) -> bool:
-        """Tell an open workflow that the runtime has changed; False when there is none: a hint never starts one."""
+        """Signal a change in the runtime; False if the workflow does not exist: a hint never starts one."""
         return await self._signal(workflow_id, names.RUNTIME_CHANGED, hint)
 
     async def objects_changed(self, workflow_id: str, hint: ObjectsChanged) -> bool:
-        """Tell an open workflow of other versions of objects; False when there is none."""
+        """Signal new versions of objects; False if the workflow does not exist."""
         return await self._signal(workflow_id, names.OBJECTS_CHANGED, hint)
 
     async def status_given(self, workflow_id: str, given: StatusGiven) -> bool:
-        """Tell an open workflow what others have written into its pod's status; False when there is none."""
+        """Signal what others have written into the pod's status; False if the workflow does not exist."""
         return await self._signal(workflow_id, names.STATUS_GIVEN, given)
 
     async def list_open(self) -> list[str]:
-        """List the ids of this node's open pod workflows by visibility, which may lag a second behind."""
+        """List the ids of this node's open pod workflows by visibility, which may lag a second."""
         query = f"WorkflowType = '{names.POD_WORKFLOW}' AND PodNode = '{self._node}' AND ExecutionStatus = 'Running'"
         async with self._call("list the open workflows"):
             return [found.id async for found in self._client.list_workflows(query, rpc_timeout=CALL_LIMIT)]
 
     async def is_open(self, workflow_id: str) -> bool:
-        """Say whether a workflow is open, by the record itself."""
+        """Report whether a workflow is open, by its own record instead of visibility."""
         async with self._call(f"describe {workflow_id}"):
             try:
                 found = await self._client.get_workflow_handle(workflow_id).describe(rpc_timeout=CALL_LIMIT)
@@ -185,7 +185,7 @@ class PodWorkflows:
                     raise CallRefused(f"Temporal refuses to {doing}: {error.message}") from error
                 self._note_away(doing, error)
                 raise TemporalUnavailable(error.message) from error
-            except RuntimeError as error:  # how the SDK's core says that it could not connect
+            except RuntimeError as error:  # raised by the SDK's core if it cannot connect
                 self._note_away(doing, error)
                 raise TemporalUnavailable(str(error)) from error
             self._note_back()
@@ -207,14 +207,14 @@ class PodWorkflows:
 
 
 def marked(pod: PodJson, node: str) -> PodJson:
-    """Write into a pod that this node is to run whose it is."""
+    """Add the annotation that marks the pod as this node's."""
     metadata = pod["metadata"]
     annotations = {**(metadata.get("annotations") or {}), NODE_ANNOTATION: node}
     return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _search_attributes(workflow_id: PodWorkflowId) -> TypedSearchAttributes:
-    """Say who the pod is, and where every pod begins: the workflow tells only what differs from that."""
+    """Return the pod's search attributes and their initial values; the workflow upserts only what differs."""
     keyword, number = SearchAttributeKey.for_keyword, SearchAttributeKey.for_int
     return TypedSearchAttributes(
         [

@@ -1,10 +1,10 @@
 """Keeps the pod workflows of this node in step with the pods that the API binds to it.
 
-Fed with a complete list and single changes by `api_source`, and with the open workflows by `run`. A pod that is listed is started
-or told what has changed of it, one with a deletionTimestamp is asked to go with that grace, one that has ended in the API
-is never started again. A pod that the API lists no more is killed, as by the kubelet (HandlePodRemoves), but only after the API
-has said once more, about this pod alone, that it is not there, and that it knows our Node object: a server with an empty
-or another etcd must not empty the node.
+Fed with complete lists and single changes by `api_source`, and with the open workflows by the poller. A listed pod is
+started or signalled what has changed; a pod with a deletionTimestamp is terminated with that grace period; one that has
+ended in the API is never started again. A pod that the API does not list any more is killed, as by the kubelet
+(HandlePodRemoves), but only after the API has confirmed for this pod alone that it does not exist, and that it knows
+our Node object: a server with an empty or another etcd must not empty the node.
 """
 
 import asyncio
@@ -42,57 +42,57 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class StillThere(Exception):
-    """The API does not confirm that a pod is gone; looked at again later."""
+    """The API does not confirm that a pod is gone; checked again later."""
 
 
 class DeletionCheck(Protocol):
-    """Who can say that a pod is really gone from the API."""
+    """Confirms that a pod is gone from the API."""
 
     async def is_gone(self, namespace: str, name: str, uid: str) -> bool:
-        """Say whether the API has no such pod and does know our Node; raises ApiAway and ApiRefused."""
+        """Report whether the API has no such pod and knows our Node; raises ApiAway and ApiRefused."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiPodsDependencies:
-    """Whom the lister asks and tells."""
+    """What ApiPods works with."""
 
     confirms: DeletionCheck
     admit: Callable[[PodJson], Awaitable[Rejected | None]]
-    """Whether this node takes a new pod."""
+    """Whether this node admits a new pod."""
     shown_phase: Callable[[str], str]
-    """Which phase its own workflow shows of a uid; empty where nothing of it is on this node."""
+    """The phase that the workflow of a uid shows; empty if nothing of the pod is on this node."""
     refused: Callable[[str, Refusal | None], None]
-    """Told of calls that Temporal refuses, by pod."""
+    """Called for calls that Temporal refuses, by pod."""
 
 
 class ApiPods:
     """Makes the calls, one at a time for each pod."""
 
     def __init__(self, workflows: PodWorkflows, node: str, settings: NodeSettings, around: ApiPodsDependencies) -> None:
-        """Take the way to Temporal, what every pod starts with, and who is asked and told."""
+        """Take the calls to Temporal, the input of every workflow, and the dependencies."""
         self._workflows, self._node, self._settings, self._around = workflows, node, settings, around
         self._known: dict[str, Known] = {}
         self._calls = Reconciler[Call](self)
         self._open_known = False
         self._listed = False
         self._doubted: set[str] = set()
-        """Pods of which it was told that they are kept though they are not listed."""
+        """Pods that are kept though they are not listed, and for which that was logged."""
 
     def set_host_ips(self, addresses: tuple[str, ...]) -> None:
-        """Take which addresses new pods are told of as the node's."""
+        """Set the node addresses that new pods are started with."""
         self._settings = replace(self._settings, host_ips=addresses)
 
     @property
     def pods(self) -> Iterable[ApiPod]:
-        """All that the API binds to this node."""
+        """Return the pods that the API binds to this node."""
         return (one.wanted for one in self._known.values() if one.wanted)
 
     def knows(self, uid: str) -> bool:
-        """Say whether the API has told of this pod since the poller started."""
+        """Report whether the API has listed this pod since the poller started."""
         return uid in self._known
 
     def set_listed(self, pods: Iterable[ApiPod]) -> None:
-        """Take the complete list; what is new is started in the order in which it was created, as it is admitted."""
+        """Take a complete list; new pods are started in the order of their creation, in which they are admitted."""
         self._listed = True
         by_uid = {pod.uid: pod for pod in pods}
         for uid in [uid for uid, known in self._known.items() if known.wanted and uid not in by_uid]:
@@ -107,7 +107,7 @@ class ApiPods:
         self._converge([pod.uid])
 
     def set_open(self, found: Iterable[OpenPod], asked_at: float) -> None:
-        """Take which workflows are open; `asked_at` is the loop's time before they were listed."""
+        """Take the open workflows; `asked_at` is the loop's time before they were listed."""
         self._open_known = True
         opened = {pod.id.uid: pod for pod in found}
         for uid in opened.keys() - self._known.keys():
@@ -123,19 +123,19 @@ class ApiPods:
         self._converge(list(self._known))
 
     def lost(self, uid: str) -> None:
-        """Take that there is no such workflow: its pod starts again where it is wanted."""
+        """Record that a workflow does not exist: its pod is started again if it is listed."""
         if known := self._known.get(uid):
             self._forget_workflow(known)
             known.tried = False
             self._converge([uid])
 
     def may_want(self, uid: str) -> bool:
-        """Say whether the API lists this pod, or may: it has not told all yet."""
+        """Report whether the API lists this pod, or may do so: no list has arrived yet."""
         known = self._known.get(uid)
         return not self._listed or bool(known and (known.wanted or known.open))
 
     def is_going(self, uid: str) -> bool:
-        """Say whether we asked this pod to go."""
+        """Report whether we requested the deletion of this pod."""
         known = self._known.get(uid)
         return bool(known and known.asked_to_go)
 
@@ -144,17 +144,17 @@ class ApiPods:
         await self._calls.close()
 
     def next_call(self, key: str) -> Call | None:
-        """Say what a pod needs next."""
+        """Return the next call that a pod needs."""
         known = self._known[key]
         pod = known.wanted or known.last
         ended = bool(pod and pod.ended)
         if (known.wanted is None and not self._listed) or (ended and not self._open_known):
             return None
-        shown_phase = self._around.shown_phase(key) if ended else ""  # looked up only for whom it matters
+        shown_phase = self._around.shown_phase(key) if ended else ""  # read only for pods for which it matters
         return known.next_call(open_known=self._open_known, shown_phase=shown_phase)
 
     async def make(self, key: str, call: Call) -> None:
-        """Make a call, and write down what it came to."""
+        """Make a call, and record its result."""
         known = self._known[key]
         number = self._workflows.numbers.next()
         at = asyncio.get_running_loop().time()
@@ -172,7 +172,7 @@ class ApiPods:
                 if await self._workflows.request_deletion(self._id_of(pod), asked):
                     self._note_told(known, pod, at)
                 elif known.told and known.told.deleted:
-                    # everything of it is gone, and finalizers keep its object, or it is on its way out
+                    # the pod has ended and finalizers keep its object, or it is about to be removed
                     known.told, known.open = pod, None
                 else:
                     known.open = None
@@ -189,7 +189,7 @@ class ApiPods:
                 await self._remove(known, call)
 
     def refused(self, key: str, call: Call | None, error: Exception | None) -> None:
-        """Tell of a call that is refused, and that it is no more."""
+        """Record that a call is refused, or no longer refused."""
         if call is None or error is None:
             self._doubted.discard(key)
             self._around.refused(f"uid {key}", None)
@@ -209,7 +209,7 @@ class ApiPods:
         if not await self._around.confirms.is_gone(pod.namespace, pod.name, pod.uid):
             raise StillThere("the API did not confirm that it is gone; it is asked again")
         if known.wanted:
-            return  # listed again meanwhile
+            return  # listed again in the meantime
         reason, message = GONE
         asked = DeletionRequested(API_SOURCE, reason, message, call.grace, self._workflows.numbers.next())
         if await self._workflows.request_deletion(call.workflow_id, asked):

@@ -1,7 +1,7 @@
-"""What a node of a cluster adds to the poller: the pods of the API, followed, admitted and told to Temporal, and the mirrors of its static ones.
+"""What a node of a cluster adds to the poller: the API's pods, their admission, and mirror pods of static pods.
 
-Made by `run` where there is a kubeconfig; loaded only there. Static pods do not wait for any of it: they run while the API
-server is away.
+Created by the poller, and loaded, only with a kubeconfig. Static pods do not wait for any of it: they run while the API
+server is down.
 """
 
 from collections.abc import Callable, Collection, Coroutine
@@ -25,7 +25,7 @@ from worker.poller.runtime.known_pods import KnownPods
 
 @dataclass(frozen=True, slots=True)
 class ClusterDependencies:
-    """What the rest of the poller gives."""
+    """What ClusterPods takes from the rest of the poller."""
 
     workflows: PodWorkflows
     known: KnownPods
@@ -35,7 +35,7 @@ class ClusterDependencies:
 
 
 class ClusterPods:
-    """The API's pods of one node, and the mirror pods that it has there."""
+    """The API's pods of one node, and its mirror pods."""
 
     def __init__(self, api: ApiServer, config: NodeConfig, around: ClusterDependencies) -> None:
         self._known, self._manifests = around.known, around.manifests
@@ -49,7 +49,7 @@ class ClusterPods:
         self._mirrors = MirrorPods(api, config.node_name, lambda: self._node.uid, self._statics)
 
     def loops(self) -> dict[str, Coroutine[object, object, None]]:
-        """Give what runs for ever."""
+        """Return the loops to run."""
         return {
             "api": self._source.follow(self),
             "node object": self._node.follow(),
@@ -57,11 +57,11 @@ class ClusterPods:
         }
 
     def look_soon(self) -> None:
-        """Take that static pods or the Node may be others now."""
+        """Signal that static pods or the Node may have changed."""
         self._mirrors.look_soon()
 
     def _node_changed(self) -> None:
-        if addresses := self._node.host_ips:  # those of --node-ip, unless a cloud controller knows better
+        if addresses := self._node.host_ips:  # replaces those of --node-ip, for a cloud controller may know better
             self.pods.set_host_ips(addresses)
             self._manifests.set_host_ips(addresses)
         self.look_soon()
@@ -76,12 +76,12 @@ class ClusterPods:
         (self._mirrors if pod.mirror else self.pods).set_changed(pod, removed=removed)
 
     def _present(self) -> dict[str, PodJson]:
-        """Give all pods that are wanted here."""
+        """Return all pods that are listed here."""
         of_api = {pod.uid: pod.pod for pod in self.pods.pods if not pod.ended}
         return {pod.uid: pod.pod for pod in self._manifests.wanted()} | of_api
 
     def _statics(self) -> StaticPods:
-        """Say which static pods there are; one without a snapshot is gone, whatever visibility says."""
+        """Return the static pods; one without a snapshot is gone, whatever visibility says."""
         wanted = {f"{pod.namespace}/{pod.name}": pod for pod in self._manifests.wanted()}
         going = {name for name, uid in self._manifests.opened() if name not in wanted and self._known.of(uid)}
         return StaticPods(wanted, frozenset(going), self._manifests.complete)

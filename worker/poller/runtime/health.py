@@ -1,8 +1,8 @@
-"""Whether the node's runtime answers and is ready, and where the operator sees it.
+"""Whether the node's runtime answers and is ready, and the file that reports it.
 
-Told by `run` of each call that failed; from then on it asks the runtime's Status every five seconds (the kubelet's own
-interval) until that is good, and says so once when it changes: in the log and in `<root-dir>/tempolet/runtime.json`. A
-runtime that is well is asked once a minute, with the listing, and not at all in between.
+After a failed call the runtime's Status is requested every five seconds (the kubelet's interval) until it is ready.
+Changes are logged and written to `<root-dir>/tempolet/runtime.json`. A ready runtime is only checked once a minute, by
+the listing.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class RuntimeHealth:
-    """What was last heard of the runtime."""
+    """The last known state of the runtime."""
 
     def __init__(self, client: RuntimeClient, root_dir: Path, changed: Callable[[NodeRuntime], None]) -> None:
         self._client = client
@@ -40,11 +40,11 @@ class RuntimeHealth:
         self.known: NodeRuntime | None = None
 
     def doubt(self) -> None:
-        """Take that a call failed: ask soon."""
+        """Record that a call failed: check soon."""
         self._doubt.set()
 
     async def watch(self) -> None:
-        """Ask whenever there is doubt, until there is none."""
+        """Check after every failed call, until the runtime is ready."""
         while True:
             await self._doubt.wait()
             self._doubt.clear()
@@ -54,7 +54,7 @@ class RuntimeHealth:
                 self._doubt.clear()
 
     async def check(self) -> NodeRuntime:
-        """Ask now."""
+        """Check now."""
         try:
             version, status = await self._client.version(), await self._client.status()
         except CriError as error:
@@ -72,7 +72,7 @@ class RuntimeHealth:
         return found
 
     def say_events(self, how: str) -> None:
-        """Note how ends of containers are learned now."""
+        """Record how ends of containers are detected now."""
         if self.known and self.known.events != how:
             self.known = replace(self.known, events=how)
             self._write()

@@ -1,8 +1,8 @@
-"""Turns what the runtime tells and lists into hints for the pods' workflows.
+"""Turns events and listings of the runtime into signals for the pods' workflows.
 
-One per poller, wired by `run`. The event stream is the quick way; a listing is compared with what the pods know after each
-opening of the stream, every minute (syncFrequency) as a backstop, and every second while no stream flows, as the kubelet's
-generic PLEG does.
+One per poller. The event stream is the fast path; a listing is compared with the snapshots after each opening of the
+stream, every minute (syncFrequency) as a backstop, and every second while no stream flows, as in the kubelet's generic
+PLEG.
 """
 
 import asyncio
@@ -37,10 +37,11 @@ from worker.telemetry.metrics import Metrics
 
 RELIST: Final = timedelta(seconds=1)
 STREAM_HAS_SAID: Final = timedelta(seconds=2)
-"""An end that a listing found and of which the stream did not tell in this time was missed."""
+"""The stream has missed an end that a listing found if it did not report it in this time."""
 SAME_HINT_AGAIN: Final = timedelta(seconds=50)
 LONGEST_REPEAT: Final = timedelta(hours=1)
-"""A hint that arrived is durable, so listings repeat it rarely: a worker that is away a day must not find 1,440."""
+"""A signal that arrived is durable, so listings repeat it rarely: a worker that is down for a day must not find 1,440.
+"""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -70,7 +71,7 @@ class WatchDependencies:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a listing last told a pod, and when it says the same again."""
+    """The last signal that a listing caused for a pod, and when it is repeated."""
 
     hint: RuntimeChanged
     again_at: float
@@ -78,7 +79,7 @@ class _Said:
 
 
 class RuntimeWatch:
-    """The eyes on one node's runtime."""
+    """Watches one node's runtime."""
 
     def __init__(self, dependencies: WatchDependencies) -> None:
         self._deps = dependencies
@@ -93,7 +94,7 @@ class RuntimeWatch:
         )
 
     async def send_hints(self) -> None:
-        """Send what was found, for ever."""
+        """Send the signals, for ever."""
         await self._hints.run()
 
     async def follow_events(self) -> None:
@@ -113,9 +114,11 @@ class RuntimeWatch:
                 owed = owed and answered is None  # the stream opens once, and a listing may fail
 
     async def compare(self, source: str) -> dict[str, RuntimePod] | None:
-        """List the runtime and hint at every difference; None when it did not answer."""
+        """List the runtime and signal every difference; None if it did not answer."""
         deps = self._deps
-        snapshots = await asyncio.to_thread(deps.known.all)  # first: what starts meanwhile must not seem to be gone
+        snapshots = await asyncio.to_thread(
+            deps.known.all
+        )  # first: what starts in the meantime must not seem to be gone
         begun = time.perf_counter()
         try:
             sandboxes = await deps.client.list_pod_sandbox()
@@ -140,7 +143,7 @@ class RuntimeWatch:
         return pods
 
     async def compare_as_backstop(self) -> dict[str, RuntimePod] | None:
-        """Compare once a minute; a stream that kept an end to itself is not relied on until it speaks again."""
+        """Compare once a minute; a stream that missed an end is not relied on until its next event."""
         flowed = self._stream.flows
         before = set(self._repeated)
         pods = await self.compare("resync")
@@ -150,17 +153,17 @@ class RuntimeWatch:
         return pods
 
     def restarted(self, workflow_ids: Iterable[str]) -> None:
-        """Tell pods that were here before this poller to look for themselves, once."""
+        """Signal pods that existed before this poller to read the runtime, once."""
         for workflow_id in workflow_ids:
             self._hints.tell(workflow_id, RuntimeChanged("restart"))
 
     def take(self, event: cri.ContainerEventResponse) -> None:
-        """Take an event of the stream."""
+        """Handle an event of the stream."""
         self._deps.metrics.event_heard()
         self._judge(event, may_wait=True)
 
     def _judge(self, event: cri.ContainerEventResponse, *, may_wait: bool) -> None:
-        """Tell the pod of an event what it does not know; an end that its start will tell is looked at again later."""
+        """Signal a pod about an event that it does not know; if its start will report it, look again later."""
         deps = self._deps
         found = pod_of(event, deps.node, deps.known.with_object)
         if not found:
@@ -177,13 +180,13 @@ class RuntimeWatch:
         self._tell(snapshot.workflow_id if snapshot else workflow_id_of(deps.node, labels), hint)
 
     def opened(self) -> None:
-        """Take that the stream is open: compare, for what happened before it is not told."""
+        """Handle that the stream is open: compare, because earlier events are not repeated."""
         self._opened.set()
         self._deps.metrics.event_stream(opened=True)
-        self._deps.health.doubt()  # it may have been away
+        self._deps.health.doubt()  # the runtime may have been down
 
     def _tell(self, workflow_id: str, hint: RuntimeChanged) -> None:
-        """File a hint; what we asked to go is being stopped, and who stops it says so first."""
+        """Queue a hint; for a terminating pod delayed, because the activity that stops it reports first."""
         snapshot = self._deps.known.of(PodWorkflowId.parse(workflow_id).uid)
         going = self._deps.listers.is_going(workflow_id) or bool(snapshot and snapshot.deleting)
         self._deps.metrics.hint("found")
