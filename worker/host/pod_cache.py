@@ -1,7 +1,8 @@
-"""The node's cache of its pods, written after each decision: `<root-dir>/pods/<uid>/observed.json`, and `pod.json` when that changes.
+"""The node's cache of its pods: `<root-dir>/pods/<uid>/observed.json`, written after each decision, and `pod.json`.
 
-A workflow hands over a snapshot from its own thread; one thread of ours writes the newest of each pod, so that neither a
-workflow task nor the event loop ever waits for a disk. It is a cache: losing one costs a reader a few milliseconds of truth.
+A workflow publishes a snapshot from its own thread; one thread writes the newest of each pod, so that neither a
+workflow task nor the event loop waits for a disk. It is only a cache: if a write is lost, a reader is a few
+milliseconds behind.
 """
 
 import contextlib
@@ -18,16 +19,16 @@ from workflows.publish import EXTERN
 
 
 class PodCache:
-    """Writes snapshots, newest wins; also keeps them in memory for metrics."""
+    """Writes snapshots, the newest wins, and keeps them in memory."""
 
     def __init__(self, root_dir: Path, *, whole_pods: bool = False) -> None:
-        """Take where pods lie; `whole_pods`: other processes want the pods themselves, too."""
+        """Take the root directory; `whole_pods`: also write `pod.json`, for other processes."""
         self._root_dir = root_dir
         self._whole_pods = whole_pods
         self._waiting: dict[str, PodSnapshot] = {}
         self._known = {one.uid: one for one in read_snapshots(root_dir, whole_pods=whole_pods)}
         self._written: dict[str, Mapping[str, Any]] = {}
-        """By UID: the pod that `pod.json` holds, which is another object where the pod is another."""
+        """By UID: the pod in `pod.json`, compared by identity."""
         self._changed = threading.Condition()
         self._closing = False
         self._writer = threading.Thread(target=self._write_all, name="pod-cache", daemon=True)
@@ -47,13 +48,13 @@ class PodCache:
         with self._changed:
             self._waiting[snapshot.uid] = snapshot
             if is_over(snapshot):
-                self._known.pop(snapshot.uid, None)  # its last words; nobody tells us when its directory is gone
+                self._known.pop(snapshot.uid, None)  # the last snapshot: nobody reports when its directory is gone
             else:
                 self._known[snapshot.uid] = snapshot
             self._changed.notify()
 
     def snapshots(self) -> list[PodSnapshot]:
-        """Give the newest snapshot of every pod that is still on the node."""
+        """Return the newest snapshot of every pod that is still on the node."""
         with self._changed:
             return list(self._known.values())
 
@@ -69,9 +70,10 @@ class PodCache:
 
     def _write(self, snapshot: PodSnapshot) -> None:
         path = snapshot_path(self._root_dir, snapshot.uid)
-        if not snapshot.deleting:  # one that the node has rejected has none, and is shown all the same
+        if not snapshot.deleting:  # a rejected pod has no directory, but is shown all the same
             path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        # a pod that is deleted has its directory removed meanwhile: then there is nothing to write to, and nothing is made anew
+        # the directory of a deleted pod is removed at the same time: then nothing is written, and the directory not
+        # created again
         try:
             self._replace(path, snapshot.to_json())
             if self._whole_pods and self._written.get(snapshot.uid) is not snapshot.pod:
@@ -86,7 +88,7 @@ class PodCache:
 
     @staticmethod
     def _replace(path: Path, content: bytes) -> None:
-        """Write a file as a whole; raises FileNotFoundError where its folder is gone."""
+        """Write a file atomically; raises FileNotFoundError if its folder is gone."""
         new = path.with_name(f".{path.name}.{threading.get_ident()}")
         try:
             new.write_bytes(content)
@@ -99,10 +101,10 @@ class PodCache:
 
 
 def publishing(write: Callable[[PodSnapshot], None]) -> Interceptor:
-    """Give every workflow of a worker the extern function that publishes snapshots."""
+    """Return an interceptor that gives every workflow the extern function that publishes snapshots."""
 
     class Publisher(WorkflowInboundInterceptor):
-        """Adds nothing but the extern function."""
+        """Adds only the extern function."""
 
     class Publishing(Interceptor):
         """Installs the extern function when a workflow class is first used."""

@@ -1,4 +1,4 @@
-"""Every shape of `proto/temporal/` to JSON and back, by pydantic; for the worker, the commands and whoever reads."""
+"""Converts every type of `proto/temporal/` to JSON and back, by pydantic: for the worker and the commands."""
 
 from typing import Final
 
@@ -8,11 +8,12 @@ from temporalio.converter import CompositePayloadConverter
 from worker.payloads.refused import with_refusals
 
 _CONVERTERS: Final = with_refusals(PydanticJSONPlainPayloadConverter())
-"""One set a process: the SDK makes a converter for each workflow, and building pydantic's adapters costs more than a step."""
+"""One set a process: the SDK creates a converter for each workflow, and building pydantic's adapters costs more than a
+workflow task."""
 
 
 class ReceivingConverter(CompositePayloadConverter):
-    """pydantic's converter, sharing its type adapters between workflows, and raising refusals."""
+    """pydantic's converter with type adapters shared between workflows; raises refusals."""
 
     def __init__(self) -> None:
         super().__init__(*_CONVERTERS)

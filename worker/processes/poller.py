@@ -1,8 +1,8 @@
-"""The poller process, wired: manifests and the runtime's events in, starts and hints to Temporal out.
+"""The poller process: reads manifests and the runtime, starts and signals workflows.
 
-Called by `tempolet poller`. It holds no state that a restart would miss: what it wants is in the manifests, what it knows in
-Temporal, in the runtime and in the worker's snapshots. Each loop below goes on by itself through an absent Temporal or
-containerd; one that fails for another reason ends the process, and systemd starts it again.
+Called by `tempolet poller`. It holds no state that a restart would lose: desired pods are in the manifests or the API,
+known ones in Temporal, the runtime and the worker's snapshots. Each loop survives a Temporal or containerd that is
+down; one that fails for another reason ends the process, and systemd starts it again.
 """
 
 import asyncio
@@ -56,14 +56,14 @@ if TYPE_CHECKING:
     from worker.poller.cluster.cluster_pods import ClusterPods
 
 FIRST_ANSWER: Final = timedelta(seconds=5)
-"""Pods are listed without knowing which are open when Temporal's visibility needs longer."""
+"""If Temporal's visibility takes longer, pods are listed without knowing which are open."""
 RETRY_VISIBILITY: Final = timedelta(seconds=2)
 _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PollerMonitoring:
-    """How the poller itself is watched; a test may leave it out."""
+    """Health and telemetry of the poller itself; tests may leave them out."""
 
     health: LoopHealth = field(default_factory=LoopHealth)
     telemetry: Telemetry | None = None
@@ -72,7 +72,7 @@ class PollerMonitoring:
 async def run_poller(
     config: NodeConfig, client: Client, service: Service, watching: PollerMonitoring | None = None
 ) -> None:
-    """Poll until `service` is asked to stop; raises NodeLockHeld when this node has a poller already."""
+    """Run until `service` is asked to stop; raises NodeLockHeld if this node has a poller already."""
     with hold_node_lock(config.root_dir, "poller"), hold_node_name("poller", config.node_name, place_of(client)):
         measure = watching.telemetry.metrics.api_request if watching and watching.telemetry else None
         async with open_api(config, "poller", measure) as api:
@@ -151,7 +151,7 @@ class Poller:
         loops = self._cluster.loops() if self._cluster else {}
         if self._config.manifest_url.url:
             loops["manifest URL"] = self._list_url()
-        if not self._cluster:  # whose objects are in the API, and its worker follows them
+        if not self._cluster:  # on a cluster the objects are in the API, and the worker follows them
             turned = partial(self._health.turn, "objects", every)
             loops["objects"] = self._objects.follow(every.total_seconds(), turned)
         return loops | {
@@ -165,7 +165,7 @@ class Poller:
         }
 
     async def _list_manifests(self) -> None:
-        """Follow the manifest folder; without one, list nothing, which takes down what an earlier one listed."""
+        """Follow the manifest folder; without one, list nothing, so that pods listed before are deleted."""
         await self._learn_open_pods()
         if self._config.static_pod_path is None:
             self._take_listing(Listing())
@@ -179,7 +179,7 @@ class Poller:
                 self._take_listing(listing)
 
     async def _list_url(self) -> None:
-        """Follow the URL that gives manifests, too."""
+        """Follow the URL of static pods."""
         from activities.clients.manifest_url import ManifestUrl  # noqa: PLC0415 - an HTTP client of 25 MB, which only who has such a URL pays
 
         said = self._config.manifest_url
@@ -203,7 +203,7 @@ class Poller:
         self._show(self._runtime_health.known)
 
     async def _learn_open_pods(self) -> None:
-        """Learn which pods are open before anything is listed, so that what has to go is asked before what comes."""
+        """Find out which pods are open before the first listing, so that deletions are requested before starts."""
         try:
             async with asyncio.timeout(FIRST_ANSWER.total_seconds()):
                 await self._list_open()
@@ -211,7 +211,7 @@ class Poller:
             _log.warning("which pods are open is not known yet: manifests are followed, nothing is deleted so far")
 
     async def _list_open(self) -> set[str]:
-        """List the open pods by visibility and tell the lister; answers their UIDs."""
+        """List the open pods by visibility; returns their UIDs."""
         asked_at = asyncio.get_running_loop().time()
         found = [OpenPod(one) for one in await self._workflows.list_open()]
         seen = await asyncio.to_thread(self._known.all)
@@ -225,7 +225,7 @@ class Poller:
         return {pod.id.uid for pod in found}
 
     async def _configure_node(self) -> None:
-        """Tell the node's own workflow how the node is configured, once Temporal takes it."""
+        """Send the configuration to the node's own workflow, once Temporal accepts it."""
         configured = NodeConfigured(self._config.image_policy, self._config.tempolet.images.prepull)
         while True:
             try:
@@ -267,7 +267,7 @@ class Poller:
         return ClusterPods(api, self._config, around)
 
     def _holders(self) -> dict[str, str]:
-        """Say which file gave which pod before this poller started."""
+        """Return which file gave which pod before this poller started."""
         return {
             f"{pod.namespace}/{pod.name}": pod.path
             for pod in self._known.all().values()
@@ -278,7 +278,7 @@ class Poller:
         return read_manifest(path, data, self._config.node_name, now, gates=self._config.feature_gates)
 
     def _show(self, runtime: NodeRuntime | None) -> None:
-        """Say in one line how things are, in `systemctl status`."""
+        """Update the one-line status in `systemctl status`."""
         words = ["manifests not read yet" if self._pods_listed is None else f"{self._pods_listed} pods listed"]
         if refused := len(self._refused_manifests.refusals):
             words.append(f"{refused} refused")
@@ -288,5 +288,5 @@ class Poller:
 
 
 def _with_source(pod: OpenPod, snapshot: PodSnapshot | None) -> OpenPod:
-    """Add which source and manifest a pod came from, as far as its snapshot tells."""
+    """Add the pod's source and manifest, as far as its snapshot has them."""
     return OpenPod(pod.workflow_id, snapshot.path, snapshot.source) if snapshot else pod

@@ -1,7 +1,7 @@
-"""The worker process, wired: one Temporal worker for one node, with everything its activities stand on.
+"""The worker process: one Temporal worker for one node, with everything its activities need.
 
-Called by `tempolet worker`. In order: the node's lock, Temporal, what an earlier worker left in flight, then work. On a
-stop no new task is taken, running activities get a moment to end, containers live on.
+Called by `tempolet worker`. It takes the node's lock, connects to Temporal, fails the attempts of an earlier worker,
+then works. On a stop no new task is taken, running activities get a moment to finish, and containers keep running.
 """
 
 import asyncio
@@ -48,26 +48,26 @@ if TYPE_CHECKING:
     from worker.processes.cluster_worker import ClusterWorker
 
 PASSED_THROUGH: Final = ("proto", "workflows", "kubernetes", "pydantic", "pydantic_core", "yaml", "dateutil", "urllib3")
-"""Read once a process instead of once a workflow (design §4.16): 6 ms and a megabyte each."""
+"""Modules imported once a process instead of once a workflow: 6 ms and a megabyte each."""
 WORKFLOW_TASKS: Final = 8
-"""At a time: more would queue on two cores until the deadlock detector took them for stuck."""
+"""Concurrent tasks: more would queue on two cores until the deadlock detector reported them."""
 ACTIVITIES: Final = 5000
-"""At a time: a slow pull in each of 110 pods must leave room for every stop, and each container that is probed takes one."""
+"""Concurrent activities: slow pulls in 110 pods must leave room for every stop, and each probed container takes one."""
 STICKY: Final = timedelta(seconds=1)
-"""How long a workflow task waits for a worker that is gone (design §4.7; the default of 10 s is what a crash would cost)."""
+"""How long a workflow task waits for a worker that is gone; the SDK's default would cost 10 s after a crash."""
 HEARTBEATS: Final = timedelta(seconds=2)
-"""A cancel reaches an activity with its next heartbeat."""
+"""A cancellation reaches an activity with its next heartbeat."""
 EAGER: Final = 16
 BUILD: Final = f"behaviour-{CURRENT}"
-"""What Temporal shows of this worker; left out, the SDK would hash the code of every module at each start."""
+"""What Temporal shows of this worker; without it, the SDK would hash the code of every module at each start."""
 SHUTDOWN_GRACE: Final = timedelta(seconds=5)
-"""What running activities get on a stop; below TimeoutStopSec of the unit."""
+"""For running activities on a stop; below TimeoutStopSec of the unit."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
 async def run_worker(config: NodeConfig) -> None:
-    """Work for this node until asked to stop; raises NodeLockHeld when another worker does."""
+    """Work for this node until asked to stop; raises NodeLockHeld if another worker does."""
     with hold_node_lock(config.root_dir):
         async with Service(well) as service, open_telemetry(config, "worker", well) as telemetry:
             client = await node_client(
@@ -80,14 +80,14 @@ async def run_worker(config: NodeConfig) -> None:
 
 
 def well() -> str:
-    """Give nothing: a loop that is stuck is seen from outside it, and nothing else here is mended by a restart."""
+    """Return no reason for a restart: the watchdog itself notices a stuck loop."""
     return ""
 
 
 async def work(
     config: NodeConfig, client: Client, service: Service, telemetry: Telemetry, *, api: "ApiServer | None" = None
 ) -> None:
-    """Take over what an earlier worker had begun, then host workflows and activities until asked to stop."""
+    """Fail the attempts of an earlier worker, then run workflows and activities until asked to stop."""
     install_bounded_thread_pool()
     cluster, timings = _cluster_worker(api, config) if api else None, telemetry.metrics.timings()
     services = node_services(config, telemetry.calls, api=api, cluster=cluster, timings=timings)
@@ -131,14 +131,14 @@ def pod_worker(
     *,
     more: Sequence[Interceptor] = (),
 ) -> Worker:
-    """Make the Temporal worker of this node; `publish` is given every snapshot, from any thread."""
+    """Create the Temporal worker of this node; `publish` gets every snapshot, from any thread."""
     return Worker(
         client,
         task_queue=node_task_queue(config.node_name),
         build_id=BUILD,
         workflows=[NodeWorkflow, PodWorkflow],
         activities=activities(services),
-        workflow_runner=UnsandboxedWorkflowRunner(),  # with our rooms passed through, the sandbox guards nothing here
+        workflow_runner=UnsandboxedWorkflowRunner(),  # all our packages would be passed through, so the sandbox would check nothing
         interceptors=[publishing(publish), *more, UnexpectedErrors()],
         max_concurrent_workflow_tasks=WORKFLOW_TASKS,
         max_concurrent_activities=ACTIVITIES,
@@ -151,8 +151,9 @@ def pod_worker(
 
 
 def sandbox_runner() -> SandboxedWorkflowRunner:
-    """Run workflows in the SDK's sandbox, with our own rooms passed through: for tests and replays.
+    """Return the SDK's sandbox with our packages passed through: for tests and replays.
 
-    The worker itself goes without: a sixth of its CPU at a 110-pod start, for a guard that sees none of our code.
+    The worker itself runs without: the sandbox would cost a sixth of its CPU at a 110-pod start, and check none of our
+    code.
     """
     return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))

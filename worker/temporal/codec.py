@@ -1,14 +1,14 @@
-"""How a payload looks on Temporal's wire: compressed, then sealed with AES-256-GCM, bound to one workflow.
+"""The payload codec: compresses each payload, then encrypts it with AES-256-GCM, bound to one workflow.
 
-Given to every Temporal client of ours by `temporal_client` (through `data_converter`), so nothing that history keeps is
-readable without the key file: inputs, signals, results, failures, heartbeats, memo, summaries. The seal covers namespace
-and workflow id as associated data; the id also stands in the metadata, for the UI's codec endpoint has nothing else to
-know it by. Headers (the trace context) and search attributes stay clear, as Temporal needs or the SDK leaves them.
+Used by every Temporal client of ours (through `data_converter`), so nothing in a history is readable without the key
+file: inputs, signals, results, failures, heartbeats, memo, summaries. Namespace and workflow id are the associated
+data; the id is also in the metadata, because the UI's codec endpoint has no other way to know it. Headers (the trace
+context) and search attributes stay plain, as Temporal needs or the SDK leaves them.
 
-A payload that is not sealed or belongs elsewhere is refused where it is *converted*, not here: so a signal that someone
+A payload that is not encrypted or belongs to another workflow is refused when it is *converted*, not here: a signal
 sent with the bare `temporal` command is dropped with a log line, an update or query is answered with the error, and an
-activity fails with it. Raising here would fail the workflow task for ever, and one such signal would stop a pod. Only a
-key that is missing raises here: that can be put right, and what it sealed must not be dropped.
+activity fails with it. Raising here would fail the workflow task for ever, so that one such signal would stop a pod.
+Only a missing key raises here: that can be fixed, and what it encrypted must not be dropped.
 """
 
 import os
@@ -35,27 +35,29 @@ from worker.payloads.short_failures import ShortFailures
 from worker.temporal.keys import KeyFile
 
 SEALED: Final = b"binary/encrypted"
-KEY_ID: Final = "k"  # short: each stands in every payload
+KEY_ID: Final = "k"  # short: it is in every payload
 WORKFLOW_ID: Final = "w"
 _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
 _LEVEL: Final = 3  # zstd's default
 _MOST_COPIES: Final = 256  # of a kilobyte each
-_LARGEST_PLAIN: Final = 64 * 1024 * 1024  # bytes; far above what Temporal's 2 MB a payload can hold compressed sensibly
+_LARGEST_PLAIN: Final = (
+    64 * 1024 * 1024
+)  # bytes; far above what a Temporal payload of 2 MB can sensibly hold compressed
 
 
 class KeyMissing(Exception):
-    """A payload sealed with a key that the key file does not have."""
+    """A payload was encrypted with a key that the key file does not have."""
 
 
 class CodecUnbound(Exception):
-    """A payload was to be sealed or opened without a workflow to bind it to."""
+    """A payload was to be encrypted or decrypted without a workflow to bind it to."""
 
 
 class Seal:
-    """Seals and opens payloads of any workflow: the codec's core, shared by all its bound copies.
+    """Encrypts and decrypts payloads of any workflow; shared by all bound copies of the codec.
 
-    Not for several threads at once (the compressor is not); every caller is on its process's one event loop.
+    Not thread-safe (the compressor is not); every caller is on its process's one event loop.
     """
 
     def __init__(self, keys: KeyFile) -> None:
@@ -65,7 +67,7 @@ class Seal:
         self._decompressor = zstandard.ZstdDecompressor()
 
     def close(self, payload: Payload, namespace: str, workflow_id: str) -> Payload:
-        """Compress and seal one payload for a workflow."""
+        """Compress and encrypt one payload for a workflow."""
         key = self._keys.newest
         nonce = os.urandom(_NONCE_BYTES)
         plain = self._compressor.compress(payload.SerializeToString())
@@ -76,7 +78,7 @@ class Seal:
         )
 
     def open(self, payload: Payload, namespace: str, workflow_id: str | None = None) -> Payload:
-        """Open one payload; without a workflow id, the one in its metadata is believed (and then proven by the seal).
+        """Decrypt one payload; without a workflow id, the one in its metadata is used (and verified by the decryption).
 
         Raises PayloadRefused, or KeyMissing.
         """
@@ -122,16 +124,16 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
         self._workflow_id = workflow_id
 
     def with_context(self, context: SerializationContext) -> "SealingCodec":
-        """Give the copy for a workflow: its own payloads and those of its activities alike."""
+        """Return the copy for a workflow, for its own payloads and those of its activities."""
         return SealingCodec(self._seal, *(_workflow_of(context) or ()))
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Seal payloads; raises CodecUnbound when they belong to no workflow."""
+        """Encrypt payloads; raises CodecUnbound if they belong to no workflow."""
         namespace, workflow_id = self._bound()
         return [self._seal.close(payload, namespace, workflow_id) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Open payloads, or put a refusal in a payload's place; raises KeyMissing or CodecUnbound."""
+        """Decrypt payloads, or replace them by a refusal; raises KeyMissing or CodecUnbound."""
         namespace, workflow_id = self._bound()
         return [self._open_or_refuse(payload, namespace, workflow_id) for payload in payloads]
 
@@ -151,9 +153,9 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
 
 
 class SealingConverter(DataConverter):
-    """A converter that keeps its copies for the workflows it met last.
+    """A converter that caches its copies for recent workflows.
 
-    The SDK asks for one at every payload of a command, thrice, and making one takes 11 µs.
+    The SDK asks for a copy three times for each payload of a command, and creating one takes 11 µs.
     """
 
     _copies: dict[tuple[str, str], Self]
@@ -163,7 +165,7 @@ class SealingConverter(DataConverter):
         object.__setattr__(self, "_copies", {})  # the SDK's class is frozen
 
     def with_context(self, context: SerializationContext) -> Self:
-        """Give the copy for a workflow: its own payloads and those of its activities are sealed alike."""
+        """Return the copy for a workflow, for its own payloads and those of its activities."""
         bound_to = _workflow_of(context)
         if bound_to is None:
             return super().with_context(context)
@@ -176,7 +178,7 @@ class SealingConverter(DataConverter):
 
 
 def data_converter(keys: KeyFile, *, sends_only: bool = False) -> DataConverter:
-    """Build what a Temporal client of ours converts and seals with; one that `sends_only` loads no pydantic."""
+    """Build the data converter of our Temporal clients; `sends_only` avoids loading pydantic."""
     return SealingConverter(
         payload_converter_class=SendingConverter if sends_only else _reading_converter(),
         payload_codec=SealingCodec(Seal(keys)),
@@ -185,7 +187,7 @@ def data_converter(keys: KeyFile, *, sends_only: bool = False) -> DataConverter:
 
 
 def plain_data_converter() -> DataConverter:
-    """Build the same without the seal, for histories that were decoded to be kept as tests."""
+    """Build the same without encryption, for decoded histories that are kept as tests."""
     return DataConverter(
         payload_converter_class=_reading_converter(),
         failure_converter_class=ShortFailures,
@@ -199,7 +201,7 @@ def _reading_converter() -> type[PayloadConverter]:
 
 
 def _workflow_of(context: SerializationContext) -> tuple[str, str] | None:
-    """Name the namespace and the workflow that a payload belongs to, by itself or as its activity's."""
+    """Return the namespace and the workflow of a payload, its own or its activity's."""
     match context:
         case WorkflowSerializationContext() | ActivitySerializationContext() if context.workflow_id:
             return context.namespace, context.workflow_id

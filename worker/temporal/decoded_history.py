@@ -1,7 +1,6 @@
-"""A history with its payloads opened: what is kept as a test, shown to a person, or replayed without the key file.
+"""Decrypts all payloads of a history: to be kept as a test, shown to a person, or replayed without the key file.
 
-Called by the command that records histories and by `tempolet replay`. Walks the protobuf messages whatever the event, so
-that a new kind of event is covered without a line here.
+Walks the protobuf messages of any event type, so that new event types need no code here.
 """
 
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from worker.temporal.codec import SEALED, Seal
 
 
 def payloads_in(message: Message) -> Iterator[Payload]:
-    """Give every payload anywhere inside a message, to be read or replaced in place."""
+    """Yield every payload inside a message, to be read or replaced in place."""
     if isinstance(message, Payload):
         yield message
         return
@@ -27,25 +26,25 @@ def payloads_in(message: Message) -> Iterator[Payload]:
 
 
 def is_sealed(history: WorkflowHistory) -> bool:
-    """Say whether any payload of this history needs the key file."""
+    """Report whether any payload of this history needs the key file."""
     return any(payload.metadata.get("encoding") == SEALED for event in history.events for payload in payloads_in(event))
 
 
 def decode_history(history: WorkflowHistory, seal: Seal, namespace: str) -> WorkflowHistory:
-    """Open every sealed payload; raises PayloadRefused or KeyMissing.
+    """Decrypt every payload; raises PayloadRefused or KeyMissing.
 
-    What is not sealed (search attributes, trace headers, the SDK's own markers) stays as it is.
+    What is not encrypted (search attributes, trace headers, the SDK's own markers) is not changed.
     """
     copy = History()
     copy.CopyFrom(History(events=history.events))
     for payload in payloads_in(copy):
         if payload.metadata.get("encoding") == SEALED:
-            payload.CopyFrom(seal.open(payload, namespace))  # a signal to another workflow is sealed for that one
+            payload.CopyFrom(seal.open(payload, namespace))  # a signal to another workflow is encrypted for that one
     return WorkflowHistory(history.workflow_id, copy.events)
 
 
 def _messages(field: FieldDescriptor, value: Any) -> Iterator[Message]:
-    """Give a field's messages; value is one message, a list or a map, or no message at all."""
+    """Yield a field's messages; the value is one message, a list, a map, or no message at all."""
     if field.message_type is None:
         return
     if isinstance(value, Message):
