@@ -1,7 +1,7 @@
-"""CredentialProviderConfig: which programs know the logins of which registries, from one file or a folder of them.
+"""CredentialProviderConfig: the programs that provide logins for registries, from one file or a folder of files.
 
-Given by the kubelet's flags `--image-credential-provider-config` and `--image-credential-provider-bin-dir`; read as
-pkg/credentialprovider/plugin/config.go does. What cannot be obeyed is refused when the process starts, every fault at once.
+Given by the kubelet's flags `--image-credential-provider-config` and `--image-credential-provider-bin-dir`, and read as
+in pkg/credentialprovider/plugin/config.go. An invalid configuration is refused at start, with all its errors.
 """
 
 import os
@@ -56,7 +56,7 @@ _FIELDS: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """One provider as the configuration has it."""
+    """One provider in the configuration."""
 
     name: str
     path: Path
@@ -69,14 +69,17 @@ class ProviderSettings:
 
 @dataclass(frozen=True, slots=True)
 class CredentialProviders:
-    """All of them, and a hash of the files, by which a monitor sees that they changed."""
+    """All providers, and a hash of the files, by which monitoring detects changes."""
 
     providers: tuple[ProviderSettings, ...] = ()
     hash: str = ""
 
 
 def load_credential_providers(config: Path | None, bin_dir: Path | None) -> CredentialProviders:
-    """Read and check the configuration; raises ConfigurationRefused naming file and field. Nothing without the flags."""
+    """Read and validate the configuration; raises ConfigurationRefused naming file and field.
+
+    Empty without the flags.
+    """
     if config is None and bin_dir is None:
         return CredentialProviders()
     if config is None or bin_dir is None:

@@ -1,8 +1,8 @@
 """The flags of `tempolet worker`, `poller` and `node`, with the kubelet's names.
 
-Read with argparse, for these run for months and a command-line library would stay in their memory; `cli` hands its
-own commands' node flags through the same table. Most of the kubelet's flags are deprecated in favour of its file, so only
-those that people still write are here; each stands for a key and wins over the files.
+Parsed with argparse, because a command-line library would stay in the memory of these long-running processes; other
+commands use the same table for their node flags. Most of the kubelet's flags are deprecated in favour of its file, so
+only those still in use are here; each sets a key and takes precedence over the files.
 """
 
 import argparse
@@ -13,12 +13,12 @@ from typing import Any, Final, NoReturn
 
 
 class WrongUsage(Exception):
-    """A command line that cannot be read; the message is one line."""
+    """A command line that cannot be parsed; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The command line, as far as it configures a node; None is what was not given."""
+    """The command line, as far as it configures a node; None for flags that were not given."""
 
     config: Path | None = None
     config_dir: Path | None = None
@@ -36,14 +36,14 @@ class Flags:
     node_labels: str | None = None
     cloud_provider: str | None = None
     keys: Mapping[str, Any] = field(default_factory=dict)
-    """Flags that stand for a key of KubeletConfiguration: dotted path -> value."""
+    """Flags that set a key of KubeletConfiguration: dotted path -> value."""
     said: Mapping[str, str] = field(default_factory=dict)
     """All flags that were given, as text: for /flagz."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFlag:
-    """A flag that stands for a key of KubeletConfiguration."""
+    """A flag that sets a key of KubeletConfiguration."""
 
     name: str
     key: str
@@ -56,12 +56,12 @@ def _list(text: str) -> list[str]:
 
 
 def _headers(text: str) -> dict[str, list[str]]:
-    """Read `Name:value,Other:value`; a name may come twice."""
+    """Parse `Name:value,Other:value`; a name may occur twice."""
     found: dict[str, list[str]] = {}
     for one in _list(text):
         name, colon, value = one.partition(":")
         if not colon or not name:
-            # never what was there: it may be a credential
+            # never the value: it may be a credential
             raise argparse.ArgumentTypeError("write Name:value,Other:value")
         found.setdefault(name, []).append(value.strip())
     return found
@@ -134,7 +134,7 @@ class _OneLineParser(argparse.ArgumentParser):
 
 
 def node_parser(prog: str, description: str) -> argparse.ArgumentParser:
-    """Make the parser of a command that runs a node."""
+    """Create the parser of a command that runs a node."""
     parser = _OneLineParser(prog=prog, description=description, allow_abbrev=False)
     for name, (what, read) in _OTHER_FLAGS.items():
         parser.add_argument(f"--{name}", help=what, type=read, metavar="VALUE")
@@ -145,7 +145,7 @@ def node_parser(prog: str, description: str) -> argparse.ArgumentParser:
 
 
 def parse_node_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> Flags:
-    """Read a command line; raises WrongUsage with one line."""
+    """Parse a command line; raises WrongUsage with one line."""
     found, unknown = parser.parse_known_args(arguments)
     if unknown:
         raise WrongUsage(f"unknown argument {unknown[0]!r}; `{parser.prog} --help` lists them")
@@ -154,7 +154,7 @@ def parse_node_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) 
     others = {name: given[name.replace("-", "_")] for name in _OTHER_FLAGS}
     said = {flag.name: given[flag.key] for flag in KEY_FLAGS} | others
     if given[_URL_HEADERS] is not None:
-        said["manifest-url-header"] = "CLASSIFIED"  # as component-base's flagz writes what may be a password
+        said["manifest-url-header"] = "CLASSIFIED"  # as component-base's flagz prints what may be a password
     return Flags(
         keys=keys,
         said={name: _text(value) for name, value in said.items() if value is not None},

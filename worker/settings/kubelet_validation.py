@@ -1,8 +1,8 @@
-"""The rules that a KubeletConfiguration must keep, for the keys that tempolet acts on.
+"""Validation of a KubeletConfiguration, for the keys that tempolet obeys.
 
-Asked by `config` once all layers are merged. The rules are the kubelet's (apis/config/validation/validation.go), and so are
-the limits; one line more says what tempolet cannot do (the systemd cgroup driver). All breaches are told at once, so that
-an operator mends a file in one go.
+Applied after all layers are merged. The rules and limits are the kubelet's (apis/config/validation/validation.go), plus
+one for what tempolet does not support (the systemd cgroup driver). All errors are reported at once, so that an operator
+can fix a file in one go.
 """
 
 import ipaddress
@@ -32,7 +32,7 @@ _TRACING_SCHEMES: Final = frozenset({"dns", "unix", "unix-abstract"})
 
 
 def validate(kubelet: KubeletConfiguration, gates: FeatureGates) -> None:
-    """Check all rules; raises ConfigurationRefused with every breach, one a line."""
+    """Check all rules; raises ConfigurationRefused with every error, one a line."""
     gated = (*_backoff(kubelet, gates), *verification_breaches(kubelet, gates), *memory_breaches(kubelet, gates))
     breaches = [*gated, *(breach for rule in RULES for breach in rule(kubelet))]
     if breaches:

@@ -1,7 +1,7 @@
-"""`tempolet down`: take the pods down in order, stop everything that `up` started, and leave nothing in the kernel.
+"""`tempolet down`: stops pods in order, then everything that `up` started, and leaves nothing in the kernel.
 
-Called by the command line and by tests. Manifests are put aside (the next `up` puts them back), the poller turns that into
-deletions, the worker takes the pods down within their grace; only what is left then is removed by force, and said.
+Manifests are set aside (the next `up` restores them); the poller requests the pods' deletion and the worker stops them
+within their grace period. What is left then is removed by force, and reported.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ STOP_WITHIN: Final = 20.0  # seconds; the worker lets running activities end
 
 
 class DownFailed(Exception):
-    """Something of the node could not be taken away; says what."""
+    """Something of the node could not be removed; the message says what."""
 
 
 def down(settings: Settings, progress: Progress | None = None, *, purge: bool = False) -> list[str]:
-    """Take a node down; answers what had to be removed by force. With `purge` its state goes too.
+    """Stop a node; returns what had to be removed by force. With `purge` its state is removed too.
 
-    Raises DownFailed when something of it is left.
+    Raises DownFailed if something of it is left.
     """
     show = progress or Progress()
     if os.geteuid() != 0:
@@ -83,7 +83,7 @@ def _what_of(state_dir: Path, *, purge: bool) -> str:
 
 
 def what_is_left(settings: Settings) -> list[str]:
-    """Name everything of the node that is still in the kernel: processes, mounts, bridge, cgroups."""
+    """List everything of the node that is still in the kernel: processes, mounts, bridge, cgroups."""
     containerd = settings.containerd
     left = [f"process {pid}" for pid in leftovers.shims_of(containerd.socket)]
     left += [f"process {pid}" for pid in leftovers.processes_in_cgroup(settings.cgroup)]
@@ -95,7 +95,7 @@ def what_is_left(settings: Settings) -> list[str]:
 
 
 def _end_pods(settings: Settings, show: Progress) -> list[str]:
-    """Put the manifests aside and wait until their pods are gone; answers what is left to be forced."""
+    """Set the manifests aside and wait until their pods are gone; returns what is left."""
     with show.step("pods") as step:
         files = _put_aside(settings)
         grace = pods_watch.longest_grace(files)
@@ -132,7 +132,7 @@ def _put_aside(settings: Settings) -> list[Path]:
 
 @contextlib.contextmanager
 def _runtime(settings: Settings) -> Iterator[CriClient | None]:
-    """Open CRI; None when nothing answers there."""
+    """Open a CRI client; None if no runtime answers."""
     with CriClient(settings.runtime_socket) as runtime:
         yield runtime if runtime.answers() else None
 
@@ -155,7 +155,7 @@ def _end_runtime(settings: Settings) -> list[str]:
 
 
 def _remove_files(settings: Settings, *, purge: bool) -> None:
-    """Remove the run folder, and with `purge` the state, by the names that `up` gives: a folder may hold more."""
+    """Remove the run folder, and with `purge` the state, by the names that `up` uses: a folder may hold other files."""
     folders: list[tuple[Path, tuple[str, ...]]] = [
         (settings.run_dir, ("config", "settings.json", "containerd.toml", "cni", "addresses", "containerd"))
     ]
@@ -175,6 +175,6 @@ def _remove_files(settings: Settings, *, purge: bool) -> None:
 
 
 def _remove_folder(folder: Path) -> None:
-    """Remove a folder unless something is still mounted below, which may be a volume: that is listed by who asks again."""
+    """Remove a folder unless something is mounted below, perhaps a volume, which is reported later."""
     with contextlib.suppress(OSError, StillMounted):
         remove_tree(folder)

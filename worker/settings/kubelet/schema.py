@@ -1,8 +1,8 @@
-"""What a KubeletConfiguration v1beta1 may hold: every key with its type and default, from the kubelet's own types.
+"""The schema of KubeletConfiguration v1beta1: every key with its type and default, from the kubelet's own types.
 
-The table is `schema.json`, printed by `deploy/kubelet_schema/main.go`. Read by `kubelet_configuration` (keys) and
-`feature_gates`. Values are checked as Go's decoder checks them: a wrong type is an error that names the key, an unknown
-key is only told to the caller, who decides (the kubelet warns and goes on).
+The table is `schema.json`, printed by `deploy/kubelet_schema/main.go`. Used by `configuration` (keys) and
+`feature_gates`. Values are checked as by Go's decoder: a wrong type is an error that names the key, an unknown key is
+only reported to the caller, who decides (the kubelet warns and continues).
 """
 
 import functools
@@ -46,7 +46,7 @@ def load_schema() -> Schema:
 
 @dataclass(slots=True)
 class Checked:
-    """A checked configuration: its values as JSON has them, and the paths of keys that the kubelet does not know."""
+    """A checked configuration: its values as JSON, and the paths of unknown keys."""
 
     content: dict[str, Any] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ def check_fields(content: Mapping[str, Any], fields: Mapping[str, Any] | None = 
 
 
 def default_values() -> dict[str, Any]:
-    """Give every key that has a default, nested as in a configuration."""
+    """Return every key that has a default, nested as in a configuration."""
     return _defaults(load_schema().fields)
 
 
@@ -81,7 +81,7 @@ def leaves(
 
 
 def is_duration(path: str) -> bool:
-    """Say whether a key, by its dotted path, holds a duration; raises KeyError for one that is none."""
+    """Report whether a key, by its dotted path, holds a duration; raises KeyError for an unknown key."""
     schema: Any = {"fields": load_schema().fields}
     for key in path.split("."):
         schema = schema["fields"][key]
