@@ -19,7 +19,7 @@ from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
 from worker.standalone.temporal_server import TemporalServer
-from worker.temporal.codec import Seal
+from worker.temporal.codec import PayloadCipher
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
 from workflows.versions import CURRENT_NODE
@@ -93,6 +93,6 @@ async def write_node(node: TempoletNode) -> None:
     """Write the history of this node's own workflow so far."""
     client: Client = await node.client()
     history = await client.get_workflow_handle(node_workflow_id(node.name)).fetch_history()
-    opened = decode_history(history, Seal(KeyFile(node.temporal_settings().key_file)), NAMESPACE)
+    opened = decode_history(history, PayloadCipher(KeyFile(node.temporal_settings().key_file)), NAMESPACE)
     NODE_HISTORIES.mkdir(exist_ok=True)
     write_file(NODE_HISTORIES / f"v{CURRENT_NODE}-images.json", opened)

@@ -210,7 +210,7 @@ def test_purge_takes_the_whole_state_and_names_what_it_leaves(node: Settings) ->
     (node.state_dir / "notes").write_text("mine")
     shown = Progress(Console(file=(output := io.StringIO()), width=200))
     down(node, shown, purge=True)
-    assert f"{node.state_dir} keeps what is not the node's: notes" in output.getvalue()
+    assert f"{node.state_dir} still has files that are not the node's: notes" in output.getvalue()
     assert [path.name for path in node.state_dir.iterdir()] == ["notes"]
     (node.state_dir / "notes").unlink()
     down(node, shown, purge=True)

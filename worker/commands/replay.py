@@ -19,8 +19,8 @@ from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.temporal_access import client_of, executions, namespace_of, quoted
 from worker.daemon.config import NodeConfig
 from worker.processes.worker import sandbox_runner
-from worker.temporal.codec import Seal, plain_data_converter
-from worker.temporal.decoded_history import decode_history, is_sealed
+from worker.temporal.codec import PayloadCipher, plain_data_converter
+from worker.temporal.decoded_history import decode_history, is_encrypted
 from worker.temporal.keys import KeyFile
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
@@ -96,9 +96,9 @@ async def _live(config: NodeConfig) -> AsyncIterator[tuple[str, WorkflowHistory]
 
 
 def _opened(config: NodeConfig, history: WorkflowHistory, namespace: str) -> WorkflowHistory:
-    if not is_sealed(history):
+    if not is_encrypted(history):
         return history
-    return decode_history(history, Seal(KeyFile(config.payload_key_file)), namespace)
+    return decode_history(history, PayloadCipher(KeyFile(config.payload_key_file)), namespace)
 
 
 def _workflow_id_in(content: Any) -> str:

@@ -50,7 +50,7 @@ async def kubeconfig_awaited(config: NodeConfig, service: Service) -> bool:
     cluster = config.cluster
     if cluster is None or cluster.bootstrap_kubeconfig is None or cluster.kubeconfig.exists():
         return True
-    why = f"waiting for {cluster.kubeconfig}, which `tempolet node` writes as soon as this node has a certificate"
+    why = f"waiting for {cluster.kubeconfig}, which `tempolet node` writes once this node has a certificate"
     _log.warning(why)
     service.status(why)
     stopping = asyncio.create_task(service.stop_requested())

@@ -220,7 +220,7 @@ def node_name(override: str | None) -> str:
     if not name:
         raise ConfigurationRefused("this machine has no hostname: give --hostname-override NAME")
     if "/" in name:
-        raise ConfigurationRefused(f"--hostname-override {name!r}: a node's name has no slash")
+        raise ConfigurationRefused(f"--hostname-override {name!r}: a node's name must not contain a slash")
     return name
 
 
@@ -235,7 +235,7 @@ def node_ips(text: str | None) -> tuple[str, ...]:
     if len(found) > 2 or (len(found) == 2 and found[0].version == found[1].version):
         raise ConfigurationRefused(f"--node-ip {text!r}: one address, or one of IPv4 and one of IPv6")
     if len(found) == 2 and any(one.is_unspecified for one in found):
-        raise ConfigurationRefused(f"--node-ip {text!r}: 0.0.0.0 and :: stand alone only")
+        raise ConfigurationRefused(f"--node-ip {text!r}: 0.0.0.0 and :: only alone")
     return tuple(str(one) for one in found)
 
 

@@ -25,4 +25,4 @@ class LoopHealth:
         """Return the name of a stuck loop; empty if none is."""
         now = time.monotonic()
         stuck = [loop for loop, (last, limit) in self._turns.items() if now - last > limit]
-        return f"the {self._process}'s loop for {stuck[0]} does not turn any more" if stuck else ""
+        return f"the {self._process}'s loop for {stuck[0]} is stuck" if stuck else ""

@@ -33,7 +33,7 @@ def refuse_second_owners() -> None:
     for name in OUR_NAMES:
         found = _location(name)
         if found is not None and found.parent != here:
-            raise NameTaken(f"the import name {name!r} leads to {found}, not into {here}: mend PYTHONPATH")
+            raise NameTaken(f"the import name {name!r} leads to {found}, not into {here}: fix PYTHONPATH")
 
 
 def second_owners() -> Iterator[tuple[str, str]]:

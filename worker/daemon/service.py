@@ -45,7 +45,7 @@ class Notifier:
             try:
                 speaker.sendto("\n".join(lines).encode(), self._address)
             except OSError as error:
-                log.warning("systemd could not be told", lines=lines, error=str(error))
+                log.warning("could not notify systemd", lines=lines, error=str(error))
 
 
 class Service:

@@ -21,7 +21,7 @@ async def in_spite_of_defects(what: str, loop: Callable[[], Awaitable[object]]) 
         try:
             await loop()
         except Exception:  # noqa: BLE001 - a defect may cost a moment, not everything after it
-            _log.exception("a loop of ours failed unexpectedly; it begins anew", what=what)
+            _log.exception("a loop failed unexpectedly; restarting it", what=what)
             await asyncio.sleep(AGAIN)
         else:
             return

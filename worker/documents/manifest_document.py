@@ -21,7 +21,7 @@ def read_document(data: bytes, expected: str = "a Pod of apiVersion v1") -> Any:
     _refuse_binary(data)
     document = read_json(data.decode()) if data.lstrip().startswith(b"{") else read_yaml(data)
     if document is None:
-        raise ManifestUnreadable("Empty", f"the file says nothing; {expected} is expected")
+        raise ManifestUnreadable("Empty", f"the file is empty; {expected} is expected")
     return document
 
 

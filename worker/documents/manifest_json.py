@@ -54,7 +54,7 @@ def _first_double(keys: Iterable[str]) -> str:
         if key in seen:
             return key
         seen.add(key)
-    raise ValueError("no key stands twice")
+    raise ValueError("no duplicate key")
 
 
 def _path_to(sought: dict[str, Any], inside: Any) -> list[str | int] | None:
@@ -88,4 +88,4 @@ def _integer(text: str) -> int:
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise ManifestUnreadable("InvalidJSON", f"{text} is no number that Kubernetes has")
+    raise ManifestUnreadable("InvalidJSON", f"{text} is not a number that Kubernetes supports")

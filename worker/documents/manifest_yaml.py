@@ -125,7 +125,7 @@ class _Reader:
             return self._alias(event)
         if event.tag is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!", 1)
-            raise self._refuse(event, f"the tag {_short(tag)} is not taken; write the value without it")
+            raise self._refuse(event, f"the tag {_short(tag)} is not supported; write the value without it")
         values, characters = self._values, self._characters
         anchored = None
         if event.anchor is not None:
@@ -148,7 +148,7 @@ class _Reader:
             return event.value
         value = plain_scalar(event.value)
         if isinstance(value, float) and not math.isfinite(value):
-            raise self._refuse(event, f"{event.value} is no number that JSON has; quote it if it is text")
+            raise self._refuse(event, f"{event.value} is not a JSON number; quote it if it is text")
         return value
 
     def _sequence(self, start: Any) -> list[Any]:

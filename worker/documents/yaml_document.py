@@ -111,7 +111,7 @@ class _Reader:
             try:
                 return self._construct.construct_object(node)
             except (ValueError, KeyError, yaml.YAMLError) as error:
-                raise DocumentRefused(f"{self.origin}: {path}: {node.value!r} is no {kind} ({_at(node)})") from error
+                raise DocumentRefused(f"{self.origin}: {path}: {node.value!r} is not a {kind} ({_at(node)})") from error
         if kind in {"str", "timestamp", "value"}:  # a date stays text
             return node.value
         raise DocumentRefused(f"{self.origin}: {path}: YAML tag {node.tag} is not allowed here ({_at(node)})")

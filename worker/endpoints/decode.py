@@ -5,7 +5,7 @@ Served by the worker on loopback, at `http://<address>/<token>`; the UI is told 
 only place where the UI takes one without a person typing: it passes an access token to https endpoints only, and
 start-dev has no option for cookies. `temporal … --codec-endpoint` takes the same address.
 
-It only decodes. What the UI encoded would be a signal or an update from a browser, sealed as if it were ours. A payload
+It only decodes. What the UI encoded would be a signal or an update from a browser, encrypted as if it were ours. A payload
 that does not open is answered with the reason in its place, so that one of them doesn't hide the rest.
 
 What the token does and doesn't: it keeps other web pages and other programs out that were not told it. It is no wall
@@ -28,7 +28,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 
 from worker.endpoints.server import Address, Answer, Endpoint, Request
 from worker.payloads.refused import PayloadRefused
-from worker.temporal.codec import SEALED, KeyMissing, Seal
+from worker.temporal.codec import ENCRYPTED, KeyMissing, PayloadCipher
 from worker.temporal.keys import KeyFile, KeyFileRefused
 
 _HEADER_NAMES: Final = re.compile(r"[A-Za-z0-9_, -]+")
@@ -79,8 +79,8 @@ class CodecRoutes:
         self._namespace = settings.namespace
         self._token = settings.token
         self._origins = settings.origins
-        self._seal = Seal(KeyFile(settings.key_file))
-        self._one_at_a_time = threading.Lock()  # a Seal is not for several threads
+        self._cipher = PayloadCipher(KeyFile(settings.key_file))
+        self._one_at_a_time = threading.Lock()  # a PayloadCipher is not for several threads
 
     def decode(self, request: Request) -> Answer:
         """Open the payloads of one request, each or its reason."""
@@ -123,11 +123,13 @@ class CodecRoutes:
         return None
 
     def _opened(self, payloads: Iterable[Payload]) -> list[Payload]:
-        return [self._open(payload) if payload.metadata.get("encoding") == SEALED else payload for payload in payloads]
+        return [
+            self._open(payload) if payload.metadata.get("encoding") == ENCRYPTED else payload for payload in payloads
+        ]
 
     def _open(self, payload: Payload) -> Payload:
         try:
-            return self._seal.open(payload, self._namespace)
+            return self._cipher.decrypt(payload, self._namespace)
         except (PayloadRefused, KeyMissing, KeyFileRefused) as error:
             return Payload(metadata={"encoding": b"json/plain"}, data=json.dumps(f"cannot be shown: {error}").encode())
 

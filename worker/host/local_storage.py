@@ -88,14 +88,14 @@ class StorageWatch:
         rest = 0.0
         try:
             if exceeded := await self._exceeded(pod, limits):
-                _log.info("a pod holds more on disk than it may", pod=f"{pod.namespace}/{pod.name}", podUID=pod.uid)
+                _log.info("a pod exceeds a storage limit", pod=f"{pod.namespace}/{pod.name}", podUID=pod.uid)
                 await self._hint(pod.workflow_id, exceeded)
                 rest = AGAIN.total_seconds()
             self._told.discard(pod.uid)
         except (OSError, NotCounted, CriError, RPCError, RuntimeError) as error:
             self._failed(pod, error)
         except Exception:  # noqa: BLE001 - a defect of ours may cost a look, not every one after it
-            _log.exception("what a pod holds on disk is not counted this time", podUID=pod.uid)
+            _log.exception("could not measure a pod's disk usage this time", podUID=pod.uid)
         finally:
             took = time.monotonic() - begun
             self._not_before[pod.uid] = time.monotonic() + max(rest, SHARE * took - EVERY.total_seconds())
@@ -122,7 +122,7 @@ class StorageWatch:
         if pod.uid not in self._told:
             self._told.add(pod.uid)
             where = {"pod": f"{pod.namespace}/{pod.name}", "podUID": pod.uid}
-            _log.warning("what a pod holds on disk can't be watched now", **where, err=str(error))
+            _log.warning("cannot measure a pod's disk usage now", **where, err=str(error))
 
 
 def hinting(client: Client) -> Hint:

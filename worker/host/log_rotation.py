@@ -69,7 +69,7 @@ class LogRotator:
                     self._swept = time.monotonic()
                     await self.sweep()
             except Exception:  # noqa: BLE001 - a defect of ours may cost a look, not every one after it
-                _log.exception("container logs are not looked after this time")
+                _log.exception("could not rotate container logs this time")
 
     async def look(self) -> None:
         """Rotate full logs, and reopen those that were removed."""
@@ -83,9 +83,9 @@ class LogRotator:
         ids = {one.container_id for one in self._running()}
         try:
             if swept := await asyncio.to_thread(self._services.links.sweep, ids):
-                _log.info("removed links to container logs that are gone", links=swept)
+                _log.info("removed dangling links to container logs", links=swept)
         except OSError as error:
-            _log.warning("links to container logs that are gone could not be removed", err=str(error))
+            _log.warning("could not remove dangling links to container logs", err=str(error))
         self._told &= ids
 
     def _running(self) -> list[Running]:
@@ -117,7 +117,7 @@ class LogRotator:
             try:
                 await rotate(one.log, one.container_id, self._rules, self._services.runtime)
             except (OSError, CriError) as error:
-                self._failed(one, "a container's log could not be rotated", error)
+                self._failed(one, "could not rotate a container's log", error)
             else:
                 self._metrics.log_rotated(failed=False)
                 self._told.discard(one.container_id)
@@ -127,7 +127,7 @@ class LogRotator:
             try:
                 await reopen_missing(one.log, one.container_id, self._services.runtime)
             except (OSError, CriError) as error:
-                self._failed(one, "a container's log is gone, and no new one could be begun", error)
+                self._failed(one, "a container's log is gone, and could not be reopened", error)
 
     def _failed(self, one: Running, what: str, error: Exception) -> None:
         """Log and count the failure, unless the container has ended in the meantime."""

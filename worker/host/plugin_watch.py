@@ -151,5 +151,5 @@ async def _for_ever(watch: PluginWatch) -> None:
         try:
             await watch.run()
         except OSError as error:
-            _log.warning("no CSI driver can register", error=str(error), again_in=_RETRY_SECONDS)
+            _log.warning("CSI drivers cannot be registered", error=str(error), again_in=_RETRY_SECONDS)
         await asyncio.sleep(_RETRY_SECONDS)

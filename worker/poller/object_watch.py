@@ -88,7 +88,7 @@ class ObjectWatch:
     def _warn(self, refused: list[OSError]) -> None:
         trouble = str(refused[0]) if refused else ""
         if trouble and trouble != self._trouble:
-            _log.warning("no inotify watch on the objects, so they are looked at every 2 s", err=trouble)
+            _log.warning("no inotify watch on the objects; checking them every 2 s", err=trouble)
         self._trouble = trouble
 
     async def _tell(self, hint: Hint) -> bool:
@@ -98,7 +98,7 @@ class ObjectWatch:
         except TemporalUnavailable:  # logged where it was detected
             return False
         except CallRefused as error:
-            _log.error("a pod could not be told of a changed object", workflow=hint.workflow_id, err=str(error))
+            _log.error("could not signal a changed object to a pod", workflow=hint.workflow_id, err=str(error))
         self._told |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
         return True
 

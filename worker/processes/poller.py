@@ -208,7 +208,7 @@ class Poller:
             async with asyncio.timeout(FIRST_ANSWER.total_seconds()):
                 await self._list_open()
         except (TimeoutError, TemporalUnavailable, CallRefused):
-            _log.warning("which pods are open is not known yet: manifests are followed, nothing is deleted so far")
+            _log.warning("which pods are open is not known yet: following manifests, deleting nothing")
 
     async def _list_open(self) -> set[str]:
         """List the open pods by visibility; returns their UIDs."""

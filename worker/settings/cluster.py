@@ -119,7 +119,7 @@ def cluster_settings(flags: Flags, kubelet: KubeletConfiguration, root_dir: Path
     """Read the settings of a cluster; None for a standalone node. Raises ConfigurationRefused."""
     if flags.kubeconfig is None:
         if flags.bootstrap_kubeconfig is not None:
-            raise ConfigurationRefused("--bootstrap-kubeconfig: give --kubeconfig too, the file that it is to become")
+            raise ConfigurationRefused("--bootstrap-kubeconfig: --kubeconfig is required too: the file to write")
         return None
     if flags.cloud_provider not in (None, "", "external"):
         raise ConfigurationRefused(f"--cloud-provider {flags.cloud_provider!r}: it is external or empty")
@@ -149,14 +149,12 @@ def node_labels(text: str) -> dict[str, str]:
     for one in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = one.partition("=")
         if not equals or not key:
-            raise ConfigurationRefused(f"--node-labels {one!r}: key=value belongs there")
+            raise ConfigurationRefused(f"--node-labels {one!r}: must be key=value")
         domain = key.partition("/")[0] if "/" in key else ""
         of_kubernetes = any(domain == one or domain.endswith(f".{one}") for one in _KUBERNETES)
         allowed = key in OWN_LABELS or any(f"{domain}/".endswith(prefix) for prefix in _ALLOWED_PREFIXES)
         if of_kubernetes and not allowed:
-            raise ConfigurationRefused(
-                f"--node-labels {key}: a node must not give itself this label of Kubernetes' own"
-            )
+            raise ConfigurationRefused(f"--node-labels {key}: a node must not set this label itself")
         found[key] = value
     return found
 

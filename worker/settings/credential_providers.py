@@ -120,9 +120,9 @@ def _read(file: Path) -> Sequence[Mapping[str, Any]]:
         raise ConfigurationRefused(f"{file}: {error}") from error
     content = checked.content
     if content.get("kind") != KIND or content.get("apiVersion") not in VERSIONS:
-        raise ConfigurationRefused(f"{file}: apiVersion {VERSIONS[0]} and kind {KIND} belong there")
+        raise ConfigurationRefused(f"{file}: must have apiVersion {VERSIONS[0]} and kind {KIND}")
     for wrong in (*checked.unknown, *document.duplicates):
-        raise ConfigurationRefused(f"{file}: {wrong}: no such field, or said twice")
+        raise ConfigurationRefused(f"{file}: {wrong}: no such field, or set twice")
     providers: Sequence[Mapping[str, Any]] = content.get("providers", [])
     return providers
 

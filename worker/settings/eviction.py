@@ -110,7 +110,7 @@ def eviction_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
 def eviction_warnings(kubelet: KubeletConfiguration) -> Iterator[str]:
     """Say which thresholds have no effect."""
     if said := [key for key in ("evictionHard", "evictionSoft") if kubelet[key]]:
-        yield f"{', '.join(said)}: kept back from pods and, in a cluster, shown as the node's conditions; tempolet evicts no pod for them yet"
+        yield f"{', '.join(said)}: reserved from pods and, in a cluster, shown as the node's conditions; tempolet does not evict pods for them yet"
     for key in _MAPS:
         for signal in kubelet[key] or {}:
             if signal in _UNMEASURED:

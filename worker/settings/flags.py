@@ -71,7 +71,7 @@ def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
 def _truth(text: str) -> bool:
@@ -84,23 +84,23 @@ _URL_HEADERS: Final = "staticPodURLHeader"
 
 KEY_FLAGS: Final = (
     KeyFlag("container-runtime-endpoint", "containerRuntimeEndpoint", "the CRI socket, unix:///path"),
-    KeyFlag("image-service-endpoint", "imageServiceEndpoint", "the CRI image socket, if it is another one"),
+    KeyFlag("image-service-endpoint", "imageServiceEndpoint", "the CRI image socket, if different"),
     KeyFlag("pod-manifest-path", "staticPodPath", "folder (or file) of static pod manifests"),
-    KeyFlag("file-check-frequency", "fileCheckFrequency", "between two looks at the manifests, e.g. 20s"),
-    KeyFlag("manifest-url", "staticPodURL", "a URL that gives a Pod or PodList, too"),
-    KeyFlag("manifest-url-header", _URL_HEADERS, "headers sent there, Name:value,Other:value", _headers),
-    KeyFlag("http-check-frequency", "httpCheckFrequency", "between two looks at that URL, e.g. 20s"),
+    KeyFlag("file-check-frequency", "fileCheckFrequency", "interval of rescans of the manifests, e.g. 20s"),
+    KeyFlag("manifest-url", "staticPodURL", "a URL that returns a Pod or PodList"),
+    KeyFlag("manifest-url-header", _URL_HEADERS, "headers for that URL, Name:value,Other:value", _headers),
+    KeyFlag("http-check-frequency", "httpCheckFrequency", "interval of requests to that URL, e.g. 20s"),
     KeyFlag("runtime-request-timeout", "runtimeRequestTimeout", "limit of a CRI call, e.g. 2m"),
     KeyFlag("cgroup-driver", "cgroupDriver", "cgroupfs"),
     KeyFlag("cgroup-root", "cgroupRoot", "cgroup under which pods live"),
     KeyFlag("cluster-dns", "clusterDNS", "addresses of the cluster's DNS, comma-separated", _list),
     KeyFlag("cluster-domain", "clusterDomain", "domain of the cluster's DNS"),
     KeyFlag("resolv-conf", "resolvConf", "the node's resolver file"),
-    KeyFlag("max-pods", "maxPods", "pods on this node at most", _number),
-    KeyFlag("pod-max-pids", "podPidsLimit", "processes in a pod at most, -1: no limit", _number),
+    KeyFlag("max-pods", "maxPods", "maximum number of pods on this node", _number),
+    KeyFlag("pod-max-pids", "podPidsLimit", "maximum number of processes in a pod, -1: no limit", _number),
     KeyFlag("serialize-image-pulls", "serializeImagePulls", "true: one pull at a time", _truth),
     KeyFlag("registry-qps", "registryPullQPS", "pulls a second, 0: no limit", _number),
-    KeyFlag("registry-burst", "registryBurst", "pulls at once above that", _number),
+    KeyFlag("registry-burst", "registryBurst", "burst of pulls above that", _number),
     KeyFlag("healthz-port", "healthzPort", "port of the healthz endpoint, 0: none", _number),
     KeyFlag("healthz-bind-address", "healthzBindAddress", "address of the healthz endpoint"),
     KeyFlag("logging-format", "logging.format", "text or json"),
@@ -110,18 +110,18 @@ KEY_FLAGS: Final = (
 _OTHER_FLAGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "config": ("KubeletConfiguration file", Path),
     "config-dir": ("folder of drop-ins (*.conf) for it", Path),
-    "tempolet-config": ("TempoletConfiguration file: what no kubelet has a key for", Path),
+    "tempolet-config": ("TempoletConfiguration file: settings that a kubelet does not have", Path),
     "root-dir": ("folder of the node's state, /var/lib/kubelet", Path),
     "hostname-override": ("the node's name instead of the hostname", str),
     "node-ip": ("the node's address, or one of each family", str),
-    "lock-file": ("a lock file to hold beside the node's own", Path),
+    "lock-file": ("a lock file to hold besides the node's own", Path),
     "image-credential-provider-config": ("CredentialProviderConfig, a file or a folder of them", Path),
     "image-credential-provider-bin-dir": ("folder of the credential providers' programs", Path),
-    "kubeconfig": ("the way to the API server; without it the node is standalone", Path),
-    "bootstrap-kubeconfig": ("the way to the API server until the node has a certificate of its own", Path),
+    "kubeconfig": ("kubeconfig of the API server; without it the node is standalone", Path),
+    "bootstrap-kubeconfig": ("kubeconfig used until the node has a certificate of its own", Path),
     "cert-dir": ("folder of the node's certificates, <root-dir>/pki", Path),
     "node-labels": ("labels that the node registers with, key=value,…", str),
-    "cloud-provider": ("external, where a cloud controller initializes nodes", str),
+    "cloud-provider": ("external if a cloud controller initializes nodes", str),
     "feature-gates": ("Name=true,Other=false", str),
 }
 

@@ -107,13 +107,13 @@ def _pod_logs(kubelet: KubeletConfiguration) -> Breaches:
 def _addresses(kubelet: KubeletConfiguration) -> Breaches:
     for index, address in enumerate(kubelet["clusterDNS"] or ()):
         if not _is_address(address):
-            yield f"clusterDNS[{index}]: {address!r} is no IP address"
+            yield f"clusterDNS[{index}]: {address!r} is not an IP address"
     if not _is_address(kubelet["healthzBindAddress"]):
-        yield f"healthzBindAddress: {kubelet['healthzBindAddress']!r} is no IP address"
+        yield f"healthzBindAddress: {kubelet['healthzBindAddress']!r} is not an IP address"
     for key in ("containerRuntimeEndpoint", "imageServiceEndpoint"):
         endpoint = kubelet[key] or ""
         if endpoint and not endpoint.startswith(("unix:///", "/")):
-            yield f"{key}: {endpoint!r}, but unix:///path/to/socket belongs there"
+            yield f"{key}: {endpoint!r}; must be unix:///path/to/socket"
 
 
 def _logging(kubelet: KubeletConfiguration) -> Breaches:
@@ -128,7 +128,7 @@ def _tracing(kubelet: KubeletConfiguration) -> Breaches:
     endpoint = kubelet["tracing.endpoint"] or ""
     scheme = urlsplit(endpoint).scheme if "//" in endpoint else "dns"
     if scheme not in _TRACING_SCHEMES:
-        yield f"tracing.endpoint: {endpoint!r}, but host:port belongs there (schemes: dns, unix, unix-abstract)"
+        yield f"tracing.endpoint: {endpoint!r}; must be host:port (schemes: dns, unix, unix-abstract)"
 
 
 def _backoff(kubelet: KubeletConfiguration, gates: FeatureGates) -> Breaches:

@@ -122,11 +122,11 @@ def load_tempolet_configuration(file: Path | None) -> TempoletConfiguration:
     except DocumentRefused as error:
         raise ConfigurationRefused(str(error)) from error
     if document.duplicates:
-        raise ConfigurationRefused(f"{file}: {document.duplicates[0]}: said twice; keep one")
+        raise ConfigurationRefused(f"{file}: {document.duplicates[0]}: set twice; remove one")
     for key, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
         if document.content.get(key) != wanted:
             raise ConfigurationRefused(
-                f"{file}: {key} is {document.content.get(key)!r}, but {wanted} belongs there"
+                f"{file}: {key} is {document.content.get(key)!r}; must be {wanted}"
                 + ("; a KubeletConfiguration goes to --config" if key == "kind" else "")
             )
     try:
@@ -143,7 +143,7 @@ def _checked(configuration: TempoletConfiguration) -> TempoletConfiguration:
         except InvalidImageName as error:
             raise WrongValue(f"images.prepull[{index}]: {error}") from error
         if len(image.encode()) > LONGEST_IMAGE:
-            raise WrongValue(f"images.prepull[{index}]: {len(image.encode())} bytes; {LONGEST_IMAGE} are the most")
+            raise WrongValue(f"images.prepull[{index}]: {len(image.encode())} bytes; the maximum is {LONGEST_IMAGE}")
     if configuration.images.look_every < timedelta(seconds=1):
         raise WrongValue("images.lookEvery: less than a second; 5m is the kubelet's own interval")
     return configuration
@@ -184,7 +184,7 @@ def _value(kind: Any, value: Any, path: str) -> Any:
     if isinstance(kind, type) and is_dataclass(kind):
         return _section(kind, value, f"{path}.")
     if kind is Address and not _ADDRESS.fullmatch(value):
-        raise WrongValue(f"{path}: {value!r} is no address: write host:port, an IPv6 host in brackets")
+        raise WrongValue(f"{path}: {value!r} is not an address: write host:port, an IPv6 host in brackets")
     if kind is timedelta:
         return parse_duration(value)
     if kind == Path | None:

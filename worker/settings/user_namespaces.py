@@ -46,7 +46,7 @@ def id_ranges(per_pod: int, pods: int, subordinate: Callable[[], str | None] | N
             f"{where}: first and count must be multiples of {per_pod} (userNamespaces.idsPerPod)"
         )
     if ranges.first < per_pod:
-        raise ConfigurationRefused(f"{where}: must begin at {per_pod} or above, for what is below is the node's own")
+        raise ConfigurationRefused(f"{where}: must start at {per_pod} or above: lower ids are the node's own")
     if ranges.count // per_pod < pods:
         raise ConfigurationRefused(f"{where}: are not enough for {pods} pods (maxPods), {per_pod} for each")
     return ranges

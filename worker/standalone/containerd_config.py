@@ -38,7 +38,9 @@ class PodNetwork:
     def __post_init__(self) -> None:
         ipaddress.ip_network(self.subnet)
         if len(self.bridge) > BRIDGE_NAME_LIMIT:
-            raise ValueError(f"bridge name {self.bridge!r} has over {BRIDGE_NAME_LIMIT} characters: choose a shorter")
+            raise ValueError(
+                f"bridge name {self.bridge!r} has over {BRIDGE_NAME_LIMIT} characters: choose a shorter one"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
         show.say(f"by force: {what}")
     left = what_is_left(here)
     if left:
-        raise DownFailed(f"not taken away: {'; '.join(left)}")
+        raise DownFailed(f"not removed: {'; '.join(left)}")
     state = _what_of(here.state_dir, purge=purge) if had_state else f"no state was in {here.state_dir}"
     show.say(f"down in {show.total():.1f} s, {state}")
     return forced
@@ -69,7 +69,7 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
 def _nobody_here(settings: Settings) -> str:
     return (
         f"no node known at {settings.run_dir} (another one's folder: --run-dir, {RUN_VARIABLE}); "
-        f"looking for what one has left there and in {settings.state_dir} (--state-dir, {STATE_VARIABLE})"
+        f"looking for leftovers there and in {settings.state_dir} (--state-dir, {STATE_VARIABLE})"
     )
 
 
@@ -79,7 +79,7 @@ def _what_of(state_dir: Path, *, purge: bool) -> str:
     if not state_dir.is_dir():
         return f"{state_dir} removed with all of the state"
     others = ", ".join(sorted(path.name for path in state_dir.iterdir())) or "the folder itself, which is in use"
-    return f"state removed, {state_dir} keeps what is not the node's: {others}"
+    return f"state removed, {state_dir} still has files that are not the node's: {others}"
 
 
 def what_is_left(settings: Settings) -> list[str]:
@@ -109,7 +109,7 @@ def _end_pods(settings: Settings, show: Progress) -> list[str]:
             while left := pods_watch.pods_left(settings.root_dir, runtime, shared=shared):
                 dead = not all(process.running() for process in agents)
                 if dead or time.monotonic() > until:
-                    why = "worker, poller or Temporal does not run" if dead else "not gone within grace"
+                    why = "worker, poller or Temporal does not run" if dead else "not gone within the grace period"
                     step.detail = f"{len(left)} left: {why}"
                     return [f"pod {pod}: {why}" for pod in left]
                 step.doing(f"{len(left)} left")

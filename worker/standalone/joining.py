@@ -54,4 +54,4 @@ def _not_ready(node: dict[str, Any]) -> str:
         if condition["type"] == "Ready":
             words = f"{condition.get('reason')}: {condition.get('message')}"
             return "" if condition["status"] == "True" else f"node {name} is not Ready ({words})"
-    return f"node {name} has not said yet whether it is Ready"
+    return f"node {name} has not reported yet whether it is Ready"

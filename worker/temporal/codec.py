@@ -34,7 +34,7 @@ from worker.payloads.sending import SendingConverter
 from worker.payloads.short_failures import ShortFailures
 from worker.temporal.keys import KeyFile
 
-SEALED: Final = b"binary/encrypted"
+ENCRYPTED: Final = b"binary/encrypted"
 KEY_ID: Final = "k"  # short: it is in every payload
 WORKFLOW_ID: Final = "w"
 _NONCE_BYTES: Final = 12
@@ -54,7 +54,7 @@ class CodecUnbound(Exception):
     """A payload was to be encrypted or decrypted without a workflow to bind it to."""
 
 
-class Seal:
+class PayloadCipher:
     """Encrypts and decrypts payloads of any workflow; shared by all bound copies of the codec.
 
     Not thread-safe (the compressor is not); every caller is on its process's one event loop.
@@ -66,24 +66,24 @@ class Seal:
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
         self._decompressor = zstandard.ZstdDecompressor()
 
-    def close(self, payload: Payload, namespace: str, workflow_id: str) -> Payload:
+    def encrypt(self, payload: Payload, namespace: str, workflow_id: str) -> Payload:
         """Compress and encrypt one payload for a workflow."""
         key = self._keys.newest
         nonce = os.urandom(_NONCE_BYTES)
         plain = self._compressor.compress(payload.SerializeToString())
         cipher = self._ciphers.get(key.key_id) or self._ciphers.setdefault(key.key_id, AESGCM(key.secret))
         return Payload(
-            metadata={"encoding": SEALED, KEY_ID: key.key_id.encode(), WORKFLOW_ID: workflow_id.encode()},
+            metadata={"encoding": ENCRYPTED, KEY_ID: key.key_id.encode(), WORKFLOW_ID: workflow_id.encode()},
             data=nonce + cipher.encrypt(nonce, plain, _bound_to(namespace, workflow_id)),
         )
 
-    def open(self, payload: Payload, namespace: str, workflow_id: str | None = None) -> Payload:
+    def decrypt(self, payload: Payload, namespace: str, workflow_id: str | None = None) -> Payload:
         """Decrypt one payload; without a workflow id, the one in its metadata is used (and verified by the decryption).
 
         Raises PayloadRefused, or KeyMissing.
         """
         metadata = payload.metadata
-        if metadata.get("encoding") != SEALED or KEY_ID not in metadata or WORKFLOW_ID not in metadata:
+        if metadata.get("encoding") != ENCRYPTED or KEY_ID not in metadata or WORKFLOW_ID not in metadata:
             raise PayloadRefused(
                 f"a payload of workflow {workflow_id or 'unknown'} is not encrypted: send it with tempolet's own client, "
                 "not with the bare temporal command or the UI"
@@ -98,7 +98,7 @@ class Seal:
             return Payload.FromString(self._decompressor.decompress(plain, max_output_size=_LARGEST_PLAIN))
         except (InvalidTag, ValueError, zstandard.ZstdError):
             raise PayloadRefused(
-                f"a payload of workflow {named} does not open: it was altered, or sealed for another namespace than "
+                f"a payload of workflow {named} cannot be decrypted: it was altered, or encrypted for another namespace than "
                 f"{namespace}"
             ) from None
 
@@ -108,29 +108,29 @@ class Seal:
             key = self._keys.find(key_id)
             if key is None:
                 raise KeyMissing(
-                    f"a payload of workflow {workflow_id} is sealed with key {key_id}, and {self._keys.path} has only "
+                    f"a payload of workflow {workflow_id} is encrypted with key {key_id}, but {self._keys.path} has only "
                     f"{', '.join(self._keys.known())}: add that key's line to the file"
                 )
             cipher = self._ciphers[key_id] = AESGCM(key.secret)
         return cipher
 
 
-class SealingCodec(PayloadCodec, WithSerializationContext):
+class EncryptionCodec(PayloadCodec, WithSerializationContext):
     """The codec that Temporal's client and worker call; each copy is bound to one workflow by `with_context`."""
 
-    def __init__(self, seal: Seal, namespace: str = "", workflow_id: str = "") -> None:
-        self._seal = seal
+    def __init__(self, cipher: PayloadCipher, namespace: str = "", workflow_id: str = "") -> None:
+        self._cipher = cipher
         self._namespace = namespace
         self._workflow_id = workflow_id
 
-    def with_context(self, context: SerializationContext) -> "SealingCodec":
+    def with_context(self, context: SerializationContext) -> "EncryptionCodec":
         """Return the copy for a workflow, for its own payloads and those of its activities."""
-        return SealingCodec(self._seal, *(_workflow_of(context) or ()))
+        return EncryptionCodec(self._cipher, *(_workflow_of(context) or ()))
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Encrypt payloads; raises CodecUnbound if they belong to no workflow."""
         namespace, workflow_id = self._bound()
-        return [self._seal.close(payload, namespace, workflow_id) for payload in payloads]
+        return [self._cipher.encrypt(payload, namespace, workflow_id) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Decrypt payloads, or replace them by a refusal; raises KeyMissing or CodecUnbound."""
@@ -139,7 +139,7 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
 
     def _open_or_refuse(self, payload: Payload, namespace: str, workflow_id: str) -> Payload:
         try:
-            return self._seal.open(payload, namespace, workflow_id)
+            return self._cipher.decrypt(payload, namespace, workflow_id)
         except PayloadRefused as refusal:
             return Payload(metadata={"encoding": REFUSED}, data=str(refusal).encode())
 
@@ -152,7 +152,7 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
         return self._namespace, self._workflow_id
 
 
-class SealingConverter(DataConverter):
+class EncryptingConverter(DataConverter):
     """A converter that caches its copies for recent workflows.
 
     The SDK asks for a copy three times for each payload of a command, and creating one takes 11 µs.
@@ -179,9 +179,9 @@ class SealingConverter(DataConverter):
 
 def data_converter(keys: KeyFile, *, sends_only: bool = False) -> DataConverter:
     """Build the data converter of our Temporal clients; `sends_only` avoids loading pydantic."""
-    return SealingConverter(
+    return EncryptingConverter(
         payload_converter_class=SendingConverter if sends_only else _reading_converter(),
-        payload_codec=SealingCodec(Seal(keys)),
+        payload_codec=EncryptionCodec(PayloadCipher(keys)),
         failure_converter_class=ShortFailures,
     )
 

@@ -12,7 +12,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import History
 from temporalio.client import WorkflowHistory
 
-from worker.temporal.codec import SEALED, Seal
+from worker.temporal.codec import ENCRYPTED, PayloadCipher
 
 
 def payloads_in(message: Message) -> Iterator[Payload]:
@@ -25,12 +25,14 @@ def payloads_in(message: Message) -> Iterator[Payload]:
             yield from payloads_in(child)
 
 
-def is_sealed(history: WorkflowHistory) -> bool:
+def is_encrypted(history: WorkflowHistory) -> bool:
     """Report whether any payload of this history needs the key file."""
-    return any(payload.metadata.get("encoding") == SEALED for event in history.events for payload in payloads_in(event))
+    return any(
+        payload.metadata.get("encoding") == ENCRYPTED for event in history.events for payload in payloads_in(event)
+    )
 
 
-def decode_history(history: WorkflowHistory, seal: Seal, namespace: str) -> WorkflowHistory:
+def decode_history(history: WorkflowHistory, cipher: PayloadCipher, namespace: str) -> WorkflowHistory:
     """Decrypt every payload; raises PayloadRefused or KeyMissing.
 
     What is not encrypted (search attributes, trace headers, the SDK's own markers) is not changed.
@@ -38,8 +40,10 @@ def decode_history(history: WorkflowHistory, seal: Seal, namespace: str) -> Work
     copy = History()
     copy.CopyFrom(History(events=history.events))
     for payload in payloads_in(copy):
-        if payload.metadata.get("encoding") == SEALED:
-            payload.CopyFrom(seal.open(payload, namespace))  # a signal to another workflow is encrypted for that one
+        if payload.metadata.get("encoding") == ENCRYPTED:
+            payload.CopyFrom(
+                cipher.decrypt(payload, namespace)
+            )  # a signal to another workflow is encrypted for that one
     return WorkflowHistory(history.workflow_id, copy.events)
 
 

@@ -108,7 +108,7 @@ def read_key_file(path: Path) -> KeyRing:
         if line.strip() and not line.startswith("#"):
             key = _parse(path, number, line)
             if any(known.key_id == key.key_id for known in keys):
-                raise KeyFileRefused(f"{path} line {number}: key id {key.key_id} is there twice; give one another id")
+                raise KeyFileRefused(f"{path} line {number}: key id {key.key_id} is used twice; change one of them")
             keys.append(key)
     if not keys:
         raise KeyFileRefused(f"{path} has no key: put its backup back, or remove it to start with a new key")
@@ -128,7 +128,7 @@ def read_token_file(path: Path) -> str:
     token = _read_private(path).strip()
     if not re.fullmatch(r"[A-Za-z0-9_-]{16,}", token):
         raise KeyFileRefused(
-            f"{path} holds no token (16 or more of A-Z a-z 0-9 _ -): remove it, a start makes a new one"
+            f"{path} holds no token (16 or more of A-Z a-z 0-9 _ -): remove it: the next start creates a new one"
         )
     return token
 
@@ -158,7 +158,7 @@ def _read_private(path: Path) -> str:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         raise KeyFileRefused(
-            f"{path} does not exist: `tempolet up` makes it, or copy it from where it was made"
+            f"{path} does not exist: `tempolet up` creates it; or copy it from where it was created"
         ) from None
     except OSError as error:
         raise KeyFileRefused(f"{path} cannot be opened: {error.strerror} (a symbolic link is refused)") from error
@@ -177,11 +177,13 @@ def _read_private(path: Path) -> str:
 
 def _check_private(path: Path, facts: os.stat_result) -> None:
     if not stat.S_ISREG(facts.st_mode):
-        raise KeyFileRefused(f"{path} is no regular file")
+        raise KeyFileRefused(f"{path} is not a regular file")
     if facts.st_uid not in {os.geteuid(), 0}:
         raise KeyFileRefused(f"{path} belongs to uid {facts.st_uid}: chown it to uid {os.geteuid()}")
     if facts.st_mode & _OTHERS:
-        raise KeyFileRefused(f"{path} has mode {stat.S_IMODE(facts.st_mode):04o}, others may use it: chmod 0600 {path}")
+        raise KeyFileRefused(
+            f"{path} has mode {stat.S_IMODE(facts.st_mode):04o}, others may read it: chmod 0600 {path}"
+        )
 
 
 def _write_new(path: Path, text: str) -> None:

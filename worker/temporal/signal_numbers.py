@@ -39,7 +39,7 @@ def signal_numbers(state_dir: Path, process: str) -> SignalNumbers:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, f"{first}\n".encode())
     except OSError as error:
-        _log.warning("where signals are numbered from could not be written down", path=str(file), err=str(error))
+        _log.warning("could not write down the start of the signal numbers", path=str(file), err=str(error))
     return SignalNumbers(first)
 
 

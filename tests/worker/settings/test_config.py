@@ -85,28 +85,28 @@ def test_parallel_image_pulls(tmp_path: Path, text: str, parallel: int | None) -
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        pytest.param("podPidLimit: 3", "podPidLimit: no key of KubeletConfiguration, ignored", id="an-unknown-key"),
+        pytest.param("podPidLimit: 3", "podPidLimit: not a key of KubeletConfiguration, ignored", id="an-unknown-key"),
         pytest.param(
             "authentication: {anon: 1}",
-            "authentication.anon: no key of KubeletConfiguration, ignored",
+            "authentication.anon: not a key of KubeletConfiguration, ignored",
             id="an-unknown-key-inside",
         ),
         pytest.param(
-            "podPidsLimit: 3\npodPidsLimit: 4", "podPidsLimit: said twice, the last one counts", id="a-duplicate-key"
+            "podPidsLimit: 3\npodPidsLimit: 4", "podPidsLimit: set twice, the last one is used", id="a-duplicate-key"
         ),
         pytest.param(
             "maxOpenFiles: 5",
-            "maxOpenFiles: set, but tempolet does not act on it yet",
+            "maxOpenFiles: has no effect in tempolet yet",
             id="a-key-without-effect",
         ),
         pytest.param(
             "authentication: {anonymous: {enabled: true}}",
-            "authentication.anonymous.enabled: set, but tempolet does not act on it yet",
+            "authentication.anonymous.enabled: has no effect in tempolet yet",
             id="a-nested-key-without-effect",
         ),
         pytest.param(
             "featureGates: {ReduceDefaultCrashLoopBackOffDecay: true}",
-            "featureGates.ReduceDefaultCrashLoopBackOffDecay: set to true, which tempolet does not act on yet",
+            "featureGates.ReduceDefaultCrashLoopBackOffDecay: set to true, which has no effect in tempolet yet",
             id="a-gate-without-effect",
         ),
         pytest.param(
@@ -157,7 +157,7 @@ def test_a_default_is_no_warning(tmp_path: Path, text: str) -> None:
         pytest.param("featureGates: {APIServerTracing: false}", "locked to true", id="a-locked-gate"),
         pytest.param("cgroupDriver: systemd", "cgroupDriver: systemd is not supported yet", id="systemd-cgroups"),
         pytest.param("podLogsDir: /a/../b", "must be written '/b'", id="a-log-path-that-is-not-normal"),
-        pytest.param("clusterDNS: [x]", "clusterDNS[0]: 'x' is no IP address", id="a-dns-name-as-dns-server"),
+        pytest.param("clusterDNS: [x]", "clusterDNS[0]: 'x' is not an IP address", id="a-dns-name-as-dns-server"),
         pytest.param("healthzPort: 70000", "healthzPort: 70000", id="a-port-beyond"),
         pytest.param("port: 70000", "port: 70000, but a port is", id="the-apis-port-beyond"),
         pytest.param("readOnlyPort: -1", "readOnlyPort: -1, but a port is", id="the-read-only-port-below"),

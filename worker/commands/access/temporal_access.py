@@ -16,7 +16,7 @@ from worker.commands.access.exits import CommandFailed
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_client import temporal_settings
 from worker.payloads.refused import PayloadRefused
-from worker.temporal.codec import SEALED, KeyMissing, Seal
+from worker.temporal.codec import ENCRYPTED, KeyMissing, PayloadCipher
 from worker.temporal.decoded_history import payloads_in
 from worker.temporal.keys import KeyFile
 from worker.temporal.temporal_client import connect
@@ -80,15 +80,15 @@ def _began(execution: WorkflowExecution) -> datetime:
     return execution.start_time
 
 
-def open_payloads(message: Message, config: NodeConfig, namespace: str) -> None:
+def decrypt_payloads(message: Message, config: NodeConfig, namespace: str) -> None:
     """Decrypt payloads in place where the node's keys allow; a history with gaps is better than none."""
     if not config.payload_key_file.exists():
         return
-    seal = Seal(KeyFile(config.payload_key_file))
+    cipher = PayloadCipher(KeyFile(config.payload_key_file))
     for payload in list(payloads_in(message)):
-        if payload.metadata.get("encoding") == SEALED:
+        if payload.metadata.get("encoding") == ENCRYPTED:
             with contextlib.suppress(KeyMissing, PayloadRefused):
-                payload.CopyFrom(seal.open(payload, namespace))
+                payload.CopyFrom(cipher.decrypt(payload, namespace))
 
 
 def quoted(text: str) -> str:

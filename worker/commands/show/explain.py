@@ -121,7 +121,7 @@ async def _ask(config: NodeConfig, selector: PodSelector) -> Answer:
 def _tries(client: Client, config: NodeConfig, described: WorkflowExecutionDescription) -> dict[str, Try]:
     found = {}
     for one in described.raw_description.pending_activities:
-        temporal_access.open_payloads(one, config, client.namespace)
+        temporal_access.decrypt_payloads(one, config, client.namespace)
         found[one.activity_id] = _try(one)
     return found
 

@@ -14,7 +14,7 @@ from temporalio.client import Client
 
 from worker.commands.access.node_view import NodeView, notes, short_age
 from worker.commands.access.pod_selection import FoundPod, PodSelector, find_pods
-from worker.commands.access.temporal_access import client_of, open_payloads
+from worker.commands.access.temporal_access import client_of, decrypt_payloads
 from worker.commands.access.unknown_pod import refusals_of
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
@@ -57,7 +57,7 @@ async def _histories(client: Client, config: NodeConfig, life: FoundPod) -> list
         run_id = left.pop(0)
         history = await client.get_workflow_handle(life.workflow_id, run_id=run_id).fetch_history()
         opened = History(events=history.events)
-        open_payloads(opened, config, client.namespace)
+        decrypt_payloads(opened, config, client.namespace)
         found.append(opened.events)
         next_run = opened.events[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id
         if next_run and not left:
@@ -74,7 +74,7 @@ async def _under_way(client: Client, config: NodeConfig, life: FoundPod) -> list
         text = f"{one.what} under way for {seconds(datetime.now(UTC) - one.since)}"
         known = pending.get(one.activity_id)
         if known is not None and known.attempt > 1:
-            open_payloads(known, config, client.namespace)
+            decrypt_payloads(known, config, client.namespace)
             text += f" (try {known.attempt}, after {describe_failure(known.last_failure)})"
         said.append(text)
     return said

@@ -193,13 +193,13 @@ class PodWorkflows:
     def _note_away(self, doing: str, error: Exception) -> None:
         if self._away_since is None:
             self._away_since = asyncio.get_running_loop().time()
-            _log.warning("Temporal is away: pods stay as they are, it is tried again", doing=doing, err=str(error))
+            _log.warning("Temporal is unavailable: pods keep running, retrying", doing=doing, err=str(error))
 
     def _note_back(self) -> None:
         if self._away_since is not None:
             seconds = asyncio.get_running_loop().time() - self._away_since
             self._away_since = None
-            _log.info("Temporal is back", away_seconds=round(seconds, 1))
+            _log.info("Temporal is available again", away_seconds=round(seconds, 1))
 
     def _id_of(self, start: PodStart) -> PodWorkflowId:
         metadata = start.pod["metadata"]

@@ -182,7 +182,7 @@ class SignalSender:
         except TemporalUnavailable:  # logged where it was detected
             self._coalescer.failed(workflow_id, self._clock())
         except Exception as error:  # noqa: BLE001 - whatever it was, the hint goes out again and the others go on
-            _log.error("a hint could not be sent, it is tried again", workflow=workflow_id, err=str(error))
+            _log.error("could not send a signal, retrying", workflow=workflow_id, err=str(error))
             self._coalescer.failed(workflow_id, self._clock())
         else:
             if arrived:

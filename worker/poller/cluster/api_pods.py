@@ -200,14 +200,14 @@ class ApiPods:
         if isinstance(error, StillThere):
             if key not in self._doubted:
                 self._doubted.add(key)
-                _log.warning("a pod that the API lists no more is kept", podUID=key, err=str(error))
+                _log.warning("keeping a pod that the API does not list any more", podUID=key, err=str(error))
             return
         self._around.refused(f"uid {key}", Refusal("the API server", "PodNotSent", message, since="", pod=pod))
 
     async def _remove(self, known: Known, call: RemovePod) -> None:
         pod, last = PodWorkflowId.parse(call.workflow_id), known.last
         if not await self._around.confirms.is_gone(pod.namespace, pod.name, pod.uid):
-            raise StillThere("the API did not confirm that it is gone; it is asked again")
+            raise StillThere("the API did not confirm that the pod is gone; asking again")
         if known.wanted:
             return  # listed again in the meantime
         reason, message = GONE

@@ -96,5 +96,5 @@ def _read(document: Json | Mapping[str, Any], now: datetime) -> ApiPod | None:
         return read_api_pod(document, now)
     except (KeyError, TypeError, AttributeError, ValueError):
         name = (document.get("metadata") or {}).get("name") if isinstance(document.get("metadata"), dict) else None
-        _log.exception("an object of the API could not be read as a pod; please report this", pod=name)
+        _log.exception("could not read an object of the API as a pod; please report this", pod=name)
         return None

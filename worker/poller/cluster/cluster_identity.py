@@ -49,7 +49,7 @@ class ClusterIdentity:
         if not self._told:
             self._told = True
             _log.error(
-                "the API server speaks for another cluster than before, or has lost its etcd: no pod is killed for not being listed. "
+                "the API server serves another cluster than before, or has lost its etcd: no pod is killed for not being listed. "
                 f"Restore its etcd; or, if this is the new cluster for good, remove {self._file} and restart the poller",
                 was=known,
                 now=uid,
@@ -76,4 +76,4 @@ class ClusterIdentity:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self._file, f"{uid}\n".encode(), mode=0o666, synced=False)
         except OSError as error:
-            _log.warning("which cluster this is could not be written down", path=str(self._file), err=str(error))
+            _log.warning("could not write down which cluster this is", path=str(self._file), err=str(error))

@@ -26,7 +26,7 @@ def without_faulty_hooks(pod: dict[str, Any]) -> dict[str, Any]:
         return pod
     named = f"{metadata['namespace']}/{metadata['name']}"
     _log.warning(
-        "annotations of a pod are passed over",
+        "ignoring invalid annotations of a pod",
         pod=named,
         podUID=metadata["uid"],
         err="; ".join(faulty.values())[:_MOST],

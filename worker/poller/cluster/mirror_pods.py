@@ -79,9 +79,9 @@ def next_call(name: str, statics: StaticPods, mirror: ApiPod | None, node_uid: s
         gone = statics.complete and name not in statics.going
         return DeleteMirror(mirror, "its static pod is gone") if gone else None
     if mirror.deleted:
-        return DeleteMirror(mirror, "it was deleted, and is made anew")
+        return DeleteMirror(mirror, "it was deleted; creating it again")
     if mirror.mirror != hash_of(pod):
-        return DeleteMirror(mirror, "it stands for another version of its static pod")
+        return DeleteMirror(mirror, "it mirrors another version of its static pod")
     if node_uid and mirror.owner_uid != node_uid:
         return DeleteMirror(mirror, "it belongs to another Node object")
     return None
@@ -180,7 +180,7 @@ class MirrorPods:
         why = str(error) if error else ""
         if why != self._told.get(key, "") and call is not None:
             doing = "created" if isinstance(call, CreateMirror) else "deleted"
-            _log.error(f"a mirror pod cannot be {doing}; its static pod runs all the same", pod=key, err=why)
+            _log.error(f"a mirror pod cannot be {doing}; its static pod runs anyway", pod=key, err=why)
         if why:
             self._told[key] = why
         else:

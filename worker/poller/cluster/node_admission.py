@@ -60,13 +60,13 @@ class NodeAdmission:
                 await self._node.read()
                 why = self._why_not(pod, static=static)
         except Exception as error:  # noqa: BLE001 - whatever a pod says, the others go on
-            _log.exception("a pod could not be judged; please report this", pod=name, podUID=uid)
+            _log.exception("could not decide on the admission of a pod; please report this", pod=name, podUID=uid)
             why = Rejected(UNEXPECTED, f"{type(error).__name__}: {error}"[:500])
         if why is None:
             self._taken.add(uid)
         else:
             self._refused.add(uid)
-            _log.warning("a pod is not taken by this node", pod=name, podUID=uid, reason=why.reason, err=why.message)
+            _log.warning("this node rejects a pod", pod=name, podUID=uid, reason=why.reason, err=why.message)
         return why
 
     def _unsupported(self, pod: PodJson) -> Rejected | None:

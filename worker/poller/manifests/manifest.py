@@ -72,7 +72,7 @@ def _judge(path: Place, document: dict[str, Any], placing: Placing) -> StaticPod
         return _refused(path, "InvalidPod", (*structure.faults, *structure.not_yet))
     pod = default_pod({name: value for name, value in structure.content.items() if name != "status"})
     if (size := _size(pod)) > LARGEST_POD:
-        return Refused(path, "TooLarge", (f"the pod has {size} bytes as JSON; {LARGEST_POD} is the most",))
+        return Refused(path, "TooLarge", (f"the pod has {size} bytes as JSON; the maximum is {LARGEST_POD}",))
     if not pod["metadata"].get("name"):
         return _refused(path, "InvalidPod", (required("metadata.name"), *structure.not_yet))
     placed = place_static_pod(path, pod, placing)
@@ -88,7 +88,7 @@ def _admit(placed: StaticPod, gates: FeatureGates) -> StaticPod | Refused:
     """Refuse a valid pod that this node cannot run: of another operating system, or with a disabled feature gate."""
     spec = placed.pod["spec"]
     if "os" in spec and (name := spec["os"]["name"]) != "linux":
-        message = f'spec.os.name: this node runs Linux, and not what a pod for "{name}" needs'
+        message = f'spec.os.name: this node runs Linux, but the pod needs "{name}"'
         return _refused(placed.path, "PodOSNotSupported", (message,))  # pkg/kubelet/lifecycle/predicate.go
     if found := tuple(fields_of_gates_off(spec, gates)):
         return _refused(placed.path, "FeatureGateOff", found)

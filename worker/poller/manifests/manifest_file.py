@@ -126,7 +126,7 @@ def _wrong_kind(mode: int) -> NotTaken | None:
     if stat.S_ISREG(mode):
         return None
     kinds = {
-        stat.S_IFDIR: "a folder; folders in the manifest folder are not followed",
+        stat.S_IFDIR: "a folder; subfolders of the manifest folder are not read",
         stat.S_IFIFO: "a FIFO",
         stat.S_IFSOCK: "a socket",
         stat.S_IFCHR: "a device",
@@ -141,7 +141,7 @@ def _dangling(path: str) -> Gone | NotTaken:
         target = Path(path).readlink()
     except OSError:
         return Gone()
-    return NotTaken("DanglingLink", f"links to {target}, which does not exist; make it, or remove the link")
+    return NotTaken("DanglingLink", f"links to {target}, which does not exist; create it, or remove the link")
 
 
 def _unreadable(error: OSError) -> NotTaken:

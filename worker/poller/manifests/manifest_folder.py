@@ -82,10 +82,10 @@ class ManifestFolder:
             paths = _paths_of(self.path)
         except FileNotFoundError:
             paths = set()
-            self._trouble = Objection("NoManifestFolder", "does not exist: its pods are gone until it is made again")
+            self._trouble = Objection("NoManifestFolder", "does not exist: it lists no pods until it is created again")
         except OSError as error:
             paths = set(self._entries)
-            self._trouble = Objection("ManifestFolderUnreadable", f"{error.strerror}: its pods stay as they are")
+            self._trouble = Objection("ManifestFolderUnreadable", f"{error.strerror}: its pods keep running")
             self._readable = False
         for path in self._entries.keys() - paths:
             del self._entries[path]
@@ -134,7 +134,7 @@ class ManifestFolder:
         try:
             found = self._read(Path(path), data, now)
         except Exception as error:  # noqa: BLE001 - whatever a file holds, the others go on
-            _log.exception("a manifest could not be judged; please report this", path=path)
+            _log.exception("could not process a manifest; please report this", path=path)
             entry.objection = Objection("ManifestNotJudged", f"{type(error).__name__}: {error}"[:500])
             return
         match found:

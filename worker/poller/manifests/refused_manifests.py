@@ -65,7 +65,7 @@ class RefusedManifests:
         try:
             write_refusals(self._root_dir, now)
         except OSError as error:
-            _log.warning("the refusals could not be written for `tempolet pods`", err=str(error))
+            _log.warning("could not write the refused manifests for `tempolet pods`", err=str(error))
 
 
 def _what(refusal: Refusal) -> tuple[str, str, str]:

@@ -101,7 +101,7 @@ class ManifestSource:
             if not isinstance(error, FileNotFoundError):
                 trouble = str(error)
         if trouble and trouble != self._trouble:
-            _log.warning("no inotify watch on the manifests, so they are read every second", path=path, err=trouble)
+            _log.warning("no inotify watch on the manifests; reading them every second", path=path, err=trouble)
         self._trouble = trouble
 
     def _drop_watch(self) -> None:

@@ -79,7 +79,7 @@ class EventStream:
                     pause, wait = RETRY_FIRST, RETRY_FIRST
             except CriError as error:
                 if error.code.name == "UNIMPLEMENTED":
-                    _log.info("the runtime has no event stream; ends are found by listing every second")
+                    _log.info("the runtime has no event stream; listing containers every second")
                     pause = NO_STREAM_RETRY
                 else:
                     pause, wait = wait, min(wait * 2, RETRY_LONGEST)
@@ -91,8 +91,8 @@ class EventStream:
         version = await self._client.version()
         if version.runtime_name == "containerd" and _major(version.runtime_version) < 2:
             _log.info(
-                "this containerd shares one event stream among its readers, so ends are found by listing every second; "
-                "2.0 or later answers sooner",
+                "this containerd shares one event stream among its readers; listing containers every second; "
+                "2.0 or later is faster",
                 version=version.runtime_version,
             )
             return False

@@ -64,7 +64,7 @@ class RuntimeHealth:
                 endpoint=self._client.endpoint,
                 reason=AWAY,
                 message=f"no container runtime answers at {self._client.endpoint} ({error.details}); pods keep their "
-                "state, work resumes by itself when it is back",
+                "state and continue when it is back",
             )
         else:
             found = _read_status(self._client.endpoint, version, status)
@@ -95,7 +95,7 @@ class RuntimeHealth:
             if self.known:
                 write_node_runtime(self._root_dir, self.known)
         except OSError as error:
-            _log.warning("the runtime's state could not be written for `tempolet pods`", err=str(error))
+            _log.warning("could not write the runtime's state for `tempolet pods`", err=str(error))
 
 
 def _read_status(endpoint: str, version: cri.VersionResponse, status: cri.RuntimeStatus) -> NodeRuntime:

@@ -65,7 +65,7 @@ class OrphanedPods:
             removal = asyncio.create_task(self._remove(pod), name=f"remove {pod.workflow_id}")
             self._removals[uid] = removal
         for uid in sorted(left.keys() - self._seen):
-            _log.info("a pod without workflow and manifest was found", workflow=left[uid].workflow_id, podUID=uid)
+            _log.info("found an orphaned pod", workflow=left[uid].workflow_id, podUID=uid)
         self._seen = frozenset(left)
 
     async def close(self) -> None:
@@ -87,10 +87,10 @@ class OrphanedPods:
             for sandbox in pod.sandboxes:  # last: by the sandboxes the pod is found again if a removal fails
                 await self._client.remove_pod_sandbox(sandbox.id)
         except (CriError, ExceptionGroup, OSError, StillMounted, VolumesLeft, ApplicationError) as error:
-            _log.warning("a pod that was left behind is still there", workflow=pod.workflow_id, err=str(error))
+            _log.warning("could not remove an orphaned pod", workflow=pod.workflow_id, err=str(error))
         else:
             _log.info(
-                "removed a pod that was left behind: no workflow is open for it and no manifest lists it",
+                "removed an orphaned pod: it has no open workflow and no manifest lists it",
                 workflow=pod.workflow_id,
                 podUID=pod.uid,
                 sandboxes=len(pod.sandboxes),

@@ -215,5 +215,8 @@ class RuntimeWatch:
     def _judge_stream(self, missed: Collection[str]) -> None:
         untold = [one for one in missed if not self._stream.told_end_of(one)]
         if untold and self._stream.flows:
-            _log.warning("the runtime's event stream missed ends; listing every second until it speaks", ids=untold)
+            _log.warning(
+                "the runtime's event stream missed exits; listing containers every second until its next event",
+                ids=untold,
+            )
             self._stream.distrust()

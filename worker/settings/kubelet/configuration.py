@@ -195,10 +195,10 @@ def _read(path: Path, layers: _Layers) -> dict[str, Any]:
     found = (document.content.get("apiVersion"), document.content.get("kind"))
     if found != (API_VERSION, KIND):
         raise ConfigurationRefused(
-            f"{path}: apiVersion {found[0]!r} and kind {found[1]!r}, but {API_VERSION} and {KIND} belong there"
+            f"{path}: apiVersion {found[0]!r} and kind {found[1]!r}; must be {API_VERSION} and {KIND}"
         )
-    layers.warnings.extend(f"{path}: {key}: said twice, the last one counts" for key in document.duplicates)
-    layers.warnings.extend(f"{path}: {key}: no key of {KIND}, ignored" for key in checked.unknown)
+    layers.warnings.extend(f"{path}: {key}: set twice, the last one is used" for key in document.duplicates)
+    layers.warnings.extend(f"{path}: {key}: not a key of {KIND}, ignored" for key in checked.unknown)
     nulls = {key: None for key, value in document.content.items() if value is None and key in load_schema().fields}
     return {**checked.content, **nulls}
 
@@ -257,7 +257,7 @@ def _not_acted_on(layers: _Layers, acted_on: frozenset[str]) -> Iterator[str]:
     defaults = dict(leaves(default_values()))
     for path, value in leaves(layers.values):
         if path in layers.said and path not in acted_on and not _same(path, value, defaults.get(path)):
-            yield f"{path}: set, but tempolet does not act on it yet"
+            yield f"{path}: has no effect in tempolet yet"
 
 
 def _same(path: str, value: Any, default: Any) -> bool:

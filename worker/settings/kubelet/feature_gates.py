@@ -73,7 +73,7 @@ def set_gates(values: Mapping[str, bool]) -> FeatureGates:
         spec = load_schema().feature_gates.get(name)
         if spec is None:
             raise GateRefused(
-                f"featureGates.{name}: Kubernetes {load_schema().version} has no such gate; remove it or mend its name"
+                f"featureGates.{name}: Kubernetes {load_schema().version} has no such gate; remove it or fix its name"
             )
         if spec.get("locked") and spec["default"] != value:
             raise GateRefused(f"featureGates.{name}: locked to {_said(spec['default'])}; remove it")
@@ -85,11 +85,11 @@ def gate_warnings(gates: FeatureGates) -> Iterator[str]:
     for name, value in sorted(gates.values.items()):
         if name in _GROUPS:
             if value:
-                yield f"featureGates.{name}: set to true, but only {', '.join(ACTED_ON)} change what tempolet does"
+                yield f"featureGates.{name}: set to true, but only {', '.join(ACTED_ON)} have an effect in tempolet"
             continue
         spec = load_schema().feature_gates[name]
         if value != spec["default"] and value not in ACTED_ON.get(name, ()):
-            yield f"featureGates.{name}: set to {_said(value)}, which tempolet does not act on yet"
+            yield f"featureGates.{name}: set to {_said(value)}, which has no effect in tempolet yet"
         elif spec["stage"] in {"GA", "DEPRECATED"}:
             yield f"featureGates.{name}: {spec['stage']}, a later release will refuse it"
 

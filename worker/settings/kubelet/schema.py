@@ -100,7 +100,7 @@ def _defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _object(content: Any, fields: Mapping[str, Any], path: str, unknown: list[str]) -> dict[str, Any]:
     if not isinstance(content, Mapping):
-        raise WrongValue(f"{path.rstrip('.')}: {_said(content)}, but a mapping belongs there")
+        raise WrongValue(f"{path.rstrip('.')}: {_said(content)}; must be a mapping")
     found = {}
     for key, value in content.items():
         where = f"{path}{key}"
@@ -117,11 +117,11 @@ def _value(value: Any, schema: Mapping[str, Any], path: str, unknown: list[str])
             return _object(value, schema["fields"], f"{path}.", unknown)
         case "list":
             if not isinstance(value, list):
-                raise WrongValue(f"{path}: {_said(value)}, but a list belongs there")
+                raise WrongValue(f"{path}: {_said(value)}; must be a list")
             return [_value(one, schema["of"], f"{path}[{index}]", unknown) for index, one in enumerate(value)]
         case "map":
             if not isinstance(value, Mapping):
-                raise WrongValue(f"{path}: {_said(value)}, but a mapping belongs there")
+                raise WrongValue(f"{path}: {_said(value)}; must be a mapping")
             return {key: _value(one, schema["of"], f"{path}.{key}", unknown) for key, one in value.items()}
         case scalar:
             return _scalar(value, scalar, path)
@@ -132,7 +132,7 @@ def _scalar(value: Any, kind: str, path: str) -> Any:
         return say_duration(timedelta(microseconds=value / 1000))
     if kind.startswith("duration"):
         if not isinstance(value, str):
-            raise WrongValue(f"{path}: {_said(value)}, but a duration belongs there, quoted text such as 1m30s")
+            raise WrongValue(f"{path}: {_said(value)}; must be a duration, quoted text such as 1m30s")
         try:
             parse_duration(value)
         except ValueError as error:
@@ -140,10 +140,10 @@ def _scalar(value: Any, kind: str, path: str) -> Any:
         return value
     if kind == "quantity":
         if isinstance(value, bool) or not _QUANTITY.fullmatch(str(value)):
-            raise WrongValue(f"{path}: {_said(value)}, but a quantity belongs there, such as 512Mi or 0.5")
+            raise WrongValue(f"{path}: {_said(value)}; must be a quantity, such as 512Mi or 0.5")
         return str(value)
     if not _fits(value, kind):
-        raise WrongValue(f"{path}: {_said(value)}, but {_NAMES.get(kind, kind)} belongs there")
+        raise WrongValue(f"{path}: {_said(value)}; must be {_NAMES.get(kind, kind)}")
     return value
 
 
