@@ -125,7 +125,7 @@ class StorageWatch:
             _log.warning("cannot measure a pod's disk usage now", **where, err=str(error))
 
 
-def hinting(client: Client) -> Hint:
+def signalling(client: Client) -> Hint:
     """Return a function that signals workflows; a closed one needs no signal."""
 
     async def hint(workflow_id: str, signal: StorageExceeded) -> None:

@@ -38,16 +38,16 @@ class NodePods:
         if self._api:
             self._api.lost(PodWorkflowId.parse(workflow_id).uid)
 
-    def is_going(self, workflow_id: str) -> bool:
+    def deletion_requested(self, workflow_id: str) -> bool:
         """Report whether we requested the deletion of this pod."""
-        asked = self._manifests.is_going(workflow_id)
-        return asked or bool(self._api and self._api.is_going(PodWorkflowId.parse(workflow_id).uid))
+        asked = self._manifests.deletion_requested(workflow_id)
+        return asked or bool(self._api and self._api.deletion_requested(PodWorkflowId.parse(workflow_id).uid))
 
-    def may_want(self, uid: str, path: str = "", source: str = "") -> bool:
+    def may_list(self, uid: str, path: str = "", source: str = "") -> bool:
         """Report whether a source lists this pod, or one that cannot be read just now may."""
         if self._api and self._is_api(uid, source):
-            return self._api.may_want(uid)
-        return self._manifests.may_want(uid, path, source)
+            return self._api.may_list(uid)
+        return self._manifests.may_list(uid, path, source)
 
     async def close(self) -> None:
         """Stop calling."""
@@ -58,6 +58,6 @@ class NodePods:
     def _is_api(self, uid: str, source: str) -> bool:
         if source:
             return source == API_SOURCE
-        if self._api is None or self._manifests.wants(uid):
+        if self._api is None or self._manifests.lists(uid):
             return False
         return self._api.knows(uid) or bool(_API_UID.fullmatch(uid))

@@ -125,7 +125,7 @@ class Poller:
             node=node,
             client=self._runtime,
             known=self._known,
-            listers=self._pods,
+            sources=self._pods,
             workflows=self._workflows,
             health=self._runtime_health,
             metrics=metrics,
@@ -192,7 +192,7 @@ class Poller:
     def _tell_listing(self, listing: Listing, source: str) -> None:
         self._manifest_pods.set_listing(listing, source)
         if self._cluster:
-            self._cluster.look_soon()
+            self._cluster.look_again()
         self._refused_manifests.set_listed(listing.refusals, source)
 
     def _take_listing(self, listing: Listing) -> None:
@@ -218,7 +218,7 @@ class Poller:
         found = [_with_source(pod, seen.get(pod.id.uid)) for pod in found]
         self._pods.set_open(found, asked_at)
         if self._cluster:
-            self._cluster.look_soon()
+            self._cluster.look_again()
         if not self._restart_told:
             self._watch.restarted(pod.workflow_id for pod in found)
             self._restart_told = True
@@ -248,14 +248,14 @@ class Poller:
                 if pods is not None:
                     known = self._known
                     found = {**pods, **only_remembered(pods, await asyncio.to_thread(known.all))}
-                    wanted = {uid for uid in found if self._may_want(uid)}
+                    wanted = {uid for uid in found if self._may_list(uid)}
                     await self._orphaned_pods.look(found.values(), open_uids, wanted)
             give_back_freed_memory()
             await asyncio.sleep(pause.total_seconds())
 
-    def _may_want(self, uid: str) -> bool:
+    def _may_list(self, uid: str) -> bool:
         snapshot = self._known.of(uid)
-        return self._pods.may_want(uid, snapshot.path, snapshot.source) if snapshot else self._pods.may_want(uid)
+        return self._pods.may_list(uid, snapshot.path, snapshot.source) if snapshot else self._pods.may_list(uid)
 
     def _join(self, api: "ApiServer", settings: NodeSettings) -> "ClusterPods":
         """Add what a node of a cluster has besides its manifests."""

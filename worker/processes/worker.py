@@ -30,7 +30,7 @@ from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.csi_upkeep import keeping_csi_volumes
 from worker.host.forsaken_mounts import undoing_forsaken_mounts
 from worker.host.image_access import count_pulls
-from worker.host.local_storage import StorageWatch, hinting, watching_storage
+from worker.host.local_storage import StorageWatch, signalling, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
@@ -69,7 +69,7 @@ _log: Final = structlog.get_logger(__name__)
 async def run_worker(config: NodeConfig) -> None:
     """Work for this node until asked to stop; raises NodeLockHeld if another worker does."""
     with hold_node_lock(config.root_dir):
-        async with Service(well) as service, open_telemetry(config, "worker", well) as telemetry:
+        async with Service(always_healthy) as service, open_telemetry(config, "worker", always_healthy) as telemetry:
             client = await node_client(
                 config, service, role="worker", runtime=telemetry.runtime, plugins=telemetry.plugins
             )
@@ -79,7 +79,7 @@ async def run_worker(config: NodeConfig) -> None:
                         await work(config, client, service, telemetry, api=api)
 
 
-def well() -> str:
+def always_healthy() -> str:
     """Return no reason for a restart: the watchdog itself notices a stuck loop."""
     return ""
 
@@ -103,7 +103,7 @@ async def work(
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency
         volumes, forsaken = keeping_csi_volumes(services, every), undoing_forsaken_mounts(services, every)
-        storage = StorageWatch(services, cache.snapshots, hinting(client)) if config.local_storage_limits else None
+        storage = StorageWatch(services, cache.snapshots, signalling(client)) if config.local_storage_limits else None
         loops = keeping_logs_small(rotator), watching_storage(storage), giving_back_freed_memory(every)
         api_loops = cluster.running(cache.snapshots, client, services.csi) if cluster else contextlib.nullcontext()
         async with drivers, volumes, forsaken, api_loops, worker, loops[0], loops[1], loops[2]:

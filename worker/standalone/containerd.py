@@ -166,10 +166,10 @@ class Containerd:
         mapper = port_mapper(nft=bool(nft), iptables=bool(iptables), protocol=speaks)
         config = cni_config(self.network, self.places.addresses, mapper)
         (self.places.cni_config / "10-tempolet.conflist").write_text(config)
-        around = ContainerdOptions(
+        dependencies = ContainerdOptions(
             runc=runc, cni_plugins=plugins, restrict_oom_score=not has_capability(CAP_SYS_RESOURCE)
         )
-        self.places.config.write_text(containerd_config(self.places, around))
+        self.places.config.write_text(containerd_config(self.places, dependencies))
 
     def _optional(self, program: programs.Program) -> Path | None:
         with contextlib.suppress(programs.MissingProgram):

@@ -113,7 +113,7 @@ class ContainerdOptions:
     """Without CAP_SYS_RESOURCE a process cannot lower oom_score_adj below its own."""
 
 
-def containerd_config(places: ContainerdPlaces, around: ContainerdOptions) -> str:
+def containerd_config(places: ContainerdPlaces, dependencies: ContainerdOptions) -> str:
     """Format containerd's configuration file (TOML, version 2)."""
     quoted = json.dumps  # TOML's basic strings and JSON's are the same for paths
     return f"""\
@@ -130,7 +130,7 @@ address = {quoted(str(places.ttrpc_socket))}
 
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = {quoted(PAUSE_IMAGE)}
-restrict_oom_score_adj = {quoted(around.restrict_oom_score)}
+restrict_oom_score_adj = {quoted(dependencies.restrict_oom_score)}
 disable_apparmor = {quoted(not Path("/sys/kernel/security/apparmor").exists())}
 netns_mounts_under_state_dir = true
 enable_unprivileged_ports = true
@@ -140,7 +140,7 @@ enable_unprivileged_icmp = true
 config_path = {quoted(str(places.registries))}
 
 [plugins."io.containerd.grpc.v1.cri".cni]
-bin_dir = {quoted(str(around.cni_plugins))}
+bin_dir = {quoted(str(dependencies.cni_plugins))}
 conf_dir = {quoted(str(places.cni_config))}
 
 [plugins."io.containerd.grpc.v1.cri".containerd]
@@ -151,7 +151,7 @@ default_runtime_name = "runc"
 runtime_type = "io.containerd.runc.v2"
 
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-BinaryName = {quoted(str(around.runc))}
+BinaryName = {quoted(str(dependencies.runc))}
 SystemdCgroup = false
 """
 

@@ -39,7 +39,7 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
         pytest.param(["condition", "a/b", "gate"], Exit.USAGE, "write TYPE=True", id="a-condition-without-status"),
         pytest.param(["stop", "a/b", "--grace-period", "0"], Exit.USAGE, "add --force", id="no-grace-without-force"),
         pytest.param(
-            ["stop", "a/b", "--grace-period", "9", "--force"], Exit.USAGE, "a grace of 0", id="force-with-grace"
+            ["stop", "a/b", "--grace-period", "9", "--force"], Exit.USAGE, "a grace period of 0", id="force-with-grace"
         ),
         pytest.param(
             ["stop", "a/b", "--grace-period", "-1"], Exit.USAGE, "greater than or equal to 0", id="a-negative-grace"

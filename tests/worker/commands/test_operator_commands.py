@@ -150,8 +150,8 @@ async def test_what_is_away_on_this_node(node: Node, client: Client, tempolet: C
     assert out.splitlines()[1] == "state: Running and ready, web runs"
     assert out.splitlines()[-3:] == [
         (
-            f"refused /m/web.yaml: InvalidManifest: spec.volumes: not supported yet (default/{node.name} of its last good "
-            "version goes on)"
+            f"refused /m/web.yaml: InvalidManifest: spec.volumes: not supported yet (default/{node.name} continues "
+            "with the last valid version)"
         ),
         "the container runtime at unix:///r is not ready: Away: m",
         "no poller runs on this node: changed manifests and exited containers go unnoticed",

@@ -127,7 +127,7 @@ class SignalSender:
         self,
         send: Callable[[str, RuntimeChanged], Awaitable[bool]],
         *,
-        still_news: Callable[[str, RuntimeChanged], RuntimeChanged | None],
+        unknown_part: Callable[[str, RuntimeChanged], RuntimeChanged | None],
         gone: Callable[[str], None],
         numbers: SignalNumbers,
     ) -> None:
@@ -136,7 +136,7 @@ class SignalSender:
         `send` returns False if the workflow does not exist, and raises if the signal may not have arrived.
         """
         self._send = send
-        self._still_news = still_news
+        self._unknown_part = unknown_part
         self._gone = gone
         self._numbers = numbers
         self._coalescer = SignalCoalescer()
@@ -168,7 +168,7 @@ class SignalSender:
         self._more.clear()
 
     def _dispatch(self, workflow_id: str, hint: RuntimeChanged) -> None:
-        news = self._still_news(workflow_id, hint)
+        news = self._unknown_part(workflow_id, hint)
         if news is None:
             self._coalescer.skipped(workflow_id)
             return

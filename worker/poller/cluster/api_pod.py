@@ -87,7 +87,7 @@ def _ended(status: Mapping[str, Any]) -> Ended | None:
 
 def _conditions(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, GivenCondition]:
     """Return the conditions that readiness gates wait for, and the one that announces an eviction."""
-    wanted = {one.get("conditionType") for one in spec.get("readinessGates") or ()} | {DISRUPTION_TARGET}
+    desired = {one.get("conditionType") for one in spec.get("readinessGates") or ()} | {DISRUPTION_TARGET}
     return {
         one["type"]: GivenCondition(
             status=one.get("status") or "Unknown",
@@ -96,7 +96,7 @@ def _conditions(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str,
             message=one.get("message") or "",
         )
         for one in status.get("conditions") or ()
-        if one.get("type") in wanted
+        if one.get("type") in desired
     }
 
 

@@ -48,52 +48,54 @@ Call = StartPod | DeletePod | TellStatus | RemovePod
 class Known:
     """The desired and the known state of one pod, by its uid."""
 
-    wanted: ApiPod | None = None
-    told: ApiPod | None = None
+    desired: ApiPod | None = None
+    signalled: ApiPod | None = None
     """What its workflow was last signalled."""
-    told_at: float = LONG_AGO
+    signalled_at: float = LONG_AGO
     tried: bool = False
     """A start may have succeeded without a response, or is not yet visible; the next start signals everything again."""
     open: OpenPod | None = None
     """Its workflow, if it is open or was a moment ago."""
-    asked_to_go: bool = False
+    deletions_requested: bool = False
     last: ApiPod | None = None
     """The pod as the API last had it, once it is not listed any more: a deletion without grace is followed by the
     removal of the object at once, and both are often seen together."""
 
     def next_call(self, *, open_known: bool, shown_phase: str) -> Call | None:
         """Return the next call; `shown_phase`: the phase in its snapshot, empty if nothing of the pod is here."""
-        pod, told = self.wanted, self.told
+        pod, signalled = self.desired, self.signalled
         if pod is None:
             return self._removal(self.open.workflow_id, shown_phase) if self.open and open_known else None
         if pod.deleted:
-            return None if told and self.is_told_to_go(told, pod, shown_phase) else DeletePod(pod)
+            return None if signalled and self.knows_deletion(signalled, pod, shown_phase) else DeletePod(pod)
         if pod.ended and not self.open:
             return None  # a pod that has ended in the API never runs again, and has no workflow to signal
-        if told is None or lasting(told.pod) != lasting(pod.pod):
+        if signalled is None or lasting(signalled.pod) != lasting(pod.pod):
             return StartPod(pod)
-        ended_anew = pod.ended and not told.ended and pod.ended.phase != shown_phase
-        return TellStatus(pod) if ended_anew or told.conditions != pod.conditions else None
+        ended_anew = pod.ended and not signalled.ended and pod.ended.phase != shown_phase
+        return TellStatus(pod) if ended_anew or signalled.conditions != pod.conditions else None
 
-    def is_told_to_go(self, told: ApiPod, pod: ApiPod, shown_phase: str) -> bool:
+    def knows_deletion(self, signalled: ApiPod, pod: ApiPod, shown_phase: str) -> bool:
         """Report whether its workflow knows the current deletion, or has ended, or has nothing left to end sooner.
 
         The last step of a pod's workflow deletes the object without grace, which is seen here as a shorter grace
         period, too.
         """
         nothing_left = pod.ended is not None and not shown_phase
-        return told.deleted and (told.grace == pod.grace or nothing_left or (pod.held and self.open is None))
+        return signalled.deleted and (signalled.grace == pod.grace or nothing_left or (pod.held and self.open is None))
 
     def _removal(self, workflow_id: str, shown_phase: str) -> RemovePod | None:
         last = self.last if self.last and self.last.deleted else None
-        if self.asked_to_go and (last is None or self.told is None or self.is_told_to_go(self.told, last, shown_phase)):
+        if self.deletions_requested and (
+            last is None or self.signalled is None or self.knows_deletion(self.signalled, last, shown_phase)
+        ):
             return None
         return RemovePod(workflow_id, last.grace if last else None)
 
     @property
     def settled(self) -> bool:
         """Neither desired nor open."""
-        return self.wanted is None and self.open is None
+        return self.desired is None and self.open is None
 
 
 def listed(pod: ApiPod, before: ApiPod | None) -> ApiPod:

@@ -68,9 +68,11 @@ class ApiPodsDependencies:
 class ApiPods:
     """Makes the calls, one at a time for each pod."""
 
-    def __init__(self, workflows: PodWorkflows, node: str, settings: NodeSettings, around: ApiPodsDependencies) -> None:
+    def __init__(
+        self, workflows: PodWorkflows, node: str, settings: NodeSettings, dependencies: ApiPodsDependencies
+    ) -> None:
         """Take the calls to Temporal, the input of every workflow, and the dependencies."""
-        self._workflows, self._node, self._settings, self._around = workflows, node, settings, around
+        self._workflows, self._node, self._settings, self._dependencies = workflows, node, settings, dependencies
         self._known: dict[str, Known] = {}
         self._calls = Reconciler[Call](self)
         self._open_known = False
@@ -85,7 +87,7 @@ class ApiPods:
     @property
     def pods(self) -> Iterable[ApiPod]:
         """Return the pods that the API binds to this node."""
-        return (one.wanted for one in self._known.values() if one.wanted)
+        return (one.desired for one in self._known.values() if one.desired)
 
     def knows(self, uid: str) -> bool:
         """Report whether the API has listed this pod since the poller started."""
@@ -95,8 +97,8 @@ class ApiPods:
         """Take a complete list; new pods are started in the order of their creation, in which they are admitted."""
         self._listed = True
         by_uid = {pod.uid: pod for pod in pods}
-        for uid in [uid for uid, known in self._known.items() if known.wanted and uid not in by_uid]:
-            self._want(uid, None, self._known[uid].wanted)
+        for uid in [uid for uid, known in self._known.items() if known.desired and uid not in by_uid]:
+            self._want(uid, None, self._known[uid].desired)
         for uid, pod in sorted(by_uid.items(), key=lambda item: item[1].pod["metadata"].get("creationTimestamp") or ""):
             self._want(uid, pod)
         self._converge(list(self._known))
@@ -113,10 +115,16 @@ class ApiPods:
         for uid in opened.keys() - self._known.keys():
             self._known[uid] = Known()
         for uid, known in self._known.items():
-            fresh = asked_at - known.told_at < VISIBILITY_LAGS
+            fresh = asked_at - known.signalled_at < VISIBILITY_LAGS
             if uid in opened:
                 known.open = opened[uid]
-            elif not fresh and known.asked_to_go and known.wanted and known.wanted.deleted and known.wanted.held:
+            elif (
+                not fresh
+                and known.deletions_requested
+                and known.desired
+                and known.desired.deleted
+                and known.desired.held
+            ):
                 known.open = None
             elif not fresh:
                 self._forget_workflow(known)
@@ -129,15 +137,15 @@ class ApiPods:
             known.tried = False
             self._converge([uid])
 
-    def may_want(self, uid: str) -> bool:
+    def may_list(self, uid: str) -> bool:
         """Report whether the API lists this pod, or may do so: no list has arrived yet."""
         known = self._known.get(uid)
-        return not self._listed or bool(known and (known.wanted or known.open))
+        return not self._listed or bool(known and (known.desired or known.open))
 
-    def is_going(self, uid: str) -> bool:
+    def deletion_requested(self, uid: str) -> bool:
         """Report whether we requested the deletion of this pod."""
         known = self._known.get(uid)
-        return bool(known and known.asked_to_go)
+        return bool(known and known.deletions_requested)
 
     async def close(self) -> None:
         """Stop calling."""
@@ -146,11 +154,11 @@ class ApiPods:
     def next_call(self, key: str) -> Call | None:
         """Return the next call that a pod needs."""
         known = self._known[key]
-        pod = known.wanted or known.last
+        pod = known.desired or known.last
         ended = bool(pod and pod.ended)
-        if (known.wanted is None and not self._listed) or (ended and not self._open_known):
+        if (known.desired is None and not self._listed) or (ended and not self._open_known):
             return None
-        shown_phase = self._around.shown_phase(key) if ended else ""  # read only for pods for which it matters
+        shown_phase = self._dependencies.shown_phase(key) if ended else ""  # read only for pods for which it matters
         return known.next_call(open_known=self._open_known, shown_phase=shown_phase)
 
     async def make(self, key: str, call: Call) -> None:
@@ -161,28 +169,28 @@ class ApiPods:
         match call:
             case StartPod(pod):
                 start = await self._start_of(pod, known)
-                may_be_open = known.told or known.open or known.tried or not self._open_known
+                may_be_open = known.signalled or known.open or known.tried or not self._open_known
                 content = start.pod if may_be_open else None
                 known.tried = True
                 await self._workflows.start(start, PodListed(API_SOURCE, number, content, in_place=True))
-                self._note_told(known, pod if content is None else listed(pod, known.told), at)
+                self._note_signalled(known, pod if content is None else listed(pod, known.signalled), at)
             case DeletePod(pod):
                 reason, message = DELETED
                 asked = DeletionRequested(API_SOURCE, reason, message, pod.grace, number)
                 if await self._workflows.request_deletion(self._id_of(pod), asked):
-                    self._note_told(known, pod, at)
-                elif known.told and known.told.deleted:
+                    self._note_signalled(known, pod, at)
+                elif known.signalled and known.signalled.deleted:
                     # the pod has ended and finalizers keep its object, or it is about to be removed
-                    known.told, known.open = pod, None
+                    known.signalled, known.open = pod, None
                 else:
                     known.open = None
                     await self._workflows.start(await self._start_of(pod, known), asked)
-                    self._note_told(known, pod, at)
-                known.asked_to_go = True
+                    self._note_signalled(known, pod, at)
+                known.deletions_requested = True
             case TellStatus(pod):
                 given = StatusGiven(API_SOURCE, number, dict(pod.conditions), pod.ended)
                 if await self._workflows.status_given(self._id_of(pod), given):
-                    known.told = pod
+                    known.signalled = pod
                 else:
                     self._forget_workflow(known)
             case RemovePod():
@@ -192,44 +200,44 @@ class ApiPods:
         """Record that a call is refused, or no longer refused."""
         if call is None or error is None:
             self._doubted.discard(key)
-            self._around.refused(f"uid {key}", None)
+            self._dependencies.refused(f"uid {key}", None)
             return
         known = self._known[key]
-        pod = known.wanted.full_name if known.wanted else ""
+        pod = known.desired.full_name if known.desired else ""
         message = f"{type(error).__name__}: {error}"
         if isinstance(error, StillThere):
             if key not in self._doubted:
                 self._doubted.add(key)
                 _log.warning("keeping a pod that the API does not list any more", podUID=key, err=str(error))
             return
-        self._around.refused(f"uid {key}", Refusal("the API server", "PodNotSent", message, since="", pod=pod))
+        self._dependencies.refused(f"uid {key}", Refusal("the API server", "PodNotSent", message, since="", pod=pod))
 
     async def _remove(self, known: Known, call: RemovePod) -> None:
         pod, last = PodWorkflowId.parse(call.workflow_id), known.last
-        if not await self._around.confirms.is_gone(pod.namespace, pod.name, pod.uid):
+        if not await self._dependencies.confirms.is_gone(pod.namespace, pod.name, pod.uid):
             raise StillThere("the API did not confirm that the pod is gone; asking again")
-        if known.wanted:
+        if known.desired:
             return  # listed again in the meantime
         reason, message = GONE
         asked = DeletionRequested(API_SOURCE, reason, message, call.grace, self._workflows.numbers.next())
         if await self._workflows.request_deletion(call.workflow_id, asked):
-            known.asked_to_go, known.told = True, last
+            known.deletions_requested, known.signalled = True, last
         else:
             self._forget_workflow(known)
 
-    def _note_told(self, known: Known, pod: ApiPod, at: float) -> None:
-        known.told, known.told_at = pod, at
+    def _note_signalled(self, known: Known, pod: ApiPod, at: float) -> None:
+        known.signalled, known.signalled_at = pod, at
         known.open = OpenPod(self._id_of(pod), source=API_SOURCE)
 
     def _forget_workflow(self, known: Known) -> None:
-        known.open = known.told = None
-        known.asked_to_go = False
+        known.open = known.signalled = None
+        known.deletions_requested = False
 
     def _want(self, uid: str, pod: ApiPod | None, last: ApiPod | None = None) -> None:
         known = self._known.setdefault(uid, Known())
-        before, known.wanted = known.wanted, seen_again(pod, known.wanted) if pod else None
+        before, known.desired = known.desired, seen_again(pod, known.desired) if pod else None
         known.last = last
-        _log_change(before, known.wanted)
+        _log_change(before, known.desired)
         self._calls.changed(uid)
 
     def _converge(self, uids: Iterable[str]) -> None:
@@ -244,7 +252,7 @@ class ApiPods:
     async def _start_of(self, pod: ApiPod, known: Known) -> PodStart:
         sight = FirstSight(
             ended=pod.ended,
-            rejected=None if known.open or pod.ended or pod.deleted else await self._around.admit(pod.pod),
+            rejected=None if known.open or pod.ended or pod.deleted else await self._dependencies.admit(pod.pod),
             started_at=pod.started_at,
             deleted=pod.deleted,
             grace=pod.grace,

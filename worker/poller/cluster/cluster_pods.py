@@ -37,15 +37,18 @@ class ClusterDependencies:
 class ClusterPods:
     """The API's pods of one node, and its mirror pods."""
 
-    def __init__(self, api: ApiServer, config: NodeConfig, around: ClusterDependencies) -> None:
-        self._known, self._manifests = around.known, around.manifests
+    def __init__(self, api: ApiServer, config: NodeConfig, dependencies: ClusterDependencies) -> None:
+        self._known, self._manifests = dependencies.known, dependencies.manifests
         self._source = ApiSource(api, config.node_name, ClusterIdentity(api, config.state_dir / FILE))
         self._node = NodeObject(api, config, self._node_changed)
-        self.admission = NodeAdmission(self._node, around.known, config.feature_gates, self._present)
+        self.admission = NodeAdmission(self._node, dependencies.known, config.feature_gates, self._present)
         asked = ApiPodsDependencies(
-            confirms=self._source, admit=self.admission.admit, shown_phase=self._shown_phase, refused=around.refused
+            confirms=self._source,
+            admit=self.admission.admit,
+            shown_phase=self._shown_phase,
+            refused=dependencies.refused,
         )
-        self.pods = ApiPods(around.workflows, config.node_name, around.settings, asked)
+        self.pods = ApiPods(dependencies.workflows, config.node_name, dependencies.settings, asked)
         self._mirrors = MirrorPods(api, config.node_name, lambda: self._node.uid, self._statics)
 
     def loops(self) -> dict[str, Coroutine[object, object, None]]:
@@ -56,15 +59,15 @@ class ClusterPods:
             "mirror pods": self._mirrors.keep(),
         }
 
-    def look_soon(self) -> None:
+    def look_again(self) -> None:
         """Signal that static pods or the Node may have changed."""
-        self._mirrors.look_soon()
+        self._mirrors.look_again()
 
     def _node_changed(self) -> None:
         if addresses := self._node.host_ips:  # replaces those of --node-ip, for a cloud controller may know better
             self.pods.set_host_ips(addresses)
             self._manifests.set_host_ips(addresses)
-        self.look_soon()
+        self.look_again()
 
     def set_listed(self, pods: Collection[ApiPod]) -> None:
         """Take all pods that the API binds to this node."""
@@ -78,13 +81,13 @@ class ClusterPods:
     def _present(self) -> dict[str, PodJson]:
         """Return all pods that are listed here."""
         of_api = {pod.uid: pod.pod for pod in self.pods.pods if not pod.ended}
-        return {pod.uid: pod.pod for pod in self._manifests.wanted()} | of_api
+        return {pod.uid: pod.pod for pod in self._manifests.desired()} | of_api
 
     def _statics(self) -> StaticPods:
         """Return the static pods; one without a snapshot is gone, whatever visibility says."""
-        wanted = {f"{pod.namespace}/{pod.name}": pod for pod in self._manifests.wanted()}
-        going = {name for name, uid in self._manifests.opened() if name not in wanted and self._known.of(uid)}
-        return StaticPods(wanted, frozenset(going), self._manifests.complete)
+        desired = {f"{pod.namespace}/{pod.name}": pod for pod in self._manifests.desired()}
+        going = {name for name, uid in self._manifests.opened() if name not in desired and self._known.of(uid)}
+        return StaticPods(desired, frozenset(going), self._manifests.complete)
 
     def _shown_phase(self, uid: str) -> str:
         snapshot = self._known.of(uid)

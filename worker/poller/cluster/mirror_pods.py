@@ -62,7 +62,7 @@ class Writes(Protocol):
 class StaticPods:
     """The static pods as known at one moment."""
 
-    wanted: Mapping[str, StaticPod]
+    desired: Mapping[str, StaticPod]
     """By namespace/name."""
     going: frozenset[str]
     """Names of pods that no manifest lists any more and that are not gone yet."""
@@ -72,7 +72,7 @@ class StaticPods:
 
 def next_call(name: str, statics: StaticPods, mirror: ApiPod | None, node_uid: str) -> Call | None:
     """Return the call that the mirror of a name needs."""
-    pod = statics.wanted.get(name)
+    pod = statics.desired.get(name)
     if mirror is None:
         return CreateMirror(pod, node_uid) if pod and node_uid else None
     if pod is None:
@@ -137,7 +137,7 @@ class MirrorPods:
             del self._mirrors[mirror.full_name]
         self._changed.set()
 
-    def look_soon(self) -> None:
+    def look_again(self) -> None:
         """Signal that static pods or the Node may have changed."""
         self._changed.set()
 
@@ -199,7 +199,7 @@ class MirrorPods:
         if self._mirrors is None:
             return None
         statics = self._statics()
-        names, node_uid = {*statics.wanted, *self._mirrors}, self._node_uid()
+        names, node_uid = {*statics.desired, *self._mirrors}, self._node_uid()
         for name in names:
             self._calls.changed(name)
         self._calls.go([name for name in names if next_call(name, statics, self._mirrors.get(name), node_uid)])

@@ -61,12 +61,12 @@ def read_pod(path: Place, document: Any, node: NodeOfManifests, now: datetime, *
     """Read one pod out of a document; `url` is its origin if it did not come from a file."""
     if wrong := _not_a_pod(document):
         return Refused(path, "NotAPod", wrong)
-    found = _judge(path, document, Placing(node.name, now, url))
+    found = _handle(path, document, Placing(node.name, now, url))
     found = _admit(found, node.gates) if isinstance(found, StaticPod) else found
     return replace(found, pod=_pod_named(document, node.name)) if isinstance(found, Refused) else found
 
 
-def _judge(path: Place, document: dict[str, Any], placing: Placing) -> StaticPod | Refused:
+def _handle(path: Place, document: dict[str, Any], placing: Placing) -> StaticPod | Refused:
     structure = read_structure(document, POD)
     if structure.faults:
         return _refused(path, "InvalidPod", (*structure.faults, *structure.not_yet))

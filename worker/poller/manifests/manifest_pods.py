@@ -51,31 +51,31 @@ class Delete:
 class PodName:
     """The desired and the known state of one pod name (namespace/name)."""
 
-    wanted: StaticPod | None = None
+    desired: StaticPod | None = None
     listed: StaticPod | None = None
     """What its workflow was last signalled."""
     listed_at: float = 0.0
     open: dict[str, OpenPod] = field(default_factory=dict)
     """By UID: workflows that are open, or were a moment ago."""
-    asked_to_go: set[str] = field(default_factory=set)
+    deletions_requested: set[str] = field(default_factory=set)
 
     def next_call(self, listings: ManifestListings) -> Start | Delete | None:
         """Return the next call: deletions first, then the listed pod.
 
         An edit under the same UID is a listing: the workflow decides what can be changed in place.
         """
-        stays = self.wanted.uid if self.wanted else None
+        stays = self.desired.uid if self.desired else None
         for uid, pod in self.open.items():
-            if uid != stays and uid not in self.asked_to_go and listings.is_free(pod):
-                return Delete(pod.workflow_id, *_why(pod, self.wanted, listings))
-        if self.wanted and not (self.listed and _same(self.listed, self.wanted)):
-            return Start(self.wanted)
+            if uid != stays and uid not in self.deletions_requested and listings.is_unlisted(pod):
+                return Delete(pod.workflow_id, *_why(pod, self.desired, listings))
+        if self.desired and not (self.listed and _same(self.listed, self.desired)):
+            return Start(self.desired)
         return None
 
     @property
     def settled(self) -> bool:
         """Neither listed nor open."""
-        return self.wanted is None and not self.open
+        return self.desired is None and not self.open
 
 
 class Admit(Protocol):
@@ -122,10 +122,10 @@ class ManifestPods:
         for name in sorted(listings.pods.keys() - self._names.keys()):
             self._names[name] = PodName()
         for name, known in self._names.items():
-            wanted = listings.pods.get(name)
-            if known.wanted is not wanted:
-                _log_change(name, known.wanted, wanted)
-                known.wanted = wanted
+            desired = listings.pods.get(name)
+            if known.desired is not desired:
+                _log_change(name, known.desired, desired)
+                known.desired = desired
                 self._calls.changed(name)
         self._converge_all()
 
@@ -137,7 +137,7 @@ class ManifestPods:
             with contextlib.suppress(ValueError):  # not started by us
                 by_name.setdefault(f"{pod.id.namespace}/{pod.id.name}", {})[pod.id.uid] = pod
         for name in sorted(by_name.keys() - self._names.keys()):
-            self._names[name] = PodName(wanted=self._listings.pods.get(name))
+            self._names[name] = PodName(desired=self._listings.pods.get(name))
         for name, known in self._names.items():
             now_open = by_name.get(name, {})
             fresh = asked_at - known.listed_at < VISIBILITY_LAGS
@@ -145,7 +145,7 @@ class ManifestPods:
                 known.listed = None  # somebody closed it: its pod is listed, so it is started again
             kept = {uid: pod for uid, pod in known.open.items() if fresh or uid in now_open}
             known.open = kept | {uid: _with_origin(pod, kept.get(uid)) for uid, pod in now_open.items()}
-            known.asked_to_go &= known.open.keys()
+            known.deletions_requested &= known.open.keys()
         self._converge_all()
 
     def lost(self, workflow_id: str) -> None:
@@ -158,13 +158,13 @@ class ManifestPods:
                 known.listed = None
         self._converge_all()
 
-    def may_want(self, uid: str, path: str = "", source: str = "") -> bool:
+    def may_list(self, uid: str, path: str = "", source: str = "") -> bool:
         """Report whether a manifest lists this pod, or one that cannot be read just now may."""
-        return self.wants(uid) or not self._listings.is_free(OpenPod("", path, source))
+        return self.lists(uid) or not self._listings.is_unlisted(OpenPod("", path, source))
 
-    def wanted(self) -> list[StaticPod]:
+    def desired(self) -> list[StaticPod]:
         """Return the pods that manifests list."""
-        return [known.wanted for known in self._names.values() if known.wanted]
+        return [known.desired for known in self._names.values() if known.desired]
 
     @property
     def complete(self) -> bool:
@@ -175,15 +175,15 @@ class ManifestPods:
         """Return namespace/name and uid of the pods whose workflows are open, or were a moment ago."""
         return [(name, uid) for name, known in self._names.items() for uid in known.open]
 
-    def wants(self, uid: str) -> bool:
+    def lists(self, uid: str) -> bool:
         """Report whether a manifest lists this pod."""
-        return any(known.wanted and known.wanted.uid == uid for known in self._names.values())
+        return any(known.desired and known.desired.uid == uid for known in self._names.values())
 
-    def is_going(self, workflow_id: str) -> bool:
+    def deletion_requested(self, workflow_id: str) -> bool:
         """Report whether we requested the deletion of this pod."""
         pod_id = PodWorkflowId.parse(workflow_id)
         known = self._names.get(f"{pod_id.namespace}/{pod_id.name}")
-        return bool(known and pod_id.uid in known.asked_to_go)
+        return bool(known and pod_id.uid in known.deletions_requested)
 
     async def close(self) -> None:
         """Stop calling; what is still needed is computed again at the next start."""
@@ -224,7 +224,7 @@ class ManifestPods:
                 await self._workflows.start(start, listed)
                 known.listed, known.listed_at = pod, listed_at
                 known.open[pod.uid] = OpenPod(workflow_id, str(pod.path), pod.source)
-                known.asked_to_go.discard(pod.uid)
+                known.deletions_requested.discard(pod.uid)
             case Delete(workflow_id, reason, message):
                 uid = PodWorkflowId.parse(workflow_id).uid
                 source = known.open[uid].source or SOURCE
@@ -232,7 +232,7 @@ class ManifestPods:
                 if known.listed and known.listed.uid == uid:
                     known.listed = None  # also if the call fails: it may have arrived
                 if await self._workflows.request_deletion(workflow_id, request):
-                    known.asked_to_go.add(uid)
+                    known.deletions_requested.add(uid)
                 else:
                     known.open.pop(uid, None)
 

@@ -38,13 +38,13 @@ class ManifestListings:
         """Whether every source could be read completely."""
         return all(one.readable and not one.undecided for one in self.by_source.values())
 
-    def is_free(self, pod: OpenPod) -> bool:
+    def is_unlisted(self, pod: OpenPod) -> bool:
         """Report whether certainly no manifest lists this pod; if its source is not known, all sources are checked."""
         asked = (self.of(pod.source),) if pod.source else self.by_source.values()
-        return all(_is_free(pod, one) for one in asked)
+        return all(_is_unlisted(pod, one) for one in asked)
 
 
-def _is_free(pod: OpenPod, listing: Listing) -> bool:
+def _is_unlisted(pod: OpenPod, listing: Listing) -> bool:
     if not listing.readable or pod.path in listing.undecided:
         return False
     return bool(pod.path) or not listing.undecided

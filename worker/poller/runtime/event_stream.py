@@ -59,11 +59,11 @@ class EventStream:
         self._told: deque[str] = deque(maxlen=2000)
         self.flows = False
 
-    def told_end_of(self, container_id: str) -> bool:
+    def reported_end_of(self, container_id: str) -> bool:
         """Report whether the stream reported this end."""
         return container_id in self._told
 
-    def distrust(self) -> None:
+    def mark_unreliable(self) -> None:
         """Record that the stream missed an end: it is not relied on until its next event."""
         self.flows = False
 

@@ -35,23 +35,23 @@ class RuntimeHealth:
         self._client = client
         self._root_dir = root_dir
         self._changed = changed
-        self._doubt = asyncio.Event()
-        self._doubt.set()
+        self._check_soon = asyncio.Event()
+        self._check_soon.set()
         self.known: NodeRuntime | None = None
 
-    def doubt(self) -> None:
+    def check_soon(self) -> None:
         """Record that a call failed: check soon."""
-        self._doubt.set()
+        self._check_soon.set()
 
     async def watch(self) -> None:
         """Check after every failed call, until the runtime is ready."""
         while True:
-            await self._doubt.wait()
-            self._doubt.clear()
+            await self._check_soon.wait()
+            self._check_soon.clear()
             while not (found := await self.check()).ready or not found.network_ready:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._doubt.wait(), CHECK.total_seconds())
-                self._doubt.clear()
+                    await asyncio.wait_for(self._check_soon.wait(), CHECK.total_seconds())
+                self._check_soon.clear()
 
     async def check(self) -> NodeRuntime:
         """Check now."""

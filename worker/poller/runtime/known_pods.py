@@ -68,7 +68,7 @@ class KnownPods:
         return parsed[uid][1]
 
 
-def news_in(hint: RuntimeChanged, snapshot: PodSnapshot) -> RuntimeChanged | None:
+def unknown_part(hint: RuntimeChanged, snapshot: PodSnapshot) -> RuntimeChanged | None:
     """Return the part of a hint that the snapshot does not show yet; None if there is none."""
     if not hint.exited and not hint.sandbox_lost:
         return hint

@@ -31,7 +31,7 @@ from worker.poller.runtime.event_stream import (
     signal_for,
 )
 from worker.poller.runtime.health import RuntimeHealth
-from worker.poller.runtime.known_pods import KnownPods, news_in
+from worker.poller.runtime.known_pods import KnownPods, unknown_part
 from worker.poller.runtime.relist import RuntimePod, differences, our_pods, workflow_id_of
 from worker.telemetry.metrics import Metrics
 
@@ -46,13 +46,13 @@ LONGEST_REPEAT: Final = timedelta(hours=1)
 _log: Final = structlog.get_logger(__name__)
 
 
-class Listers(Protocol):
+class PodSources(Protocol):
     """Which pods are wanted on this node."""
 
     def lost(self, workflow_id: str) -> None:
         """Record that this workflow does not exist, so that it is started again if its pod is still wanted."""
 
-    def is_going(self, workflow_id: str) -> bool:
+    def deletion_requested(self, workflow_id: str) -> bool:
         """Report whether the poller asked this pod to terminate."""
 
 
@@ -63,7 +63,7 @@ class WatchDependencies:
     node: str
     client: RuntimeClient
     known: KnownPods
-    listers: Listers
+    sources: PodSources
     workflows: PodWorkflows
     health: RuntimeHealth
     metrics: Metrics
@@ -88,8 +88,8 @@ class RuntimeWatch:
         self._repeated: dict[str, _Said] = {}
         self._hints = SignalSender(
             self._send,
-            still_news=self._still_news,
-            gone=dependencies.listers.lost,
+            unknown_part=self._unknown_part,
+            gone=dependencies.sources.lost,
             numbers=dependencies.workflows.numbers,
         )
 
@@ -124,7 +124,7 @@ class RuntimeWatch:
             sandboxes = await deps.client.list_pod_sandbox()
             containers = await deps.client.list_containers()
         except CriError:
-            deps.health.doubt()
+            deps.health.check_soon()
             return None
         deps.metrics.relisted(time.perf_counter() - begun)
         deps.health.say_events("stream" if self._stream.flows else "relist")
@@ -149,7 +149,7 @@ class RuntimeWatch:
         pods = await self.compare("resync")
         if flowed:
             missed = {one for name, said in self._repeated.items() if name not in before for one in said.hint.exited}
-            asyncio.get_running_loop().call_later(STREAM_HAS_SAID.total_seconds(), self._judge_stream, missed)
+            asyncio.get_running_loop().call_later(STREAM_HAS_SAID.total_seconds(), self._check_stream, missed)
         return pods
 
     def restarted(self, workflow_ids: Iterable[str]) -> None:
@@ -160,9 +160,9 @@ class RuntimeWatch:
     def take(self, event: cri.ContainerEventResponse) -> None:
         """Handle an event of the stream."""
         self._deps.metrics.event_heard()
-        self._judge(event, may_wait=True)
+        self._handle(event, may_wait=True)
 
-    def _judge(self, event: cri.ContainerEventResponse, *, may_wait: bool) -> None:
+    def _handle(self, event: cri.ContainerEventResponse, *, may_wait: bool) -> None:
         """Signal a pod about an event that it does not know; if its start will report it, look again later."""
         deps = self._deps
         found = pod_of(event, deps.node, deps.known.with_object)
@@ -175,7 +175,7 @@ class RuntimeWatch:
             return
         if may_wait and is_reported_by_start(event, snapshot):
             loop = asyncio.get_running_loop()
-            loop.call_later(OWN_START_WAITS.total_seconds(), lambda: self._judge(event, may_wait=False))
+            loop.call_later(OWN_START_WAITS.total_seconds(), lambda: self._handle(event, may_wait=False))
             return
         self._tell(snapshot.workflow_id if snapshot else workflow_id_of(deps.node, labels), hint)
 
@@ -183,12 +183,12 @@ class RuntimeWatch:
         """Handle that the stream is open: compare, because earlier events are not repeated."""
         self._opened.set()
         self._deps.metrics.event_stream(opened=True)
-        self._deps.health.doubt()  # the runtime may have been down
+        self._deps.health.check_soon()  # the runtime may have been down
 
     def _tell(self, workflow_id: str, hint: RuntimeChanged) -> None:
         """Queue a hint; for a terminating pod delayed, because the activity that stops it reports first."""
         snapshot = self._deps.known.of(PodWorkflowId.parse(workflow_id).uid)
-        going = self._deps.listers.is_going(workflow_id) or bool(snapshot and snapshot.deleting)
+        going = self._deps.sources.deletion_requested(workflow_id) or bool(snapshot and snapshot.deleting)
         self._deps.metrics.hint("found")
         self._hints.tell(workflow_id, hint, after=OWN_STOP_WAITS.total_seconds() if going else 0.0)
 
@@ -202,21 +202,21 @@ class RuntimeWatch:
             self._deps.metrics.hint(outcome)
         return arrived
 
-    def _still_news(self, workflow_id: str, hint: RuntimeChanged) -> RuntimeChanged | None:
+    def _unknown_part(self, workflow_id: str, hint: RuntimeChanged) -> RuntimeChanged | None:
         snapshot = self._deps.known.of(PodWorkflowId.parse(workflow_id).uid)
         if snapshot is None:
-            news = None if self._deps.listers.is_going(workflow_id) else hint
+            news = None if self._deps.sources.deletion_requested(workflow_id) else hint
         else:
-            news = news_in(hint, snapshot)
+            news = unknown_part(hint, snapshot)
         if news is None:
             self._deps.metrics.hint("known")
         return news
 
-    def _judge_stream(self, missed: Collection[str]) -> None:
-        untold = [one for one in missed if not self._stream.told_end_of(one)]
+    def _check_stream(self, missed: Collection[str]) -> None:
+        untold = [one for one in missed if not self._stream.reported_end_of(one)]
         if untold and self._stream.flows:
             _log.warning(
                 "the runtime's event stream missed exits; listing containers every second until its next event",
                 ids=untold,
             )
-            self._stream.distrust()
+            self._stream.mark_unreliable()

@@ -190,7 +190,7 @@ async def running(sender: SignalSender, do: Callable[[], Awaitable[None]]) -> No
 async def test_what_comes_while_a_call_is_in_flight_is_one_hint_behind_it() -> None:
     """And sequence numbers count on."""
     wire = Wire()
-    sender = SignalSender(wire.send, still_news=lambda _, hint: hint, gone=lambda _: None, numbers=SignalNumbers(7))
+    sender = SignalSender(wire.send, unknown_part=lambda _, hint: hint, gone=lambda _: None, numbers=SignalNumbers(7))
 
     async def act() -> None:
         wire.open.clear()
@@ -216,7 +216,7 @@ async def test_a_failed_call_goes_out_again() -> None:
         return True
 
     wire.answers = answer
-    sender = SignalSender(wire.send, still_news=lambda _, hint: hint, gone=lambda _: None, numbers=SignalNumbers())
+    sender = SignalSender(wire.send, unknown_part=lambda _, hint: hint, gone=lambda _: None, numbers=SignalNumbers())
 
     async def act() -> None:
         sender.tell(POD, RuntimeChanged("event", exited=("a",)))
@@ -231,7 +231,7 @@ async def test_a_workflow_that_is_gone_is_reported_and_forgotten() -> None:
     wire = Wire()
     gone: list[str] = []
     wire.answers = lambda: False
-    sender = SignalSender(wire.send, still_news=lambda _, hint: hint, gone=gone.append, numbers=SignalNumbers())
+    sender = SignalSender(wire.send, unknown_part=lambda _, hint: hint, gone=gone.append, numbers=SignalNumbers())
 
     async def act() -> None:
         sender.tell(POD, RuntimeChanged("event", exited=("a",)))
@@ -246,7 +246,7 @@ async def test_a_hint_that_is_no_news_any_more_is_not_sent() -> None:
     wire = Wire()
     sender = SignalSender(
         wire.send,
-        still_news=lambda _, hint: hint if "b" in hint.exited else None,
+        unknown_part=lambda _, hint: hint if "b" in hint.exited else None,
         gone=lambda _: None,
         numbers=SignalNumbers(),
     )

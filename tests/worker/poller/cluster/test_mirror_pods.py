@@ -28,9 +28,9 @@ WEB = static_pod(Path("/m/web.yaml"), "web", HASH, {"kubernetes.io/config.hash":
 MIRROR = ApiPod({}, "m-1", "default", "web", mirror=HASH, owner_uid=NODE_UID)
 
 
-def statics(*wanted: StaticPod, going: frozenset[str] = frozenset(), complete: bool = True) -> StaticPods:
+def statics(*desired: StaticPod, going: frozenset[str] = frozenset(), complete: bool = True) -> StaticPods:
     """Say which static pods there are."""
-    return StaticPods({f"{pod.namespace}/{pod.name}": pod for pod in wanted}, going, complete)
+    return StaticPods({f"{pod.namespace}/{pod.name}": pod for pod in desired}, going, complete)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ async def test_a_mirror_lives_as_long_as_its_pod() -> None:
     mirrors.set_changed(replace(MIRROR, deleted=True))
     await api.until(3)
     now[0] = statics()
-    mirrors.look_soon()
+    mirrors.look_again()
     await api.until(4)
     assert api.calls == [CREATE, "delete m-1", CREATE, "delete m-3"]
     keeping.cancel()
@@ -122,7 +122,7 @@ async def test_what_fails_is_tried_again(failure: Exception) -> None:
     keeping = asyncio.create_task(mirrors.keep())
     mirrors.set_listed([])
     await api.until(1)
-    mirrors.look_soon()
+    mirrors.look_again()
     await api.until(2)
     assert api.calls == [CREATE, CREATE]
     keeping.cancel()
@@ -137,7 +137,7 @@ async def test_a_mirror_that_is_gone_already_is_gone() -> None:
     keeping = asyncio.create_task(mirrors.keep())
     mirrors.set_listed([MIRROR])
     await api.until(1)
-    mirrors.look_soon()
+    mirrors.look_again()
     await asyncio.sleep(0)
     assert api.calls == ["delete m-1"]
     keeping.cancel()

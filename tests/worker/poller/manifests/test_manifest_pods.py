@@ -46,35 +46,35 @@ def listing(*pods: StaticPod, undecided: tuple[str, ...] = (), readable: bool = 
 @pytest.mark.parametrize(
     ("name", "listed", "call"),
     [
-        pytest.param(PodName(wanted=web(NEW)), listing(web(NEW)), Start(web(NEW)), id="a-new-pod-starts"),
+        pytest.param(PodName(desired=web(NEW)), listing(web(NEW)), Start(web(NEW)), id="a-new-pod-starts"),
         pytest.param(
-            PodName(wanted=web(NEW), listed=web(NEW), open=opened(NEW)),
+            PodName(desired=web(NEW), listed=web(NEW), open=opened(NEW)),
             listing(web(NEW)),
             None,
             id="a-listed-pod-rests",
         ),
         pytest.param(
             PodName(
-                wanted=web(NEW, annotations={"kubernetes.io/config.seen": "later"}), listed=web(NEW), open=opened(NEW)
+                desired=web(NEW, annotations={"kubernetes.io/config.seen": "later"}), listed=web(NEW), open=opened(NEW)
             ),
             listing(web(NEW)),
             None,
             id="a-manifest-read-again-is-no-change",
         ),
         pytest.param(
-            PodName(wanted=web(NEW), listed=web(OLD), open=opened(OLD)),
+            PodName(desired=web(NEW), listed=web(OLD), open=opened(OLD)),
             listing(web(NEW)),
             Delete(workflow_id(OLD), "ManifestReplaced", "manifest /m/a.yaml was changed"),
             id="an-edited-pod-goes-first",
         ),
         pytest.param(
-            PodName(wanted=web(NEW), listed=web(OLD), open=opened(OLD), asked_to_go={OLD}),
+            PodName(desired=web(NEW), listed=web(OLD), open=opened(OLD), deletions_requested={OLD}),
             listing(web(NEW)),
             Start(web(NEW)),
             id="then-its-successor-starts",
         ),
         pytest.param(
-            PodName(wanted=web(NEW, B), listed=web(OLD), open=opened(OLD)),
+            PodName(desired=web(NEW, B), listed=web(OLD), open=opened(OLD)),
             listing(web(NEW, B)),
             Delete(workflow_id(OLD), "ManifestReplaced", "manifest /m/b.yaml took the place of manifest /m/a.yaml"),
             id="a-renamed-manifest-says-both-names",
@@ -91,7 +91,7 @@ def listing(*pods: StaticPod, undecided: tuple[str, ...] = (), readable: bool = 
             Delete(workflow_id(OLD), "ManifestReplaced", "manifest /m/a.yaml now describes default/other"),
             id="a-file-that-tells-of-another-pod",
         ),
-        pytest.param(PodName(open=opened(OLD), asked_to_go={OLD}), listing(), None, id="asked-once-is-enough"),
+        pytest.param(PodName(open=opened(OLD), deletions_requested={OLD}), listing(), None, id="asked-once-is-enough"),
         pytest.param(PodName(open=opened(OLD)), listing(undecided=(str(A),)), None, id="a-broken-file-keeps-its-pod"),
         pytest.param(
             PodName(open=opened(OLD, "")),
@@ -107,7 +107,7 @@ def listing(*pods: StaticPod, undecided: tuple[str, ...] = (), readable: bool = 
         ),
         pytest.param(PodName(open=opened(OLD)), listing(readable=False), None, id="an-unreadable-folder-keeps-all"),
         pytest.param(
-            PodName(wanted=static_pod(A, "web", "own", {"edited": "yes"}), listed=web("own"), open=opened("own")),
+            PodName(desired=static_pod(A, "web", "own", {"edited": "yes"}), listed=web("own"), open=opened("own")),
             listing(web("own")),
             Start(static_pod(A, "web", "own", {"edited": "yes"})),
             id="an-edit-under-a-uid-of-its-own-is-listed",
@@ -115,7 +115,7 @@ def listing(*pods: StaticPod, undecided: tuple[str, ...] = (), readable: bool = 
     ],
 )
 def test_each_name_needs_one_thing_at_a_time(name: PodName, listed: Listing, call: Start | Delete | None) -> None:
-    """Each row is what is wanted and known of one pod name."""
+    """Each row is what is desired and known of one pod name."""
     assert name.next_call(ManifestListings({"file": listed})) == call
 
 
@@ -239,5 +239,5 @@ async def test_a_deletion_that_found_no_workflow_is_done() -> None:
     pods.set_listing(listing())
     await asyncio.sleep(0)
     assert temporal.calls == ["delete 000 ManifestRemoved"]
-    assert not pods.is_going(workflow_id(OLD))
+    assert not pods.deletion_requested(workflow_id(OLD))
     await pods.close()

@@ -160,8 +160,8 @@ async def test_ends_arrive_and_beginnings_are_not_told(runtime: FakeRuntime) -> 
             runtime.tell(event(kind, one, POD))
         await taker.until(lambda: len(taker.taken) == 3)
         assert taker.taken == ["c1", "c1", "s1"]
-        assert stream.told_end_of("c1")
-        assert not stream.told_end_of("c2")
+        assert stream.reported_end_of("c1")
+        assert not stream.reported_end_of("c2")
 
     await following(runtime, act)
 
