@@ -62,7 +62,7 @@ def test_a_key_file_that_is_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(create_key_path(tmp_path))
     with pytest.raises(KeyFileRefused, match="does not exist"):
         read_key_file(tmp_path / "absent")
-    with pytest.raises(KeyFileRefused, match="no regular file"):
+    with pytest.raises(KeyFileRefused, match="not a regular file"):
         read_key_file(tmp_path)
     with pytest.raises(KeyFileRefused, match="symbolic link"):
         read_key_file(tmp_path / "link")

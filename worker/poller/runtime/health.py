@@ -63,8 +63,8 @@ class RuntimeHealth:
                 network_ready=False,
                 endpoint=self._client.endpoint,
                 reason=AWAY,
-                message=f"no container runtime answers at {self._client.endpoint} ({error.details}); pods keep their "
-                "state and continue when it is back",
+                message=f"no container runtime answers at {self._client.endpoint} ({error.details}); pods keep their state "
+                "and continue when it is back",
             )
         else:
             found = _read_status(self._client.endpoint, version, status)

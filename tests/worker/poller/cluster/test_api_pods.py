@@ -505,4 +505,4 @@ async def test_a_pod_that_is_kept_in_doubt_is_told_of_once(node: Node, capsys: p
     node.pods.set_listed([WEB])
     node.pods.set_listed([])
     await node.until_called(*["is default/web gone"] * 2)
-    assert capsys.readouterr().out.count("is kept") == 1
+    assert capsys.readouterr().out.count("keeping a pod that the API does not list") == 1
