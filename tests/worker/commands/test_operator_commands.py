@@ -190,4 +190,4 @@ async def test_no_worker_answers(
 )
 def test_why_nobody_answers_is_said(error: Exception, why: str) -> None:
     """Never empty brackets."""
-    assert no_worker("n", error).startswith(f"no worker of node n answers ({why}), ")
+    assert no_worker("n", error).startswith(f"no worker of node n answers ({why}); ")

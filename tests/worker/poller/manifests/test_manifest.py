@@ -117,7 +117,7 @@ def test_other_ways_to_write_it(same: bytes) -> None:
         pytest.param(
             POD.replace(b"busybox:1", b"!!python/object:os.system x"),
             "InvalidYAML",
-            "spec.containers[0].image: line 7: the tag '!!python/object:os.system' is not taken;"
+            "spec.containers[0].image: line 7: the tag '!!python/object:os.system' is not supported;"
             " write the value without it",
             id="tag",
         ),
