@@ -1,1 +1,1 @@
-"""For operators: what puts a node onto a machine; nothing of it is shipped in the wheel."""
+"""Installation tools for operators; not part of the wheel."""

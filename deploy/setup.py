@@ -1,7 +1,7 @@
-"""Everything the two commands need on a fresh machine: `make up` and `make test` run this first.
+"""Prepares a fresh machine: `make up` and `make test` run this first.
 
-A virtual environment with the pinned packages, then the runtime parts (`parts/fetch.py`). Needs Python 3.11 and nothing
-else, changes nothing outside the checkout, and returns at once when all is there.
+Creates a virtual environment with the pinned packages, then fetches the runtime parts (`parts/fetch.py`). Needs only
+Python 3.11, changes nothing outside the checkout, and returns at once if everything is there.
 """
 
 import argparse
@@ -20,7 +20,7 @@ TEMPORAL: Final = "requirements-temporal.txt"
 
 
 def main() -> int:
-    """Set the checkout up; answers an exit code."""
+    """Prepare the checkout; returns an exit code."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--dev", action="store_true", help="with the tools that tests and lint need")
     arguments.add_argument("--without-parts", action="store_true", help="the virtual environment only")

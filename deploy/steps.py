@@ -1,6 +1,6 @@
-"""One line a step with how long it took, before any library for that is there.
+"""Progress output before any library for it is installed: one line a step, with its duration.
 
-Used by `setup.py`; the lines look like those of `tempolet up`, which comes after it.
+The lines look like those of `tempolet up`, which runs after it.
 """
 
 import contextlib
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Step:
-    """A step under way; `detail` is what its line says."""
+    """A step in progress; `detail` is printed on its line."""
 
     detail: str = ""
 
 
 @contextlib.contextmanager
 def step(name: str) -> Iterator[Step]:
-    """Time a step and print its line; on a terminal its name is seen while it runs."""
+    """Time a step and print its line; on a terminal its name is shown while it runs."""
     began = time.monotonic()
     this = Step()
     turning = sys.stdout.isatty()

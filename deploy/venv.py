@@ -1,7 +1,7 @@
-"""A virtual environment of our own in the checkout, with exactly the pinned packages.
+"""A virtual environment in the checkout with exactly the pinned packages.
 
-Called by `setup.py`. tempolet's import names (`proto`, `worker` …) are safe in an environment of its own only. Every file
-is checked against its hash; which requirement files are in is remembered, so a second run has nothing to do.
+tempolet's import names (`proto`, `worker` …) are safe only in an environment of its own. Every file is checked against
+its hash; installed requirement files are recorded, so a second run has nothing to do.
 """
 
 import contextlib
@@ -21,16 +21,16 @@ EDITABLE: Final = ("--no-deps", "--no-build-isolation", "--no-index", "--config-
 
 
 class VenvFailed(Exception):
-    """The environment could not be made; says why and what now."""
+    """The environment could not be created; the message says why and what to do."""
 
 
 def is_current(venv: Path, checkout: Path, requirements: Iterable[str]) -> bool:
-    """Tell whether all of these files are installed as they are now, by this Python."""
+    """Report whether all of these files are installed in their present version, by this Python."""
     return _stamp(checkout, requirements).items() <= _installed(venv).items() and (venv / "bin/python").exists()
 
 
 def make(venv: Path, checkout: Path, requirements: Sequence[str]) -> None:
-    """Make the environment and install requirement files and the checkout itself; raises VenvFailed."""
+    """Create the environment and install requirement files and the checkout itself; raises VenvFailed."""
     if _installed(venv).get("python") != _python() or not (venv / "bin/python").exists():
         _create(venv)
     for name in requirements:
@@ -42,7 +42,7 @@ def make(venv: Path, checkout: Path, requirements: Sequence[str]) -> None:
 
 
 def _create(venv: Path) -> None:
-    """Make an empty environment; where Debian has split pip off, its package is unpacked, not installed."""
+    """Create an empty environment; if Debian has split off pip, its package is unpacked, not installed."""
     with contextlib.suppress(VenvFailed):
         _run([sys.executable, "-m", "venv", "--clear", venv])
         return

@@ -1,7 +1,7 @@
 """`tempolet`: the console script.
 
-Two ways in: the services (`worker`, `poller`, `node`) start without any command-line library, everything else goes to the typer
-application in `commands/app.py`. Whatever goes wrong ends here, as one line and an exit code (`commands/exits.py`).
+The services (`worker`, `poller`, `node`) start without any command-line library; everything else goes to the typer
+application in `commands/app.py`. Every error ends here as one line and an exit code (`commands/access/exits.py`).
 """
 
 import contextlib
@@ -15,10 +15,11 @@ from worker.commands.access.exits import Exit, tell
 
 
 def main() -> NoReturn:
-    """Run the command line of this process, and end it there and then.
+    """Run the command line of this process and exit.
 
-    Temporal's core has threads of its own; one that calls back while Python takes itself down aborts the process, and a
-    command that had done its work would end with signal 6. So what Python does at its end is done here, and no more.
+    Temporal's core has threads of its own. If one of them calls back while the Python interpreter shuts down, the
+    process aborts with signal 6, although the command succeeded. So the exit handlers that are needed run here, and
+    `os._exit` skips the rest.
     """
     code = run(sys.argv[1:])
     logging.shutdown()
@@ -29,8 +30,10 @@ def main() -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and give its exit code; prints, never raises."""
-    ours = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)  # what follows is another's
+    """Run one command line and return its exit code; prints errors, never raises."""
+    ours = list(
+        arguments[: arguments.index("--")] if "--" in arguments else arguments
+    )  # what follows `--` is the command of another program
     debug = "--debug" in ours
     words = [one for one in ours if one != "--debug"] + list(arguments[len(ours) :])
     try:
@@ -43,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
             from worker.commands.app import run_app
 
             code = run_app(words)
-        sys.stdout.flush()  # here, where a reader that went away is no traceback
+        sys.stdout.flush()  # here, so that a closed pipe is not a traceback
         return code
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the one place where every error becomes a line
         return tell(error, debug=debug)

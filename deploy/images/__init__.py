@@ -1,1 +1,1 @@
-"""Images for a node without a registry, made from Debian packages and a few bytes of our own."""
+"""Images for a node without a registry, built from Debian packages and a few bytes of our own."""

@@ -1,7 +1,7 @@
 """The images that every node has without a registry: the sandbox's pause and a busybox.
 
 Called by `deploy/parts/fetch.py` once the Debian package is unpacked; `tempolet up` imports the archives. busybox is
-linked statically, so the image needs no other file of Debian's.
+linked statically, so the image needs no other file from Debian.
 """
 
 import platform
@@ -20,13 +20,13 @@ PATH: Final = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 
 class WrongArchitecture(Exception):
-    """This machine's processor is not the one the pause program is written for."""
+    """The pause program does not run on this machine's processor."""
 
 
 def build_images(busybox: Path, into: Path) -> list[Path]:
-    """Write pause.tar and busybox.tar; answers their paths.
+    """Write pause.tar and busybox.tar; returns their paths.
 
-    Raises WrongArchitecture on anything but x86_64, and CalledProcessError when the busybox does not run.
+    Raises WrongArchitecture on anything but x86_64, and CalledProcessError if busybox does not run.
     """
     if platform.machine() != "x86_64":
         raise WrongArchitecture(

@@ -1,7 +1,7 @@
-"""An OCI image archive from a handful of files, without any image tool.
+"""Builds an OCI image archive from a few files, without any image tool.
 
-Used by `build.py`. The layout is the image-spec's (oci-layout, index.json, blobs by digest) in one tar, which
-`ctr images import` takes. Times and owners are zero, so the same files always give the same digests.
+The layout is the image-spec's (oci-layout, index.json, blobs by digest) in one tar, which `ctr images import` reads.
+Times and owners are zero, so the same files always give the same digests.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What an image holds and how it starts; `names` are full references (registry/repository:tag)."""
+    """The content of an image and its configuration; `names` are full references (registry/repository:tag)."""
 
     names: Sequence[str]
     tree: Mapping[str, File | Link | Folder]

@@ -1,9 +1,9 @@
-"""The pause program: what holds a pod's namespaces, 270 bytes of x86_64 machine code without a compiler.
+"""The pause program: holds a pod's namespaces, 270 bytes of x86_64 machine code without a compiler.
 
-`build.py` puts it into the sandbox image. As PID 1 of a pod that shares its PID namespace it must reap orphans, and it
-must go at once on SIGTERM, or every deletion waits for a grace period. It therefore blocks SIGINT, SIGTERM and SIGCHLD
-and takes them synchronously: a blocked signal is queued for PID 1 too (one with the default action otherwise never
-arrives there), and no handler, stack or library is needed.
+`build.py` puts it into the sandbox image. As PID 1 of a pod with a shared PID namespace it must reap orphans, and it
+must exit at once on SIGTERM, or every deletion would wait for a grace period. It therefore blocks SIGINT, SIGTERM and
+SIGCHLD and receives them synchronously: a blocked signal is queued for PID 1 too (one with the default action is
+otherwise never delivered to it), and no handler, stack or library is needed.
 """
 
 import struct

@@ -1,1 +1,1 @@
-"""The programs a standalone node needs, fetched where the machine lacks them."""
+"""Fetches the programs of a standalone node that are missing on this machine."""

@@ -1,8 +1,8 @@
-"""Debian packages without an installation: fetched with an apt state of our own, unpacked into a folder of our own.
+"""Debian packages without an installation: fetched with a private apt state, unpacked into a private folder.
 
-Used by `fetch.py`. The machine's apt is asked for one thing only, its mirror and how to reach it (sources, keyring,
-proxy); lists, cache and status files live in the work folder, so nothing that belongs to the operator changes, and hooks
-of the machine's apt configuration do not run.
+Only the machine's mirror and how to reach it (sources, keyring, proxy) are taken from its apt configuration; lists,
+cache and status files are in the work folder, so nothing of the operator's changes, and hooks of the machine's apt
+configuration do not run.
 """
 
 import shutil
@@ -18,16 +18,16 @@ DPKG_STATUS: Final = Path("/var/lib/dpkg/status")
 
 
 class NotFetched(Exception):
-    """A package could not be had; says why and what to do instead."""
+    """A package could not be fetched; the message says why and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the machine takes its own release from."""
+    """The mirror of the machine's own release."""
 
     uri: str
     options: str
-    """What stands in brackets in a one-line source: signed-by, trusted, …"""
+    """The bracketed part of a one-line source: signed-by, trusted, …"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ class PrivateApt:
         self._run("apt-get", "update")
 
     def download(self, package: str, suite: str) -> list[Path]:
-        """Fetch one package of a suite as it is, without what it depends on."""
+        """Fetch one package of a suite, without its dependencies."""
         before = set(self._archives())
         self._run("apt-get", "download", f"{package}/{suite}" if suite != self.release else package)
         return sorted(set(self._archives()) - before)
 
     def download_with_dependencies(self, package: str) -> list[Path]:
-        """Fetch one package of the release and what of its dependencies this machine lacks; installs nothing."""
+        """Fetch one package of the release and its missing dependencies; installs nothing."""
         before = set(self._archives())
         self._run("apt-get", "install", "--download-only", "--yes", "--no-install-recommends", package)
         return sorted(set(self._archives()) - before)
@@ -65,7 +65,7 @@ class PrivateApt:
         return (self.folder / "cache/archives").glob("*.deb")
 
     def _configuration(self) -> str:
-        """Write apt's configuration: ours, then what the machine says about reaching its mirror."""
+        """Write apt's configuration: ours, then the machine's settings for its mirror."""
         reach = subprocess.run(["apt-config", "dump", "Acquire"], capture_output=True, text=True, check=False).stdout
         own = {
             "Dir::Etc::main": "/dev/null",
@@ -75,7 +75,7 @@ class PrivateApt:
             "Dir::Etc::sourcelist": self.folder / "sources.list",
             "Dir::Etc::sourceparts": "/dev/null",
             "Dir::State": self.folder,
-            "Dir::State::status": DPKG_STATUS,  # read only: what the machine has need not be fetched
+            "Dir::State::status": DPKG_STATUS,  # read only: installed packages need not be fetched
             "Dir::Cache": self.folder / "cache",
             "APT::Default-Release": self.release,
             "APT::Sandbox::User": "",  # the folder need not be readable for another user
@@ -112,13 +112,13 @@ def this_release() -> str:
 
 
 def unpack(archive: Path, into: Path) -> None:
-    """Unpack a package's files; none of its scripts runs."""
+    """Unpack a package's files; its scripts are not run."""
     into.mkdir(parents=True, exist_ok=True)
     subprocess.run(["dpkg-deb", "-x", archive, into], check=True)
 
 
 def find_mirror(suite: str) -> Source:
-    """Find where the machine takes a suite from, or raise NotFetched."""
+    """Find the machine's mirror of a suite; raises NotFetched."""
     if found := find_source(suite):
         return found
     raise NotFetched(f"no source of {suite} main in {APT}/sources.list or {APT}/sources.list.d: add the mirror there")
@@ -139,7 +139,7 @@ def find_source(suite: str, apt: Path = APT) -> Source | None:
 
 
 def _one_line(line: str, suite: str) -> Source | None:
-    """Read `deb [options] uri suite component…`."""
+    """Parse `deb [options] uri suite component…`."""
     kind, _, rest = line.strip().partition(" ")
     rest = rest.strip()
     if kind != "deb":
@@ -152,7 +152,7 @@ def _one_line(line: str, suite: str) -> Source | None:
 
 
 def _deb822(paragraph: str, suite: str) -> Source | None:
-    """Read a paragraph with Types, URIs, Suites, Components and perhaps Signed-By (a path) or Trusted."""
+    """Parse a paragraph with Types, URIs, Suites, Components and perhaps Signed-By (a path) or Trusted."""
     fields: dict[str, str] = {}
     for line in paragraph.splitlines():
         name, colon, value = line.partition(":")

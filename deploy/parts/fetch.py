@@ -1,8 +1,8 @@
-"""Fetch what a standalone node needs and this machine lacks: `python3 -m deploy.parts.fetch`, or `make parts`.
+"""Fetches what a standalone node needs and this machine lacks: `python3 -m deploy.parts.fetch`, or `make parts`.
 
-Programs on PATH are used as they are (`worker/standalone/machine/programs.py` decides); the rest comes as Debian packages,
-unpacked into a folder of our own and never installed. Runs before any venv exists, so it needs nothing but Python 3.11.
-A second run finds everything and returns at once.
+Programs on PATH are used as they are (see `worker/standalone/machine/programs.py`); the others are Debian packages,
+unpacked into a folder of our own and never installed. Runs before any venv exists, so it needs only Python 3.11. A
+second run finds everything and returns at once.
 """
 
 import argparse
@@ -22,13 +22,13 @@ from deploy.steps import step
 from worker.standalone.machine import programs
 
 OLDEST_PYTHON: Final = (3, 11)
-CONTAINERD_SUITE: Final = "forky"  # containerd 2.1; trixie's 1.7 has no event stream of a reader's own
-BUSYBOX_SUITE: Final = "trixie"  # 1.37, which is the image's tag; static, so the machine's release does not matter
+CONTAINERD_SUITE: Final = "forky"  # containerd 2.1; trixie's 1.7 has no event stream for each reader
+BUSYBOX_SUITE: Final = "trixie"  # 1.37, as in the image's tag; static, so it runs on any release
 REGISTRY: Final = "root/usr/bin/docker-registry"
 ETCD: Final = "root/usr/bin/etcd"
 BASH: Final = "root/bin/bash-static"
 CURL: Final = "root/usr/bin/curl"
-"""Where they lie among the parts."""
+"""Paths below the parts folder."""
 NFT_WRAPPER: Final = """\
 #!/bin/sh
 # nft with the libraries that were unpacked beside it
@@ -39,7 +39,7 @@ LD_LIBRARY_PATH=$(echo "$here"/usr/lib/*-linux-gnu) exec "$here/usr/sbin/nft" "$
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One package: the programs it gives, whether that is there already, and where it comes from."""
+    """One package: its programs, whether they are present already, and where it comes from."""
 
     package: str
     gives: Sequence[programs.Program] = ()
@@ -48,10 +48,10 @@ class Part:
     present: Callable[[Path], bool] = lambda _: True
     with_dependencies: bool = False
     optional: str = ""
-    """What does not work without it; empty when nothing does."""
+    """What does not work without it; empty if it is required."""
 
     def is_there(self, parts: Path) -> bool:
-        """Tell whether all that the package gives is on the machine or in the parts."""
+        """Report whether everything in the package is on the machine or in the parts."""
         try:
             for program in self.gives:
                 programs.find_program(program, parts)
@@ -96,15 +96,15 @@ FOR_TESTS: Final = (
         optional="official Kubernetes test of networking",
     ),
 )
-"""What no node needs: fetched with `--for-tests`, as `make test` does."""
+"""Not needed by a node: fetched with `--for-tests`, as by `make test`."""
 
 
 class PartsMissing(Exception):
-    """Something that is needed cannot be had; names each thing and how to get it."""
+    """Something required cannot be fetched; names each part and how to get it."""
 
 
 def main() -> int:
-    """Fetch what is missing and say what was; 1 when something cannot be had."""
+    """Fetch what is missing and print what was fetched; returns 1 if something cannot be fetched."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--into", type=Path, default=programs.default_parts_dir(), help="folder of the parts")
     arguments.add_argument("--for-tests", action="store_true", help="fetch what only tests need, too")
@@ -120,9 +120,9 @@ def main() -> int:
 
 
 def fetch(parts: Path, *more: Part) -> str:
-    """Fetch what is missing into a folder and build the images; answers a line for the operator.
+    """Fetch what is missing into a folder and build the images; returns a line for the operator.
 
-    Raises PartsMissing. Two that fetch at once do it one after the other.
+    Raises PartsMissing. Concurrent runs wait for each other.
     """
     if sys.version_info < OLDEST_PYTHON:
         found = sys.version.split(maxsplit=1)[0]
@@ -147,7 +147,7 @@ def fetch(parts: Path, *more: Part) -> str:
 
 
 def _fetch_packages(missing: Sequence[Part], parts: Path) -> list[str]:
-    """Fetch and unpack packages one after the other; answers what could not be had."""
+    """Fetch and unpack packages one after the other; returns those that could not be fetched."""
     problems = []
     work = parts / "apt"
     shutil.rmtree(work, ignore_errors=True)
@@ -185,7 +185,7 @@ def _named(part: Part, why: object) -> str:
 
 
 def _link(parts: Path) -> None:
-    """Put what was unpacked where `programs` looks: bin/ and cni."""
+    """Link unpacked programs to where `programs` looks: bin/ and cni."""
     (parts / "bin").mkdir(exist_ok=True)
     for program in ("usr/bin/containerd", "usr/bin/containerd-shim-runc-v2", "usr/bin/ctr", "usr/sbin/runc"):
         link = parts / "bin" / Path(program).name

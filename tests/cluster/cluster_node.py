@@ -18,7 +18,7 @@ from tests.cluster.api import Api, Refused
 from tests.cluster.control_plane import ControlPlane
 from tests.node.tempolet_node import PATIENCE, TempoletNode, pod_manifest
 from worker.standalone.containerd import Containerd
-from worker.standalone.machine import remains
+from worker.standalone.machine import leftovers as remains
 from worker.standalone.temporal_server import free_ports
 
 NAMESPACE: Final = "default"

@@ -17,7 +17,7 @@ from tests.own_number import own_number
 from worker.standalone.containerd_config import PodNetwork
 from worker.standalone.down import down, what_is_left
 from worker.standalone.given_configuration import GivenConfiguration
-from worker.standalone.machine import remains
+from worker.standalone.machine import leftovers as remains
 from worker.standalone.progress import Progress
 from worker.standalone.settings import Ports, Settings, recorded
 from worker.standalone.temporal_server import free_ports

@@ -11,7 +11,7 @@ from proto.pod_snapshot import PodSnapshot
 from proto.temporal.names import NAMESPACE
 from tests.node.tempolet_node import TempoletNode
 from worker.history.story import tell
-from worker.temporal.codec import Seal
+from worker.temporal.codec import PayloadCipher
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
 
@@ -28,7 +28,7 @@ def opened(node: TempoletNode, snapshot: PodSnapshot) -> str:
 
 async def _events(node: TempoletNode, snapshot: PodSnapshot) -> Sequence[HistoryEvent]:
     history = await (await node.workflow(snapshot)).fetch_history()
-    return decode_history(history, Seal(KeyFile(node.temporal_settings().key_file)), NAMESPACE).events
+    return decode_history(history, PayloadCipher(KeyFile(node.temporal_settings().key_file)), NAMESPACE).events
 
 
 def log_of(node: TempoletNode, snapshot: PodSnapshot, container: str = "main", file: str = "0") -> Path:

@@ -24,7 +24,7 @@ from proto.pod_snapshot import PodSnapshot, read_snapshots
 from proto.temporal.names import NAMESPACE, PodWorkflowId
 from tests import patience
 from worker.standalone.containerd import Containerd
-from worker.standalone.machine import remains
+from worker.standalone.machine import leftovers as remains
 from worker.standalone.temporal_server import TemporalServer
 from worker.temporal.temporal_client import TemporalSettings, connect
 

@@ -41,7 +41,7 @@ SAID = {
         "container main started",
     ],
     "deletion-during-start": ["deletion requested by file: ManifestRemoved", "sandbox removed", "the pod is gone"],
-    "sandbox-killed": ["sandbox attempt 0 is not ready any more", "sandbox attempt 1 ready", "started, restart 1"],
+    "sandbox-killed": ["sandbox attempt 0 is no longer ready", "sandbox attempt 1 ready", "started, restart 1"],
     "worker-restarted": ["another worker took over"],
     "behaviour-raised": [
         "container main started",
@@ -53,10 +53,10 @@ SAID = {
     ],
     "volumes": [
         "mounting volumes disk, fast, host failed .*FailedMount: .*hostPath type check failed: .* is not a directory",
-        "volume.* mounted in|volume.* found mounted",
+        "volume.* mounted in|volume.* already mounted",
         "container main started",
-        "sandbox attempt 0 is not ready any more",
-        "volumes disk, fast, host found mounted",
+        "sandbox attempt 0 is no longer ready",
+        "volumes disk, fast, host already mounted",
         "sandbox attempt 1 ready",
         "sandbox removed",
         "volumes disk, fast, host unmounted",
@@ -103,7 +103,7 @@ SAID = {
         "the pod is gone: Failed.*Evicted",
     ],
     "storage-exceeded": [
-        "volume data holds more than its sizeLimit: 31.* bytes",
+        "volume data exceeds its sizeLimit: 31.* bytes",
         'main stopped: exit 137 Error, by SIGKILL .*why: Evicted: Usage of EmptyDir volume "data" exceeds',
         "pod Failed",
         "the pod is gone: Failed.*Evicted",
@@ -114,7 +114,7 @@ SAID = {
         "main stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved",
     ],
     "stop-asked": [
-        "operator root@node-1 asked to stop it within 1.00 s: its grace is over .* sooner",
+        "operator root@node-1 asked to stop it within 1.00 s: its grace period ends .* sooner",
         "main stopped: exit 137 Error, by SIGKILL",
         "the pod is gone",
     ],
@@ -163,7 +163,7 @@ SAID = {
         "container main started, restart 1",
         "container main is ready",
     ],
-    "both-hooks": ["postStart of main done", "pod Running, ready", "preStop of main done .* run again", "main stopped"],
+    "both-hooks": ["postStart of main done", "pod Running, ready", "preStop of main done .* repeated", "main stopped"],
     "failing-post-start": [
         "postStart of main failed after .*FailedPostStartHook: exit code 1",
         "preStop of main done",
@@ -174,7 +174,7 @@ SAID = {
         "container main started",
         "preStart of second before its start done in .*, at try \\d",
         "container second started",
-        "postStop of main after exit 0 done .* run again",
+        "postStop of main after exit 0 done .* repeated",
         "sandbox stopped",
     ],
     "finished": ["container main ended: exit 0 Completed", "pod Succeeded"],
@@ -207,7 +207,7 @@ SAID_OF_API = {
     ],
     "api-finished": ["main ended: exit 0 Completed", "pod Succeeded", "deletion requested by api", "gone from the API"],
     "api-rejected": [
-        "the node does not take it: OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu",
+        "the node rejects the pod: OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu",
         "pod Failed",
         "deletion requested by api",
         "the pod is gone: Failed.*OutOfcpu",
@@ -229,7 +229,7 @@ SAID_OF_API = {
     ],
     "api-token": ["serviceaccounttoken .* changed", "volume kube-api-access-.* refreshed", "gone from the API"],
     "api-ended-by-others": [
-        "others' conditions in the API: example.com/lb True",
+        "conditions set by others in the API: example.com/lb True",
         "pod ready",
         "the API shows the pod as Failed .NodeLost: the controller has given it up",
         "pod Failed, not ready",
@@ -287,7 +287,7 @@ def test_runs_of_one_workflow_are_one_story(life: str) -> None:
     for paths in (paths for name, paths in LIVES.items() if name.startswith(f"{life}v")):
         lines = story(paths)
         assert {line.run for line in lines} == {1, 2}
-        assert [line for line in lines if line.text.endswith(("goes on in a new run", "it begins anew"))]
+        assert [line for line in lines if line.text.endswith(("continued in a new run", "it starts over"))]
         assert lines[-1].text.startswith("the pod is gone")
 
 

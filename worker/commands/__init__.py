@@ -1,1 +1,1 @@
-"""What an operator types: one file a sub-command of `tempolet`, put together in `app`."""
+"""The commands of `tempolet`, put together in `app`."""

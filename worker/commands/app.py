@@ -1,7 +1,7 @@
-"""The commands an operator types, as a typer application; each one's work stands in a file of its own.
+"""The commands of `tempolet` as a typer application; the code of each command is in a module of its own.
 
-Called by `cli.run` for everything but the services. Options that name a node are the kubelet's, and without any of them the
-node that `tempolet up` started is meant.
+Called by `cli.run` for everything but the services. Options that name a node are the kubelet's; without any of them the
+node started by `tempolet up` is used.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer._click import exceptions as click  # the click that typer carries: its usage errors are told in our words
+from typer._click import exceptions as click  # the click that typer bundles: its usage errors are reported as ours
 
 from worker.commands import logs_options, standalone
 from worker.commands.access.exits import CommandFailed, Exit
@@ -20,7 +20,7 @@ app = typer.Typer(
     name="tempolet",
     help="A Kubernetes node agent in which every pod's life is a durable Temporal workflow.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 already running, "
-    "5 a replayed history differs. Without --root-dir the node of `tempolet up` is meant; TEMPOLET_RUN_DIR and "
+    "5 a replayed history differs. Without --root-dir the node of `tempolet up` is used; TEMPOLET_RUN_DIR and "
     "TEMPOLET_STATE_DIR name its folders, unless they are /run/tempolet and /var/lib/tempolet. --debug before or after a command shows the traceback of an error.",
     no_args_is_help=True,
     add_completion=False,
@@ -39,7 +39,7 @@ Output = Annotated[str, typer.Option("--output", "-o", help="table, wide or json
 
 
 def run_app(words: Sequence[str]) -> int:
-    """Run one command line; raises CommandFailed for a wrong one."""
+    """Run one command line; raises CommandFailed for wrong usage."""
     try:
         code = app(list(words), prog_name="tempolet", standalone_mode=False)
     except click.NoArgsIsHelpError as error:
@@ -54,7 +54,7 @@ def run_app(words: Sequence[str]) -> int:
 
 
 def one_of(value: str, allowed: Sequence[str], option: str) -> str:
-    """Check a choice; raises CommandFailed."""
+    """Check an option's value; raises CommandFailed."""
     if value not in allowed:
         raise CommandFailed(f"{option} {value}: it is one of {', '.join(allowed)}", Exit.USAGE)
     return value
@@ -90,18 +90,18 @@ def pods(  # noqa: PLR0917 - one parameter an option, as typer wants it
     show(node(root_dir, own_config, name), output=output, watch=watch)
 
 
-@app.command(short_help="Show the images' disk, what was removed from it and why, what is to be prepulled.")
+@app.command(short_help="Show image disk usage, removed images and why, images to be prepulled.")
 def images(
     root_dir: RootDir = None, own_config: OwnConfig = None, name: NodeName = None, output: Output = "table"
 ) -> None:
-    """Show how full the images' disk is, what was removed and why, and what of the prepull list is still missing."""
+    """Show how full the image file system is, which images were removed and why, which are to be prepulled."""
     from worker.commands.show.images import show
 
     one_of(output, ("table", "json"), "--output")
     show(node(root_dir, own_config, name), output=output)
 
 
-@app.command(short_help="Tell a pod's story with times and durations, also of a pod that is gone.")
+@app.command(short_help="Show a pod's history with times and durations, even after the pod is gone.")
 def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there were several.")] = None,
@@ -111,16 +111,16 @@ def history(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
     name: NodeName = None,
     output: Output = "table",
 ) -> None:
-    """Tell a pod's story with times and durations, also of a pod that is gone."""
-    from worker.commands.access.pod_selection import Wanted
+    """Show a pod's history with times and durations, even after the pod is gone."""
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.show.history import show
 
     one_of(output, ("table", "wide", "json"), "--output")
-    wanted = replace(Wanted.parse(pod), uid=uid, every=every, node=name)
-    show(node(root_dir, own_config, name), wanted, output=output)
+    selector = replace(PodSelector.parse(pod), uid=uid, every=every, node=name)
+    show(node(root_dir, own_config, name), selector, output=output)
 
 
-@app.command(short_help="Say what a pod waits for now, and what would happen next.")
+@app.command(short_help="Show what a pod waits for now, and what happens next.")
 def explain(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there were several.")] = None,
@@ -129,30 +129,32 @@ def explain(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants
     name: NodeName = None,
     output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text",
 ) -> None:
-    """Say what a pod waits for now, what is held back by what, and what would happen next; asks the pod's workflow."""
-    from worker.commands.access.pod_selection import Wanted
+    """Show what a pod waits for now and what happens next; answered by the pod's workflow."""
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.show.explain import show
 
     one_of(output, ("text", "json"), "--output")
-    show(node(root_dir, own_config, name), replace(Wanted.parse(pod), uid=uid, node=name), output=output)
+    show(node(root_dir, own_config, name), replace(PodSelector.parse(pod), uid=uid, node=name), output=output)
 
 
 @app.command("skip-backoff", short_help="Restart a crash-looping container now, pull a missing image now.")
 def skip_backoff(  # noqa: PLR0917 - one parameter an option, as typer wants it
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
-    container: Annotated[str, typer.Argument(metavar="[CONTAINER]", help="Only this one [all that wait].")] = "",
+    container: Annotated[
+        str, typer.Argument(metavar="[CONTAINER]", help="Only this one [all that are backed off].")
+    ] = "",
     root_dir: RootDir = None,
     own_config: OwnConfig = None,
     name: NodeName = None,
 ) -> None:
-    """End a pod's waits in CrashLoopBackOff and ImagePullBackOff; who asked stands in its history."""
-    from worker.commands.access.pod_selection import Wanted
+    """End a pod's waits in CrashLoopBackOff and ImagePullBackOff. Its history shows who asked."""
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.change.skip_backoff import run
 
-    run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), container)
+    run(node(root_dir, own_config, name), replace(PodSelector.parse(pod), node=name), container)
 
 
-@app.command(short_help="Say a pod's condition that others judge: a readiness gate's.")
+@app.command(short_help="Set a pod condition that others decide, such as a readiness gate.")
 def condition(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     said: Annotated[str, typer.Argument(metavar="TYPE=STATUS", help="True, False or Unknown.")],
@@ -162,57 +164,57 @@ def condition(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wan
     own_config: OwnConfig = None,
     name: NodeName = None,
 ) -> None:
-    """Say a condition of the pod that is not the node's to judge; Ready waits for those in spec.readinessGates."""
+    """Set a pod condition that others decide, such as one of spec.readinessGates, which Ready waits for."""
     from proto.temporal.operator import SetCondition
-    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.change.condition import parse, run
     from worker.commands.change.updates import operator
 
     asked = SetCondition(operator(), *parse(said), reason, message)
-    run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), asked)
+    run(node(root_dir, own_config, name), replace(PodSelector.parse(pod), node=name), asked)
 
 
-@app.command(short_help="Let a pod that is going be down sooner.")
+@app.command(short_help="Shorten the grace period of a terminating pod.")
 def stop(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     grace_period: GracePeriod = None,
-    force: Annotated[bool, typer.Option("--force", help="As soon as can be: a grace of 0.")] = False,  # noqa: FBT002 - an option
+    force: Annotated[bool, typer.Option("--force", help="Grace period 0: kill containers after a second.")] = False,  # noqa: FBT002 - an option
     uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there are several.")] = None,
     root_dir: RootDir = None,
     own_config: OwnConfig = None,
     name: NodeName = None,
 ) -> None:
-    """Shorten the grace of a pod whose manifest is gone or that ends for another reason; nothing ever lengthens it."""
-    from worker.commands.access.pod_selection import Wanted
+    """Shorten the grace period of a pod that is terminating. It is never extended."""
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.change.stop import grace_of, run
 
-    wanted = replace(Wanted.parse(pod), uid=uid, node=name)
-    run(node(root_dir, own_config, name), wanted, grace_of(grace_period, force=force))
+    selector = replace(PodSelector.parse(pod), uid=uid, node=name)
+    run(node(root_dir, own_config, name), selector, grace_of(grace_period, force=force))
 
 
-@app.command(short_help="Look into a running pod with one more container, started once.")
+@app.command(short_help="Inspect a running pod with an ephemeral container.")
 def debug(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="[the image's own].")] = None,
     image: Annotated[str, typer.Option("--image", help="The container's image.")] = "",
-    target: Annotated[str, typer.Option("--target", help="See the processes of this container.")] = "",
-    container: Annotated[str, typer.Option("--name", help="The container's name [debugger-<5 signs>].")] = "",
+    target: Annotated[str, typer.Option("--target", help="Share the process namespace of this container.")] = "",
+    container: Annotated[str, typer.Option("--name", help="The container's name [debugger-XXXXX].")] = "",
     env: Annotated[list[str] | None, typer.Option("--env", metavar="K=V", help="A variable; may be repeated.")] = None,
     root_dir: RootDir = None,
     own_config: OwnConfig = None,
     name: NodeName = None,
 ) -> None:
-    """Add an ephemeral container to a running pod; it is never restarted, and goes with the pod."""
-    from worker.commands.access.pod_selection import Wanted
+    """Add an ephemeral container to a running pod; it is never restarted, and ends with the pod."""
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.change.debug import Look, run
 
     if not image:
-        raise CommandFailed("--image: say which image to look with, for example --image busybox:1.37", Exit.USAGE)
+        raise CommandFailed("--image: name an image, for example --image busybox:1.37", Exit.USAGE)
     look = Look(image, container, target, tuple(env or ()), tuple(command or ()))
-    run(node(root_dir, own_config, name), replace(Wanted.parse(pod), node=name), look)
+    run(node(root_dir, own_config, name), replace(PodSelector.parse(pod), node=name), look)
 
 
-@app.command(short_help="End a pod for the node's sake: it fails, and stays so.")
+@app.command(short_help="Evict a pod: it fails and is not started again.")
 def evict(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
     reason: Annotated[str, typer.Option("--reason", help="One word for status.reason.")] = "Evicted",
@@ -223,17 +225,17 @@ def evict(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants i
     own_config: OwnConfig = None,
     name: NodeName = None,
 ) -> None:
-    """Stop a pod though its manifest lists it; it has failed, and stays so until its manifest goes or changes."""
+    """Evict a pod: it fails and is not started again until its manifest is removed or changed."""
     from datetime import timedelta
 
     from proto.temporal.operator import EvictPod
-    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.change.evict import run
     from worker.commands.change.updates import operator
 
     grace = None if grace_period is None else timedelta(seconds=grace_period)
-    wanted = replace(Wanted.parse(pod), uid=uid, node=name)
-    run(node(root_dir, own_config, name), wanted, EvictPod(operator(), reason, message, grace))
+    selector = replace(PodSelector.parse(pod), uid=uid, node=name)
+    run(node(root_dir, own_config, name), selector, EvictPod(operator(), reason, message, grace))
 
 
 @app.command(short_help="Replay live or exported histories against this code.")
@@ -244,22 +246,22 @@ def replay(  # noqa: PLR0917 - one parameter an option, as typer wants it
     own_config: OwnConfig = None,
     name: NodeName = None,
 ) -> int:
-    """Replay histories against this code, for example before an upgrade; exit code 5 when one does not fit."""
+    """Replay histories against this code, for example before an upgrade; exit code 5 if one differs."""
     from worker.commands.replay import run
 
     if live == bool(files):
-        raise CommandFailed("give either --live or files of exported histories", Exit.USAGE)
+        raise CommandFailed("give --live or files of exported histories", Exit.USAGE)
     return run(node(root_dir, own_config, name), files or [])
 
 
-@app.command(short_help="Show which keys seal the payloads, and add one.")
+@app.command(short_help="Show the keys that encrypt payloads, or add one.")
 def keys(
-    rotate: Annotated[bool, typer.Option("--rotate", help="Add a key, which seals from the next start on.")] = False,  # noqa: FBT002 - an option
+    rotate: Annotated[bool, typer.Option("--rotate", help="Add a key, used from the next start on.")] = False,  # noqa: FBT002 - an option
     root_dir: RootDir = None,
     own_config: OwnConfig = None,
     name: NodeName = None,
 ) -> None:
-    """Show the ids of the keys that seal payloads, and where payloads are decoded (`temporal … --codec-endpoint`)."""
+    """Show the ids of the keys that encrypt payloads, and the URL that decodes them (`temporal … --codec-endpoint`)."""
     from worker.commands.keys import show
 
     show(node(root_dir, own_config, name), rotate=rotate)
@@ -289,22 +291,26 @@ def worker(context: typer.Context) -> None:
     _serve("worker", context)
 
 
-@app.command(context_settings=PASSED_ON, short_help="Watch manifests and runtime, and tell the workflows (a service).")
+@app.command(
+    context_settings=PASSED_ON, short_help="Watch manifests and runtime, and signal the workflows (a service)."
+)
 def poller(context: typer.Context) -> None:
-    """Watch the manifests and the runtime, and tell the workflows (a service)."""
+    """Watch manifests and the container runtime, and signal the workflows (a service)."""
     _serve("poller", context)
 
 
 @app.command(
-    "node", context_settings=PASSED_ON, short_help="Be a node of a cluster: object, lease, HTTPS API (a service)."
+    "node",
+    context_settings=PASSED_ON,
+    short_help="Register as a node of a cluster: object, lease, HTTPS API (a service).",
 )
 def node_service(context: typer.Context) -> None:
-    """Be a node of a cluster: its object, its lease, its HTTPS API (a service)."""
+    """Register this machine as a node of a cluster: object, lease, HTTPS API (a service)."""
     _serve("node", context)
 
 
 def _serve(name: str, context: typer.Context) -> None:
-    """Only reached when an option stands before the command's name; `cli` knows the services itself."""
+    """Reached only if an option precedes the command's name; `cli` starts the services itself."""
     from worker.commands.serve import serve
 
     serve(name, context.args)

@@ -1,4 +1,4 @@
-"""`tempolet keys`: which keys seal this node's payloads, how to have payloads decoded, and a new key.
+"""`tempolet keys`: which keys encrypt this node's payloads, where payloads are decoded, and adding a key.
 
 The keys themselves are never printed.
 """
@@ -8,7 +8,7 @@ from worker.temporal.keys import KeyRing, add_key, read_key_file, read_token_fil
 
 
 def show(config: NodeConfig, *, rotate: bool) -> None:
-    """Print the keys' ids, oldest first, and the decode endpoint's address; with `rotate`, after adding a key."""
+    """Print the key ids, oldest first, and the URL of the decode endpoint; `rotate` adds a key first."""
     path = config.payload_key_file
     print_ring(add_key(path) if rotate else read_key_file(path))
     print(f"file: {path}")
@@ -16,11 +16,11 @@ def show(config: NodeConfig, *, rotate: bool) -> None:
         print(f"decode endpoint (the worker's): http://{address}/{read_token_file(config.codec_token_file)}")
     if rotate:
         print(
-            "Restart worker and poller, in any order: they seal with the new key then. Keep the old ones as long as histories."
+            "Restart worker and poller, in any order: they then encrypt with the new key. Keep the old keys as long as the histories."
         )
 
 
 def print_ring(ring: KeyRing) -> None:
     """Print the ids, one a line."""
     for key in ring.keys:
-        print(f"{key.key_id}  {'seals and opens' if key is ring.newest else 'opens'}")
+        print(f"{key.key_id}  {'encrypts and decrypts' if key is ring.newest else 'decrypts'}")

@@ -1,4 +1,4 @@
-"""`tempolet logs`: the options of it; the work stands in `logs`."""
+"""The options of `tempolet logs`; its code is in `show/logs.py`."""
 
 from typing import Annotated
 
@@ -9,35 +9,35 @@ from worker.commands.node_options import Config, NodeName, OwnConfig, RootDir, n
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
-    app.command(short_help="Print what a pod's containers have written.")(logs)
+    app.command(short_help="Print the logs of a pod's containers.")(logs)
 
 
 def logs(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     pod: Annotated[str, typer.Argument(metavar="NAMESPACE/POD")],
-    container: Annotated[str, typer.Option("--container", "-c", help="Of this container [the pod's first].")] = "",
-    previous: Annotated[bool, typer.Option("--previous", "-p", help="Of the run before the present one.")] = False,  # noqa: FBT002 - an option
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the container ends.")] = False,  # noqa: FBT002 - an option
-    tail: Annotated[int | None, typer.Option("--tail", min=0, help="So many lines of the end [all].")] = None,
-    since: Annotated[str, typer.Option("--since", help="Not older than 5s, 2m or 3h.")] = "",
-    since_time: Annotated[str, typer.Option("--since-time", help="Not older than this RFC 3339 time.")] = "",
-    timestamps: Annotated[bool, typer.Option("--timestamps", help="Each line with its time.")] = False,  # noqa: FBT002 - an option
-    limit_bytes: Annotated[int | None, typer.Option("--limit-bytes", min=1, help="So many bytes at most.")] = None,
-    every: Annotated[bool, typer.Option("--all-containers", help="Of all containers of the pod.")] = False,  # noqa: FBT002 - an option
+    container: Annotated[str, typer.Option("--container", "-c", help="Container [the pod's first].")] = "",
+    previous: Annotated[bool, typer.Option("--previous", "-p", help="Print the previous run's log.")] = False,  # noqa: FBT002 - an option
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until the container exits.")] = False,  # noqa: FBT002 - an option
+    tail: Annotated[int | None, typer.Option("--tail", min=0, help="Number of last lines [all].")] = None,
+    since: Annotated[str, typer.Option("--since", help="Only lines newer than a duration such as 5s, 2m or 3h.")] = "",
+    since_time: Annotated[str, typer.Option("--since-time", help="Only lines newer than this RFC 3339 time.")] = "",
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Start each line with its time.")] = False,  # noqa: FBT002 - an option
+    limit_bytes: Annotated[int | None, typer.Option("--limit-bytes", min=1, help="Maximum number of bytes.")] = None,
+    every: Annotated[bool, typer.Option("--all-containers", help="Print the logs of all containers.")] = False,  # noqa: FBT002 - an option
     uid: Annotated[str | None, typer.Option("--uid", help="The pod of this UID, when there are several.")] = None,
     config: Config = None,
     root_dir: RootDir = None,
     own_config: OwnConfig = None,
     name: NodeName = None,
 ) -> None:
-    """Print the newest log file of a container, as `kubectl logs` does; needs neither Temporal nor the runtime."""
+    """Print the log of a container as `kubectl logs` does; needs neither Temporal nor the runtime."""
     from dataclasses import replace
 
     from activities.logs.reader import LogOptions
-    from worker.commands.access.pod_selection import Wanted
+    from worker.commands.access.pod_selection import PodSelector
     from worker.commands.show.logs import Asked, begin, show
 
     options = LogOptions(
         tail_lines=tail, since=begin(since, since_time), timestamps=timestamps, limit_bytes=limit_bytes
     )
     asked = Asked(options, container, every=every, previous=previous, follow=follow)
-    show(node(root_dir, own_config, name, config), replace(Wanted.parse(pod), uid=uid), asked)
+    show(node(root_dir, own_config, name, config), replace(PodSelector.parse(pod), uid=uid), asked)

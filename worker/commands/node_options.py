@@ -1,7 +1,6 @@
-"""The options by which a command is told which node it is about, and that node's configuration.
+"""The options that select a node, and loading that node's configuration.
 
-Asked by the commands that read (`app`, `logs_options`). The options are the kubelet's, and without any of them the node that
-`tempolet up` started is meant.
+The options are the kubelet's. Without any of them the node started by `tempolet up` is used.
 """
 
 from dataclasses import replace
@@ -22,11 +21,11 @@ RootDir = Annotated[
 ]
 OwnConfig = Annotated[Path | None, typer.Option("--tempolet-config", help="TempoletConfiguration file.")]
 NodeName = Annotated[str | None, typer.Option("--hostname-override", help="The node's name.")]
-Config = Annotated[Path | None, typer.Option("--config", help="KubeletConfiguration file, where it says podLogsDir.")]
+Config = Annotated[Path | None, typer.Option("--config", help="KubeletConfiguration file, if it sets podLogsDir.")]
 
 
 def node(root_dir: Path | None, own_config: Path | None, name: str | None, config: Path | None = None) -> NodeConfig:
-    """Configure the node that a reading command is about: the named one, or the one that `tempolet up` started."""
+    """Load the configuration of the selected node, or of the one started by `tempolet up`."""
     said = root_dir or own_config or config
     flags = Flags() if said else standalone_node()
     given: dict[str, Any] = {"root_dir": root_dir, "tempolet_config": own_config, "hostname_override": name}
@@ -35,7 +34,7 @@ def node(root_dir: Path | None, own_config: Path | None, name: str | None, confi
 
 
 def standalone_node() -> Flags:
-    """Give the flags of the node that `tempolet up` started; none where it started none."""
+    """Return the flags of the node started by `tempolet up`; none if there is none."""
     from worker.standalone.node_config import node_flags
     from worker.standalone.settings import Settings, recorded
 

@@ -1,9 +1,8 @@
-"""`tempolet replay`: would this code lead these lives as they were led? Asked before an upgrade and by the tests.
+"""`tempolet replay`: do histories recorded earlier replay with this code? Used before an upgrade and by the tests.
 
-A history that was recorded with another behaviour than this code's cannot go on under it (design §4.13). Takes the open
-workflows of the node, its pods' and its own (`--live`), or files of exported histories (`temporal workflow show -o json`,
-the UI's download, or decoded ones that are kept as tests), sealed or not. One verdict a history; the exit code says whether
-all fit.
+A workflow whose history does not replay cannot continue. Takes the node's open workflows, those of its pods and its own
+(`--live`), or files of exported histories (`temporal workflow show -o json`, the UI's download, or the decoded ones among
+the tests), encrypted or not. Prints one result a history; the exit code says whether all replay.
 """
 
 import asyncio
@@ -21,8 +20,8 @@ from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.temporal_access import client_of, executions, namespace_of, quoted
 from worker.daemon.config import NodeConfig
 from worker.processes.worker import sandbox_runner
-from worker.temporal.codec import Seal, plain_data_converter
-from worker.temporal.decoded_history import decode_history, is_sealed
+from worker.temporal.codec import PayloadCipher, plain_data_converter
+from worker.temporal.decoded_history import decode_history, is_encrypted
 from worker.temporal.keys import KeyFile
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
@@ -30,12 +29,12 @@ from workflows.pod import PodWorkflow
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of replaying one history."""
+    """The result of replaying one history."""
 
     name: str
     events: int
     failure: str = ""
-    """Empty: it fits."""
+    """Empty if it replays."""
 
     def __str__(self) -> str:
         if self.failure:
@@ -44,7 +43,7 @@ class Verdict:
 
 
 def run(config: NodeConfig, files: Sequence[Path]) -> Exit:
-    """Replay files, or without any the node's open workflows; prints a verdict each."""
+    """Replay files, or the node's open workflows if there are none; prints a result for each."""
     return asyncio.run(_run(config, files))
 
 
@@ -61,13 +60,13 @@ async def _run(config: NodeConfig, files: Sequence[Path]) -> Exit:
 
 
 async def replay(name: str, history: WorkflowHistory) -> Verdict:
-    """Replay one opened history against this code's workflows."""
+    """Replay one decoded history against this code's workflows."""
     replayer = Replayer(
         workflows=[NodeWorkflow, PodWorkflow], workflow_runner=sandbox_runner(), data_converter=plain_data_converter()
     )
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
     failure = result.replay_failure
-    return Verdict(name, len(history.events), _in_words(failure) if failure else "")
+    return Verdict(name, len(history.events), _describe(failure) if failure else "")
 
 
 def read_history(path: Path) -> WorkflowHistory:
@@ -99,9 +98,9 @@ async def _live(config: NodeConfig) -> AsyncIterator[tuple[str, WorkflowHistory]
 
 
 def _opened(config: NodeConfig, history: WorkflowHistory, namespace: str) -> WorkflowHistory:
-    if not is_sealed(history):
+    if not is_encrypted(history):
         return history
-    return decode_history(history, Seal(KeyFile(config.payload_key_file)), namespace)
+    return decode_history(history, PayloadCipher(KeyFile(config.payload_key_file)), namespace)
 
 
 def _workflow_id_in(content: Any) -> str:
@@ -109,7 +108,7 @@ def _workflow_id_in(content: Any) -> str:
     return str(started.get("workflowId", ""))
 
 
-def _in_words(failure: BaseException) -> str:
-    """Say in one line why a replay went another way."""
+def _describe(failure: BaseException) -> str:
+    """Describe in one line how a replay differs."""
     text = " ".join(str(failure).split())
     return text if len(text) <= 500 else f"{text[:499]}…"

@@ -1,8 +1,8 @@
-"""`tempolet worker`, `poller` and `node`: what systemd runs, in the foreground until SIGTERM.
+"""`tempolet worker`, `poller` and `node`: the services that systemd runs, in the foreground until SIGTERM.
 
-Called by `cli.main` before any command-line library is imported, for these processes live for months and every megabyte
-counts (design: 230 MB for the first two, 330 MB with the node). The order is the same for all: flags, configuration, logs, whose import names these are,
-then the service itself.
+Called by `cli.main` before any command-line library is imported: these processes run for months and are to stay small
+(230 MB for worker and poller, 330 MB with the node process). Each one parses its flags, loads its configuration, sets
+up logging, checks that no other package owns its import names, and runs the service.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from worker.settings.kubelet.configuration import ConfigurationRefused
 HEALTHZ_PORT: Final = "healthzPort"
 SERVICES: Final = {
     "worker": "Run the pods of this node: hosts the workflows and activities. Needs root.",
-    "poller": "Watch the manifests and the container runtime, and tell the workflows. Needs root.",
-    "node": "Be a node of a cluster: its object, its lease, its HTTPS API. Needs root and --kubeconfig.",
+    "poller": "Watch manifests and the container runtime, and signal the workflows. Needs root.",
+    "node": "Register as a node of a cluster: object, lease, HTTPS API. Needs root and --kubeconfig.",
 }
 
 
 def serve(name: str, arguments: Sequence[str]) -> None:
-    """Run a service until it is told to stop; raises whatever keeps it from starting."""
+    """Run a service until it is asked to stop; raises what keeps it from starting."""
     parser = node_parser(f"tempolet {name}", SERVICES[name])
     if {"-h", "--help"} & set(arguments):
         parser.print_help(sys.stdout)
@@ -36,18 +36,21 @@ def serve(name: str, arguments: Sequence[str]) -> None:
     flags = parse_node_flags(parser, arguments)
     config = own_healthz(name, flags, load_node_config(flags))
     if name == "node" and config.cluster is None:
-        raise ConfigurationRefused("tempolet node: give --kubeconfig: a standalone node has no object in an API server")
+        raise ConfigurationRefused("tempolet node: --kubeconfig is required: a standalone node has no Node object")
     bare_kubernetes()
     if config.cluster is not None:
         bare_aiohttp()
-    if name != "node":  # which needs neither Temporal nor its client
+    if name != "node":  # which uses no Temporal client
         bare_temporalio()
-    with without("rich"):  # structlog takes it wherever it is, to colour tracebacks that we never print: 5 MB
+    with without("rich"):  # structlog imports rich if installed, to colour tracebacks that are never printed: 5 MB
         _start(name, config)
 
 
 def own_healthz(name: str, flags: Flags, config: NodeConfig) -> NodeConfig:
-    """Leave healthzPort to the node process, which answers for all three; worker and poller answer where their own flag says."""
+    """Disable healthz of worker and poller on a cluster's node, where the node process reports for all three.
+
+    Their own flag enables it again.
+    """
     if config.cluster is None or name == "node" or HEALTHZ_PORT in flags.keys:
         return config
     return replace(config, healthz_port=0)
@@ -58,7 +61,7 @@ def _start(name: str, config: NodeConfig) -> None:
 
     from worker.daemon.logs import set_up_logs
 
-    set_up_logs(config.logging, changeable=name == "node")  # whose API has /debug/flags/v
+    set_up_logs(config.logging, changeable=name == "node")  # its API has /debug/flags/v
     refuse_second_owners()
     log = structlog.get_logger(__name__)
     for warning in config.warnings:
@@ -81,14 +84,14 @@ async def _poller(config: NodeConfig) -> None:
     from worker.daemon.health import LoopHealth
     from worker.daemon.node_client import node_client
     from worker.daemon.service import Service
-    from worker.processes.poller import Watching, run_poller
+    from worker.processes.poller import PollerMonitoring, run_poller
     from worker.telemetry.process import open_telemetry
 
     health = LoopHealth()
     async with Service(health) as service, open_telemetry(config, "poller", health) as telemetry:
         client = await node_client(config, service, role="poller", runtime=telemetry.runtime, plugins=telemetry.plugins)
         if client is not None and await kubeconfig_awaited(config, service):
-            await run_poller(config, client, service, Watching(health, telemetry))
+            await run_poller(config, client, service, PollerMonitoring(health, telemetry))
 
 
 async def _node(config: NodeConfig) -> None:

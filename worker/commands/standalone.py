@@ -1,4 +1,4 @@
-"""`tempolet up` and `tempolet down`: the options of a standalone node; the work stands in `worker/standalone`."""
+"""The options of `tempolet up` and `tempolet down`; their code is in `worker/standalone`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 StateDir = Annotated[
     Path | None,
-    typer.Option("--state-dir", envvar="TEMPOLET_STATE_DIR", help="Folder of what stays [/var/lib/tempolet]."),
+    typer.Option("--state-dir", envvar="TEMPOLET_STATE_DIR", help="Folder of persistent state [/var/lib/tempolet]."),
 ]
 RunDir = Annotated[
     Path | None,
     typer.Option(
         "--run-dir",
         envvar="TEMPOLET_RUN_DIR",
-        help="Folder of sockets and pid files, by which `down` and the reading commands know it [/run/tempolet].",
+        help="Folder of sockets and pid files; `down` and other commands find the node by it [/run/tempolet].",
     ),
 ]
 Purge = Annotated[
     bool, typer.Option("--purge", help="Remove the node's state too: manifests, objects, certs.d, logs, images, keys.")
 ]
 Config = Annotated[
-    Path | None, typer.Option("--config", help="KubeletConfiguration file, with what `up` does not set itself.")
+    Path | None, typer.Option("--config", help="KubeletConfiguration file, for keys that `up` does not set itself.")
 ]
 OwnConfig = Annotated[Path | None, typer.Option("--tempolet-config", help="TempoletConfiguration file, likewise.")]
 ProviderConfig = Annotated[
@@ -40,7 +40,7 @@ ProviderPrograms = Annotated[
 ]
 Manifests = Annotated[list[Path] | None, typer.Argument(help="Manifests to put into the node's folder.")]
 Runtime = Annotated[
-    str, typer.Option("--container-runtime-endpoint", help="A containerd that runs [a private one is started].")
+    str, typer.Option("--container-runtime-endpoint", help="Socket of a running containerd [a private one is started].")
 ]
 Name = Annotated[str, typer.Option("--hostname-override", help="The node's name [the hostname].")]
 Kubeconfig = Annotated[
@@ -55,14 +55,14 @@ PodCidr = Annotated[str, typer.Option("--pod-cidr", help="Their subnet.")]
 CgroupRoot = Annotated[str, typer.Option("--cgroup-root", help="Cgroup below which pods live.")]
 TemporalPort = Annotated[int, typer.Option(help="Temporal's port on loopback.")]
 TemporalUiPort = Annotated[int, typer.Option(help="Its UI's.")]
-CodecPort = Annotated[int, typer.Option(help="Where the UI has payloads decoded.")]
+CodecPort = Annotated[int, typer.Option(help="Port of the decode endpoint for the UI.")]
 HealthzPort = Annotated[int, typer.Option(help="The worker's healthz; the poller's is the next one.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Register both commands."""
-    app.command(short_help="Start a whole node here and wait for its pods.")(up)
-    app.command(short_help="Stop that node and leave nothing of it in the kernel.")(down)
+    app.command(short_help="Start a node on this machine and wait for its pods.")(up)
+    app.command(short_help="Stop that node and remove everything it left in the kernel.")(down)
 
 
 def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
@@ -85,7 +85,10 @@ def up(  # noqa: PLR0913, PLR0917 - one parameter an option, as typer wants it
     codec_port: CodecPort = 8234,
     healthz_port: HealthzPort = 10248,
 ) -> None:
-    """Start a node: Temporal, containerd where none is given, worker and poller, with a kubeconfig the node's own process; then wait for its pods."""
+    """Start a node and wait for its pods.
+
+    Starts Temporal, containerd unless one is given, worker and poller; with --kubeconfig also the node process.
+    """
     from worker.settings.flags import Flags
 
     flags = Flags(
@@ -111,7 +114,7 @@ def down(
     run_dir: RunDir = None,
     purge: Purge = False,  # noqa: FBT002 - an option
 ) -> int:
-    """Stop the node: its pods in order, then everything that `up` started; leaves nothing in the kernel."""
+    """Stop the node: its pods in order, then everything that `up` started. Leaves nothing in the kernel."""
     from worker.standalone.down import down as take_down
     from worker.standalone.settings import Settings
 
@@ -120,13 +123,13 @@ def down(
 
 
 def _places(state_dir: Path | None, run_dir: Path | None) -> dict[str, Any]:
-    """Name the folders that were given; the others have their defaults."""
+    """Return the folders that were given; the others have their defaults."""
     given = {"state_dir": state_dir, "run_dir": run_dir}
     return {name: path.absolute() for name, path in given.items() if path is not None}
 
 
 def _bring_up(flags: "Flags", chosen: Mapping[str, Any], manifests: Sequence[Path]) -> None:
-    """Bring up a node that is configured by `flags`, with these settings besides; raises CommandFailed."""
+    """Start a node that is configured by `flags` and these settings; raises CommandFailed."""
     from worker.commands.show import pods
     from worker.daemon.config import load_node_config
     from worker.standalone.given_configuration import read_given
@@ -147,7 +150,7 @@ def _bring_up(flags: "Flags", chosen: Mapping[str, Any], manifests: Sequence[Pat
     pods.show(load_node_config(node_flags(settings)), output="table", watch=False)
     if missing:
         words = "; ".join(missing)
-        raise CommandFailed(f"the node is up, but not every manifest given now runs: {words} (logs: {settings.logs})")
+        raise CommandFailed(f"the node is up, but not every given pod runs: {words} (logs: {settings.logs})")
 
 
 def _network(bridge: str, pod_cidr: str) -> "PodNetwork":

@@ -1,4 +1,4 @@
-"""The way to the API server for the processes of a node: one `ApiServer` each, or none where the node is standalone."""
+"""The API server client of a node's processes: one `ApiServer` each, none on a standalone node."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 async def open_api(
     config: NodeConfig, role: str, measure: "Measure | None" = None
 ) -> AsyncIterator["ApiServer | None"]:
-    """Hold the way open while the block runs; None without a kubeconfig. Raises KubeconfigRefused; connects to nothing yet.
+    """Open the client while the block runs; None without a kubeconfig. Raises KubeconfigRefused; does not connect yet.
 
     `measure` counts its requests.
     """
@@ -46,11 +46,11 @@ async def open_api(
 
 
 async def kubeconfig_awaited(config: NodeConfig, service: Service) -> bool:
-    """Wait for the kubeconfig where the node process is still bootstrapping; False when we are asked to stop meanwhile."""
+    """Wait for the kubeconfig while the node process bootstraps; False if asked to stop in the meantime."""
     cluster = config.cluster
     if cluster is None or cluster.bootstrap_kubeconfig is None or cluster.kubeconfig.exists():
         return True
-    why = f"waiting for {cluster.kubeconfig}, which `tempolet node` writes as soon as this node has a certificate"
+    why = f"waiting for {cluster.kubeconfig}, which `tempolet node` writes once this node has a certificate"
     _log.warning(why)
     service.status(why)
     stopping = asyncio.create_task(service.stop_requested())

@@ -1,8 +1,9 @@
-"""Everything an operator can set, in one frozen `NodeConfig` that the rest of tempolet takes.
+"""Everything an operator can configure, as one frozen `NodeConfig`.
 
-Three sources, the later wins: KubeletConfiguration (`--config`, `--config-dir`), our own file (`--tempolet-config`) for
-what no kubelet has, and flags with the kubelet's names. Called once, at the start of each sub-command; what the operator
-should know is returned in `warnings`, for the logs are not set up before the configuration is read.
+Three sources, the later ones take precedence: KubeletConfiguration (`--config`, `--config-dir`), our own file
+(`--tempolet-config`) for settings that a kubelet does not have, and flags with the kubelet's names. Loaded once at the
+start of each command; warnings are returned in `warnings`, because logging is not set up before the configuration is
+read.
 """
 
 import ipaddress
@@ -38,8 +39,8 @@ from worker.settings.tempolet_configuration import TempoletConfiguration, load_t
 DEFAULT_ROOT_DIR: Final = Path("/var/lib/kubelet")
 STATE_DIRECTORY: Final = "tempolet"
 DEFAULT_TRACING_ENDPOINT: Final = "localhost:4317"  # the kubelet's
-_CGROUP_V2: Final = Path("/sys/fs/cgroup/cgroup.controllers")  # only there when v2 is mounted as the only one
-_UNBOUNDED_BACKOFF: Final = timedelta(seconds=300)  # with the gate KubeletCrashLoopBackOffMax off
+_CGROUP_V2: Final = Path("/sys/fs/cgroup/cgroup.controllers")  # exists only if cgroup v2 is mounted alone
+_UNBOUNDED_BACKOFF: Final = timedelta(seconds=300)  # the gate KubeletCrashLoopBackOffMax is off
 _AS_THEY_STAND: Final[Mapping[str, str]] = {
     "container_runtime_endpoint": "containerRuntimeEndpoint",
     "file_check_frequency": "fileCheckFrequency",
@@ -53,12 +54,12 @@ _AS_THEY_STAND: Final[Mapping[str, str]] = {
     "healthz_bind_address": "healthzBindAddress",
     "healthz_port": "healthzPort",
 }
-"""The fields of `NodeConfig` that are a key of KubeletConfiguration and nothing else."""
+"""Fields of `NodeConfig` that are copied from a key of KubeletConfiguration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dns:
-    """What a pod's resolv.conf is made of."""
+    """What a pod's resolv.conf is built from."""
 
     cluster_dns: tuple[str, ...] = ()
     cluster_domain: str = ""
@@ -68,7 +69,7 @@ class Dns:
 
 @dataclass(frozen=True, slots=True)
 class Logging:
-    """How the logs look."""
+    """Log format and verbosity."""
 
     format: str = "text"
     """text (klog) or json."""
@@ -77,18 +78,18 @@ class Logging:
 
 @dataclass(frozen=True, slots=True)
 class ManifestUrlSettings:
-    """Where static pods come from besides files: staticPodURL."""
+    """The URL of static pods: staticPodURL."""
 
     url: str = ""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """They may carry credentials."""
+    """May hold credentials."""
     every: timedelta = timedelta(seconds=20)
     """httpCheckFrequency."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """Where spans go; only there when KubeletConfiguration has a tracing block."""
+    """Where spans are sent; set if KubeletConfiguration has a tracing block."""
 
     endpoint: str = DEFAULT_TRACING_ENDPOINT
     sampling_rate_per_million: int = 0
@@ -96,14 +97,14 @@ class Tracing:
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """One node's configuration, complete and checked."""
+    """One node's complete and validated configuration."""
 
     node_name: str
     root_dir: Path = DEFAULT_ROOT_DIR
     node_ips: tuple[str, ...] = ()
-    """As given by --node-ip; empty: the node's default address."""
+    """From --node-ip; empty: the node's default address."""
     lock_file: Path | None = None
-    """--lock-file, beside the node's own lock."""
+    """--lock-file, in addition to the node's own lock."""
     container_runtime_endpoint: str = "unix:///run/containerd/containerd.sock"
     static_pod_path: Path | None = None
     file_check_frequency: timedelta = timedelta(seconds=20)
@@ -113,12 +114,12 @@ class NodeConfig:
     container_logs: ContainerLogs = DEFAULT_CONTAINER_LOGS
     cgroup_root: str = ""
     local_storage_limits: bool = True
-    """A pod that exceeds one is evicted: localStorageCapacityIsolation."""
+    """Pods that exceed a limit are evicted: localStorageCapacityIsolation."""
     pod_pids_limit: int = -1
     reserved: Reserved = NOTHING_RESERVED
-    """What of cpu and memory is kept back from pods."""
+    """Resources reserved from pods."""
     eviction: Eviction = field(default_factory=Eviction)
-    """Under which thresholds the node is under pressure; the hard ones are kept back, too."""
+    """Eviction thresholds; hard ones are reserved from pods, too."""
     cpu_cfs_quota: bool = True
     cpu_cfs_quota_period: timedelta = timedelta(milliseconds=100)
     memory: MemorySettings = DEFAULT_MEMORY
@@ -141,41 +142,41 @@ class NodeConfig:
     cluster: ClusterSettings | None = None
     """None: a standalone node."""
     kubelet: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The KubeletConfiguration in force, defaults included: for /configz, which decides nothing."""
+    """The KubeletConfiguration in force, defaults included: only for /configz."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """The flags that were given: for /flagz."""
     warnings: tuple[str, ...] = ()
 
     @property
     def state_dir(self) -> Path:
-        """Give the folder of what tempolet itself keeps on a node (locks, keys)."""
+        """Return the folder of tempolet's own files on a node (locks, keys)."""
         return self.root_dir / STATE_DIRECTORY
 
     @property
     def objects_dir(self) -> Path:
-        """Give the folder of the ConfigMaps, Secrets and other objects that manifests refer to."""
+        """Return the folder of the ConfigMaps, Secrets and other objects that manifests refer to."""
         if folder := self.tempolet.objects.folder:
             return folder
         return (self.static_pod_path.parent if self.static_pod_path else self.state_dir) / "objects"
 
     @property
     def payload_key_file(self) -> Path:
-        """Give the file of the keys that seal payloads."""
+        """Return the file of the keys that encrypt payloads."""
         return self.tempolet.temporal.payload_key_file or self.state_dir / "payload.keys"
 
     @property
     def codec_token_file(self) -> Path:
-        """Give the file of the token that the codec endpoint asks for."""
+        """Return the file of the codec endpoint's token."""
         return self.tempolet.codec.token_file or self.state_dir / "codec.token"
 
     @property
     def start_limit(self) -> int:
-        """Say how many Run, Create and Start calls the runtime gets at a time (design §5: 4 on 2 cores)."""
+        """Return how many Run, Create and Start calls the runtime gets concurrently: more only compete for CPU."""
         return self.tempolet.runtime.start_limit or 2 * (os.cpu_count() or 2)
 
 
 def load_node_config(flags: Flags) -> NodeConfig:
-    """Read and check everything; raises ConfigurationRefused with one line that names source and key."""
+    """Load and validate everything; raises ConfigurationRefused with one line that names source and key."""
     own = load_tempolet_configuration(flags.tempolet_config)
     kubelet, gates = _checked(flags)
     root_dir = (flags.root_dir or DEFAULT_ROOT_DIR).absolute()
@@ -214,17 +215,17 @@ def load_node_config(flags: Flags) -> NodeConfig:
 
 
 def node_name(override: str | None) -> str:
-    """Name this node as the kubelet does: the override or the hostname, trimmed, lower case."""
+    """Return the node's name as the kubelet does: the override or the hostname, trimmed, in lower case."""
     name = (override or socket.gethostname()).strip().lower()
     if not name:
         raise ConfigurationRefused("this machine has no hostname: give --hostname-override NAME")
     if "/" in name:
-        raise ConfigurationRefused(f"--hostname-override {name!r}: a node's name has no slash")
+        raise ConfigurationRefused(f"--hostname-override {name!r}: a node's name must not contain a slash")
     return name
 
 
 def node_ips(text: str | None) -> tuple[str, ...]:
-    """Read --node-ip: one address, or one of each family."""
+    """Parse --node-ip: one address, or one of each family."""
     if not text:
         return ()
     try:
@@ -234,12 +235,12 @@ def node_ips(text: str | None) -> tuple[str, ...]:
     if len(found) > 2 or (len(found) == 2 and found[0].version == found[1].version):
         raise ConfigurationRefused(f"--node-ip {text!r}: one address, or one of IPv4 and one of IPv6")
     if len(found) == 2 and any(one.is_unspecified for one in found):
-        raise ConfigurationRefused(f"--node-ip {text!r}: 0.0.0.0 and :: stand alone only")
+        raise ConfigurationRefused(f"--node-ip {text!r}: 0.0.0.0 and :: only alone")
     return tuple(str(one) for one in found)
 
 
 def _checked(flags: Flags) -> tuple[KubeletConfiguration, FeatureGates]:
-    """Read what the kubelet has keys for, and refuse what cannot be obeyed here."""
+    """Read the kubelet's keys, and refuse what cannot be obeyed on this machine."""
     keys = dict(flags.keys)
     try:
         if flags.feature_gates and (gates_flag := parse_gate_flag(flags.feature_gates)):
@@ -255,7 +256,7 @@ def _checked(flags: Flags) -> tuple[KubeletConfiguration, FeatureGates]:
 
 
 def _warnings(kubelet: KubeletConfiguration, gates: FeatureGates) -> Iterator[str]:
-    """Name all that the operator should know."""
+    """Collect all warnings for the operator."""
     yield from kubelet.warnings
     yield from reserved_warnings(kubelet)
     yield from eviction_warnings(kubelet)
@@ -263,7 +264,7 @@ def _warnings(kubelet: KubeletConfiguration, gates: FeatureGates) -> Iterator[st
 
 
 def _refuse_cgroup_v1(kubelet: KubeletConfiguration) -> None:
-    """Obey failCgroupV1 where a file says it; unlike the kubelet's, our default runs on both."""
+    """Obey failCgroupV1 if a file sets it; unlike the kubelet's, our default runs on both."""
     if "failCgroupV1" in kubelet.said and kubelet["failCgroupV1"] and not _CGROUP_V2.exists():
         raise ConfigurationRefused("failCgroupV1: true, and this node has cgroup v1; set it to false to run here")
 

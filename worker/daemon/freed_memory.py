@@ -1,7 +1,8 @@
-"""Give the kernel back what a burst of work left behind.
+"""Returns freed heap memory to the kernel.
 
-Called now and then by processes that run for months: 110 pods at once leave megabytes of freed but unreturned heap in glibc's
-arenas, because a few long-lived objects lie above them. A trim takes a millisecond or two; other C libraries have none.
+Called at intervals by processes that run for months: starting 110 pods at once leaves megabytes of freed heap in
+glibc's arenas, below a few long-lived objects. A trim takes one or two milliseconds; other C libraries have no such
+call.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ _trim: Final[Callable[[int], int] | None] = getattr(_libc, "malloc_trim", None)
 
 @contextlib.asynccontextmanager
 async def giving_back_freed_memory(every: timedelta) -> AsyncIterator[None]:
-    """Return what is free to the kernel, again and again while the block runs."""
+    """Return freed memory to the kernel at an interval while the block runs."""
 
     async def give_back() -> None:
         while True:
@@ -32,6 +33,6 @@ async def giving_back_freed_memory(every: timedelta) -> AsyncIterator[None]:
 
 
 def give_back_freed_memory() -> None:
-    """Return what is free to the kernel."""
+    """Return freed memory to the kernel."""
     if _trim is not None:
         _trim(0)

@@ -1,6 +1,7 @@
-"""Keep libraries out of processes that run for months where only another library asks for them.
+"""Avoids imports of libraries that only another library requests, in processes that run for months.
 
-Called by `serve` before it imports the worker or the poller. Each saving is measured, and tests/worker/commands/test_cli.py holds it.
+Called by `serve` before it imports the worker or the poller. Each saving is measured, and checked by
+tests/worker/commands/test_cli.py.
 """
 
 import contextlib
@@ -15,12 +16,13 @@ from importlib.machinery import ModuleSpec, PathFinder
 from typing import Final
 
 UNASKED: Final = frozenset({"temporalio.api.cloud.cloudservice.v1", "multiprocessing.managers"})
-"""What Temporal's SDK imports for others: the messages of Temporal Cloud's administration, activities in other processes."""
+"""Modules that Temporal's SDK imports without need here: Temporal Cloud's administration, activities in subprocesses.
+"""
 
 
 @contextlib.contextmanager
 def without(name: str) -> Iterator[None]:
-    """Let an import inside the block not find a library that it could do without; afterwards it can be imported again."""
+    """Hide an optional library from imports inside the block."""
     if name in sys.modules:
         yield
         return
@@ -32,10 +34,10 @@ def without(name: str) -> Iterator[None]:
 
 
 def bare_temporalio() -> None:
-    """Import Temporal's client without what the SDK holds ready for others: 2 MB, and one more with its worker.
+    """Import Temporal's client without modules that are not used here: saves 2 MB, and one more with the worker.
 
-    The SDK speaks through its own core, but makes stubs of every service for grpc wherever that is installed. What is
-    `UNASKED` comes when somebody asks for it, now and later.
+    The SDK has its own gRPC core, but also creates stubs of every service if grpc is installed. The modules in
+    `UNASKED` are loaded on first use.
     """
     if "temporalio" in sys.modules:
         return
@@ -45,7 +47,7 @@ def bare_temporalio() -> None:
 
 
 class _Lazily(MetaPathFinder):
-    """Finds the modules of `UNASKED` so that their code runs when something of them is asked for."""
+    """Finds the modules of `UNASKED`, to be executed on first use."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -57,16 +59,16 @@ class _Lazily(MetaPathFinder):
 
 
 def bare_kubernetes() -> None:
-    """Make the package kubernetes without running its own code, which imports all of its parts.
+    """Create the package kubernetes without running its `__init__`, which imports all its parts.
 
-    We want its models only; kubeconfig, dynamic client, streams and what they need (requests, oauthlib, websocket) cost
-    13 MB. Every part can still be imported by its own name.
+    Only its models are used here; kubeconfig, dynamic client, streams and their dependencies (requests, oauthlib,
+    websocket) cost 13 MB. Every part can still be imported by name.
     """
     if "kubernetes" in sys.modules:
         return
     spec = importlib.util.find_spec("kubernetes")
     if spec is None or spec.submodule_search_locations is None:
-        return  # it is not installed, and the import that needs it will say so
+        return  # it is not installed; the import that needs it will fail and say so
     package = types.ModuleType(spec.name, "The package of Kubernetes' models, without what its __init__ imports.")
     package.__path__ = list(spec.submodule_search_locations)
     package.__spec__ = spec
@@ -75,9 +77,9 @@ def bare_kubernetes() -> None:
 
 
 def bare_aiohttp() -> None:
-    """Import aiohttp without the system's authorities, which it reads for whoever gives no TLS context of his own: 2.5 MB.
+    """Import aiohttp without loading the system's certificate authorities for its default TLS context: 2.5 MB.
 
-    Ours is always given; one that is not trusts nobody.
+    Every connection here has a context of its own; one without would trust nobody.
     """
     if "aiohttp" in sys.modules:
         return

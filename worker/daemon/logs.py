@@ -1,9 +1,9 @@
-"""How the logs look: the kubelet's klog text or its JSON, one line per message, on stderr.
+"""Log output: the kubelet's klog text or its JSON, one line per message, on stderr.
 
-Set up once by each sub-command (`set_up_logs`), after the configuration is read. Ours are written with
-`structlog.get_logger(__name__)`; what libraries and Temporal's core write with stdlib logging takes the same way out, so one
-format and one verbosity hold for all. People grep for `pod`, `podUID`, `containerName`, `containerID` and `err`: bind those
-names (`log.bind(pod="namespace/name", podUID=uid)`).
+Set up once by each service (`set_up_logs`), after the configuration is read. Our own messages use
+`structlog.get_logger(__name__)`; those of libraries and Temporal's core, by stdlib logging, are formatted in the same
+way, so one format and one verbosity apply to all. Operators grep for `pod`, `podUID`, `containerName`, `containerID`
+and `err`: bind those names (`log.bind(pod="namespace/name", podUID=uid)`).
 """
 
 import json
@@ -29,13 +29,13 @@ DEBUG_FROM_VERBOSITY: Final = 4  # the kubelet's "debug level verbosity"
 _LETTERS: Final = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F"}  # klog has no debug letter
 CORE_LOGGER: Final = "temporalio.core"
 _QUIETER: Final = ("aiohttp.access", "asyncio", "grpc", "urllib3")
-"""Libraries whose informational lines are no news to an operator."""
+"""Libraries whose informational messages do not interest an operator."""
 _SDK_KIND: Final = "__temporal_error_identifier"
 _OURS: Final = ("event", "level", "v", "caller", "_record", "_from_structlog", "exc_info", "stack_info", "logger")
 
 
 def set_up_logs(settings: Logging, stream: TextIO | None = None, *, changeable: bool = False) -> None:
-    """Send all logs of this process to `stream` (stderr), as text or JSON; `changeable`: `set_verbosity` will be called."""
+    """Send all logs of this process to `stream` (stderr) as text or JSON; `changeable` allows `set_verbosity`."""
     render = _json_line if settings.format == "json" else _text_line
     structlog.configure(
         processors=[
@@ -43,7 +43,7 @@ def set_up_logs(settings: Logging, stream: TextIO | None = None, *, changeable: 
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=not changeable,  # a logger that is kept keeps its level, and is faster
+        cache_logger_on_first_use=not changeable,  # a cached logger keeps its level, and is faster
     )
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=[render], foreign_pre_chain=[]))
@@ -55,7 +55,7 @@ def set_up_logs(settings: Logging, stream: TextIO | None = None, *, changeable: 
 
 
 def set_verbosity(verbosity: int) -> None:
-    """Say from now on what this verbosity says; of loggers in use, only where the logs were set up as changeable."""
+    """Change the verbosity; loggers in use follow only if logging was set up as changeable."""
     level = logging.DEBUG if verbosity >= DEBUG_FROM_VERBOSITY else logging.INFO
     structlog.configure(**{**structlog.get_config(), "wrapper_class": structlog.make_filtering_bound_logger(level)})
     logging.getLogger().setLevel(level)
@@ -64,7 +64,7 @@ def set_verbosity(verbosity: int) -> None:
 
 
 def core_logs() -> "LoggingConfig":
-    """Have Temporal's core log through here too, for `temporalio.runtime.Runtime`; its warnings are worth a line."""
+    """Return the options by which Temporal's core logs its warnings here, for `temporalio.runtime.Runtime`."""
     from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter  # noqa: PLC0415 - 20 MB for pods
 
     forwarding = LogForwardingConfig(
@@ -77,7 +77,7 @@ def core_logs() -> "LoggingConfig":
 
 
 def _text_line(_: WrappedLogger, method: str, event: EventDict) -> str:
-    """Write klog's text: `I1121 09:24:00.123456    4711 file.py:12] "Message" key="value"`."""
+    """Format klog's text: `I1121 09:24:00.123456    4711 file.py:12] "Message" key="value"`."""
     record: logging.LogRecord = event["_record"]
     when = datetime.fromtimestamp(record.created).astimezone()
     letter = _LETTERS.get(record.levelname.lower(), "I")
@@ -87,7 +87,7 @@ def _text_line(_: WrappedLogger, method: str, event: EventDict) -> str:
 
 
 def _json_line(_: WrappedLogger, method: str, event: EventDict) -> str:
-    """Write the kubelet's JSON: ts in milliseconds, caller, msg, v, then the keys."""
+    """Format the kubelet's JSON: ts in milliseconds, caller, msg, v, then the keys."""
     record: logging.LogRecord = event["_record"]
     line: dict[str, Any] = {
         "ts": round(record.created * 1000, 3),
@@ -115,7 +115,7 @@ def _keys(event: EventDict) -> dict[str, Any]:
 
 
 def _is_meant(event: EventDict, error: BaseException) -> bool:
-    """Say whether it is the failure of an activity with a reason of its own: of those the operator needs one line."""
+    """Report whether this is an activity's failure with a reason of its own, which is logged as one line."""
     of_activity = getattr(event["_record"], _SDK_KIND, "") == "ActivityFailure"
     return of_activity and getattr(error, "type", None) not in (None, UNEXPECTED)
 
@@ -167,6 +167,6 @@ def _quoted(text: str) -> str:
 
 
 def _block(text: str) -> str:
-    """Show several lines as klog does: indented by a tab, closed by ` >`."""
+    """Format several lines as klog does: indented by a tab, closed by ` >`."""
     lines = "".join(f"\t{line}\n" for line in text.rstrip("\n").split("\n"))
     return f"=<\n{lines} >"

@@ -1,6 +1,7 @@
-"""The way to Temporal for this node's own processes: worker and poller start alike.
+"""Temporal clients of this node's own processes.
 
-The key file is made by whichever comes first; a Temporal that is away is waited for, and systemd's status line says so.
+The first process to start creates the key file. While Temporal does not answer, the processes wait, and systemd's
+status line says so.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 def temporal_settings(config: NodeConfig) -> TemporalSettings:
-    """Say where Temporal is for this node, and what seals its payloads."""
+    """Return how this node reaches Temporal, and the key file of its payloads."""
     keys = config.tempolet.temporal
     return TemporalSettings(
         key_file=config.payload_key_file,
@@ -35,13 +36,13 @@ def temporal_settings(config: NodeConfig) -> TemporalSettings:
 
 
 def identity(role: str, node: str) -> str:
-    """Name this process so that no later one of the node ever has the same name."""
+    """Return an identity for this process that no later process of the node has."""
     started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
     return f"{role}/{node}/{socket.gethostname()}/{started}"
 
 
 def place_of(client: Client) -> str:
-    """Name where a client leads: address and namespace."""
+    """Return a client's address and namespace."""
     return f"{client.service_client.config.target_host} {client.namespace}"
 
 
@@ -53,14 +54,14 @@ async def node_client(
     runtime: Runtime | None = None,
     plugins: Sequence[Plugin] = (),
 ) -> Client | None:
-    """Connect and have our namespace there; None when we are asked to stop while Temporal is still away."""
+    """Connect and prepare our namespace; None if asked to stop while Temporal does not answer."""
 
     def waiting(why: str) -> None:
         _log.warning(why)
         service.status(why)
 
     async def connected() -> Client:
-        settings = replace(temporal_settings(config), tells_only=role == "poller")
+        settings = replace(temporal_settings(config), sends_only=role == "poller")
         name = identity(role, config.node_name)
         client = await connect(settings, waiting=waiting, runtime=runtime, plugins=plugins, identity=name)
         await prepare(client, settings, waiting=waiting)

@@ -1,8 +1,8 @@
-"""One worker and one poller per node: a lock file under the root directory, held as long as the process lives.
+"""One worker and one poller per node: a lock file below the root directory, held while the process lives.
 
-Taken by `worker/host` and `worker/poller` before anything else. It is a flock, so the kernel gives it back when the
-holder dies, kill -9 included, and no stale file ever keeps a node from starting. Whoever holds the worker's lock may
-fail the pending attempts of earlier workers (design §4.7): nobody else can be working on them.
+Taken by worker and poller first of all. It is a flock, so the kernel releases it when the holder dies, even by kill -9,
+and a stale file never prevents a start. The holder of the worker's lock may fail pending attempts of earlier workers,
+because no other process can be working on them.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class NodeLockHeld(RuntimeError):
 def hold_node_lock(root_dir: Path, role: str = "worker") -> Iterator[Path]:
     """Hold the lock of a role (worker, poller) while the block runs; yields the lock file's path.
 
-    Raises NodeLockHeld, naming the holder's pid, when another process has it; PermissionError without root.
+    Raises NodeLockHeld, naming the holder's pid, if another process has it; PermissionError without root.
     """
     path = lock_path(root_dir, role)
     with hold_lock_file(path, role):
@@ -39,7 +39,7 @@ def hold_node_lock(root_dir: Path, role: str = "worker") -> Iterator[Path]:
 
 @contextlib.contextmanager
 def hold_lock_file(path: Path, role: str) -> Iterator[None]:
-    """Hold any lock file (also `--lock-file`, which is the kubelet's) while the block runs."""
+    """Hold any lock file (also the kubelet's `--lock-file`) while the block runs."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     try:
@@ -47,18 +47,19 @@ def hold_lock_file(path: Path, role: str) -> Iterator[None]:
         try:
             yield
         finally:
-            os.ftruncate(descriptor, 0)  # the file stays: removing it would let a third process lock a new one
+            os.ftruncate(descriptor, 0)  # the file stays: removing it would allow a third process to lock a new one
     finally:
         os.close(descriptor)
 
 
 @contextlib.contextmanager
 def hold_node_name(role: str, node: str, temporal: str) -> Iterator[None]:
-    """Hold a node's name in its Temporal namespace, whatever the root directory, while the block runs.
+    """Hold a node's name in its Temporal namespace while the block runs, whatever the root directory.
 
-    Two workers of one task queue would run each other's pods, two pollers delete them; the file lock does not see those that
-    have different root directories. An abstract socket needs no place and dies with its holder. It guards one machine: that
-    two machines have different names is the operator's part. `temporal` names address and namespace. Raises NodeLockHeld.
+    Two workers of one task queue would run each other's pods, two pollers would delete them; the file lock does not see
+    processes with different root directories. An abstract socket needs no file and is released with its holder. It
+    protects one machine only: the operator must give different names to different machines. `temporal` is address and
+    namespace. Raises NodeLockHeld.
     """
     words = hashlib.sha256(f"{role} {node} {temporal}".encode()).hexdigest()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as name:
@@ -75,12 +76,12 @@ def hold_node_name(role: str, node: str, temporal: str) -> Iterator[None]:
 
 
 def lock_path(root_dir: Path, role: str) -> Path:
-    """Say where a role's lock file lies."""
+    """Return the path of a role's lock file."""
     return root_dir / LOCK_DIRECTORY / f"{role}.lock"
 
 
 def lock_holder(path: Path) -> int | None:
-    """Name the pid that holds a lock file, None when nobody does or it has not yet written its pid."""
+    """Return the pid that holds a lock file; None if there is none, or it has not written its pid yet."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

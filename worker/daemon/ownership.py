@@ -1,9 +1,9 @@
-"""Refuse to start where another package owns one of our import names.
+"""Refuses to start if another package owns one of our import names.
 
-Our folders are imported as `proto`, `workflows`, `activities` and `worker`: names that others use too (proto-plus installs a
-`proto`). In a virtual environment of our own that is safe; in a shared one two packages would overwrite each other's files
-and fail somewhere later, with a riddle. Called at the start of worker and poller. It answers what
-`importlib.metadata.packages_distributions()` would, but looks for our names only, which is several times faster.
+Our folders are imported as `proto`, `workflows`, `activities` and `worker`: names that other packages use too
+(proto-plus installs a `proto`). In a virtual environment of its own tempolet is safe; in a shared one two packages
+would overwrite each other's files and fail later in confusing ways. Checked at the start of the services. The result is
+that of `importlib.metadata.packages_distributions()`, but several times faster, because only our names are looked for.
 """
 
 import importlib.metadata
@@ -23,7 +23,7 @@ class NameTaken(Exception):
 
 
 def refuse_second_owners() -> None:
-    """Check the installed packages and where our names lead; raises NameTaken with what to do."""
+    """Check the installed packages and the locations of our modules; raises NameTaken with what to do."""
     for name, owner in second_owners():
         raise NameTaken(
             f"the import name {name!r} belongs to the installed package {owner} as well; install tempolet into a "
@@ -33,11 +33,11 @@ def refuse_second_owners() -> None:
     for name in OUR_NAMES:
         found = _location(name)
         if found is not None and found.parent != here:
-            raise NameTaken(f"the import name {name!r} leads to {found}, not into {here}: mend PYTHONPATH")
+            raise NameTaken(f"the import name {name!r} leads to {found}, not into {here}: fix PYTHONPATH")
 
 
 def second_owners() -> Iterator[tuple[str, str]]:
-    """Give each of our names that another distribution installs, with that distribution's name."""
+    """Return each of our names that another distribution installs, with that distribution's name."""
     for distribution in importlib.metadata.distributions():
         recorded = distribution.read_text("RECORD") or ""
         names = {match[1] for match in _RECORDED.finditer(recorded)}

@@ -1,10 +1,10 @@
-"""What systemd is told, and what it tells us: READY, STATUS, WATCHDOG, STOPPING; SIGTERM and SIGINT.
+"""The protocol with systemd: READY, STATUS, WATCHDOG and STOPPING; SIGTERM and SIGINT.
 
-Around the whole life of worker and poller (`async with Service(health) as service`). Outside systemd nothing is told and
-only the signals matter. The watchdog is fed from the event loop itself, so a loop that is stuck stops feeding it, and
-only while `health` gives no reason against; systemd then kills the process (SIGABRT, so that faulthandler writes every
-thread's stack to the journal) and starts it again. `health` is therefore for what a restart mends: a Temporal or a
-containerd that is away goes into `status`.
+Used for the whole life of each service (`async with Service(health) as service`). Outside systemd only the signals
+matter. The watchdog is fed by the event loop, so a stuck loop stops feeding it, and only while `health` returns no
+reason against it. systemd then kills the process (SIGABRT, so that faulthandler writes every thread's stack to the
+journal) and starts it again. `health` must therefore report only what a restart fixes: that Temporal or containerd is
+down goes into `status`.
 """
 
 import asyncio
@@ -21,38 +21,38 @@ from typing import Final, Self
 import structlog
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-_FED_PER_LIMIT: Final = 3  # systemd asks for two; one more bears a slow machine
+_FED_PER_LIMIT: Final = 3  # systemd asks for two; a third allows for a slow machine
 _LONGEST_STATUS: Final = 500  # characters of one line in `systemctl status`
 
 log = structlog.get_logger(__name__)
 
 
 class Notifier:
-    """sd_notify: datagrams to the socket that systemd names; without one, nothing is sent."""
+    """sd_notify: datagrams to systemd's socket; without one, nothing is sent."""
 
     def __init__(self, environment: MutableMapping[str, str]) -> None:
-        address = environment.pop("NOTIFY_SOCKET", "")  # popped: a child must not speak for us
+        address = environment.pop("NOTIFY_SOCKET", "")  # removed, so that a child process cannot notify for us
         limit, pid = environment.pop("WATCHDOG_USEC", ""), environment.pop("WATCHDOG_PID", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
         ours = pid in {"", str(os.getpid())}
         self.watchdog = timedelta(microseconds=int(limit)) if address and limit.isdecimal() and ours else None
 
     def send(self, *lines: str) -> None:
-        """Tell systemd; one that does not listen is logged, never an error."""
+        """Send a notification; a failure is logged, never raised."""
         if not self._address:
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as speaker:
             try:
                 speaker.sendto("\n".join(lines).encode(), self._address)
             except OSError as error:
-                log.warning("systemd could not be told", lines=lines, error=str(error))
+                log.warning("could not notify systemd", lines=lines, error=str(error))
 
 
 class Service:
-    """One process's standing with systemd, and its wish to stop."""
+    """Notifies systemd about one process, and waits for the request to stop."""
 
     def __init__(self, health: Callable[[], str], environment: MutableMapping[str, str] | None = None) -> None:
-        """Take a quick function, called on the event loop, that gives a reason to be restarted or an empty text."""
+        """Take a quick function, called on the event loop, that returns a reason to be restarted or an empty string."""
         self._health = health
         self._notifier = Notifier(os.environ if environment is None else environment)
         self._stop = asyncio.Event()
@@ -60,9 +60,9 @@ class Service:
         self._status = ""
 
     async def __aenter__(self) -> Self:
-        """Listen for signals and begin to feed the watchdog."""
+        """Handle signals and start to feed the watchdog."""
         if not faulthandler.is_enabled():
-            with contextlib.suppress(OSError, ValueError):  # a stderr that is no file
+            with contextlib.suppress(OSError, ValueError):  # stderr may not be a file
                 faulthandler.enable()
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
@@ -74,7 +74,7 @@ class Service:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Say that we stop, and hand the signals back."""
+        """Notify systemd of the stop, and restore the signal handlers."""
         self.stopping()
         if self._feeding is not None:
             self._feeding.cancel()
@@ -84,31 +84,31 @@ class Service:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     def ready(self, status: str) -> None:
-        """Say that we do our work now."""
+        """Notify systemd that the service is ready."""
         self._status = _one_line(status)
         self._notifier.send("READY=1", f"STATUS={self._status}")
 
     def status(self, text: str) -> None:
-        """Say in one line what we are doing or waiting for; an unchanged one is not sent again."""
+        """Set the status line; an unchanged one is not sent again."""
         line = _one_line(text)
         if line != self._status:
             self._status = line
             self._notifier.send(f"STATUS={line}")
 
     def stopping(self) -> None:
-        """Say that we are about to stop."""
+        """Notify systemd that the service is about to stop."""
         self._notifier.send("STOPPING=1", "STATUS=stopping")
 
     def stop(self) -> None:
-        """Ask for the stop from within."""
+        """Request the stop from within."""
         self._stop.set()
 
     async def stop_requested(self) -> None:
-        """Wait until a signal or `stop` asks us to end."""
+        """Wait until a signal or `stop` requests the stop."""
         await self._stop.wait()
 
     def _asked_to_stop(self, number: signal.Signals) -> None:
-        if self._stop.is_set():  # a second time: whoever asks does not want to wait
+        if self._stop.is_set():  # a second signal: do not wait for a clean stop
             asyncio.get_running_loop().remove_signal_handler(number)
             signal.raise_signal(number)
         log.info("asked to stop", signal=number.name)

@@ -1,4 +1,4 @@
-"""Which tempolet this is, where it says so: the node's kubeletVersion and `tempolet version`."""
+"""The version of tempolet, for the node's kubeletVersion and `tempolet version`."""
 
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
@@ -7,7 +7,7 @@ CHECKOUT: Final = "checkout"
 
 
 def own_version() -> str:
-    """Give the installed version; `checkout` where tempolet runs from one."""
+    """Return the installed version; `checkout` if tempolet runs from one."""
     try:
         return version("tempolet")
     except PackageNotFoundError:

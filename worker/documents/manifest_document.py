@@ -1,6 +1,6 @@
-"""The one YAML or JSON document of a file, from its bytes.
+"""Reads the one YAML or JSON document of a file from its bytes.
 
-Used for manifests by `manifest`, and for the objects that pods refer to by `worker/objects/`; the bounds are the same.
+Used for manifests, and by `worker/objects/` for the objects that pods refer to, with the same limits.
 """
 
 import codecs
@@ -21,12 +21,12 @@ def read_document(data: bytes, expected: str = "a Pod of apiVersion v1") -> Any:
     _refuse_binary(data)
     document = read_json(data.decode()) if data.lstrip().startswith(b"{") else read_yaml(data)
     if document is None:
-        raise ManifestUnreadable("Empty", f"the file says nothing; {expected} is expected")
+        raise ManifestUnreadable("Empty", f"the file is empty; {expected} is expected")
     return document
 
 
 def _refuse_binary(data: bytes) -> None:
-    """Refuse NUL bytes and what is not UTF-8, without decoding a large file as a whole."""
+    """Refuse NUL bytes and invalid UTF-8, without decoding a large file as a whole."""
     if (nul := data.find(b"\0")) >= 0:
         line = data.count(b"\n", 0, nul) + 1
         raise ManifestUnreadable("NotText", f"line {line}: a NUL byte; is it a text file?")

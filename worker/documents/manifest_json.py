@@ -1,8 +1,8 @@
-"""JSON manifests, with the bounds that Python's own reader lacks.
+"""Reads JSON manifests with limits that Python's own reader lacks.
 
-Called by `manifest_document` for a file that begins with a brace, which Kubernetes takes as JSON and never as YAML
-(k8s.io/apimachinery pkg/util/yaml). Refused although it would be taken there: duplicate keys, of which the last would
-count silently.
+Called by `manifest_document` for a file that starts with a brace, which Kubernetes reads as JSON and never as YAML
+(k8s.io/apimachinery pkg/util/yaml). Stricter than Kubernetes: duplicate keys are refused, of which the last would
+otherwise count silently.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 from worker.documents.manifest_refusal import MOST_VALUES, ManifestUnreadable
 from workflows.decide.manifest.fields.field_errors import key_path
 
-_LONGEST_NUMBER: Final = 400  # characters; nothing finite is longer
+_LONGEST_NUMBER: Final = 400  # characters; no finite number is longer
 
 
 def read_json(text: str) -> Any:
@@ -54,11 +54,11 @@ def _first_double(keys: Iterable[str]) -> str:
         if key in seen:
             return key
         seen.add(key)
-    raise ValueError("no key stands twice")
+    raise ValueError("no duplicate key")
 
 
 def _path_to(sought: dict[str, Any], inside: Any) -> list[str | int] | None:
-    """Find where a mapping stands; None when a duplicate key above it has dropped it."""
+    """Find the path of a mapping; None if a duplicate key above it has dropped it."""
     if inside is sought:
         return []
     match inside:
@@ -88,4 +88,4 @@ def _integer(text: str) -> int:
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise ManifestUnreadable("InvalidJSON", f"{text} is no number that Kubernetes has")
+    raise ManifestUnreadable("InvalidJSON", f"{text} is not a number that Kubernetes supports")

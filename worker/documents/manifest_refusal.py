@@ -1,7 +1,7 @@
-"""How large and how deep a manifest may be, and the error of one that cannot be read at all.
+"""Limits on the size and depth of a manifest, and the error for one that cannot be read.
 
-Raised by the readers of YAML and JSON, turned into a `Refused` by `manifest`. The bounds keep the poller's memory flat
-whatever lies in the folder; a pod that Temporal and etcd can hold stays far below them.
+Raised by the readers of YAML and JSON. The limits keep the poller's memory bounded whatever is in the folder; a pod
+that fits into Temporal and etcd is far below them.
 """
 
 from typing import Final

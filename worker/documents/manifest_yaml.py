@@ -1,10 +1,10 @@
-"""YAML as Kubernetes reads it, but strict, and with a bound on what a small file may grow into.
+"""Reads YAML as Kubernetes does, but strictly, and with a limit on the expansion of aliases.
 
-Called by `manifest_document` only. Kubernetes turns YAML into JSON with sigs.k8s.io/yaml (go.yaml.in/yaml v2), so plain scalars
-mean here what they mean there: `yes` and `on` are true, `017`, `0o17` and `0x0f` are 15, `1e3` is 1000, a date stays
-text, a merge key overrides the keys before it. Refused although it would be taken there: duplicate keys, tags, a second
-document. Values are built from libyaml's event stream, one event at a time, because PyYAML's own composer makes ten
-times the memory of it, recurses until the process dies, and expands aliases without end.
+Called by `manifest_document` only. Kubernetes converts YAML to JSON with sigs.k8s.io/yaml (go.yaml.in/yaml v2), so
+plain scalars mean the same here: `yes` and `on` are true, `017`, `0o17` and `0x0f` are 15, `1e3` is 1000, a date stays
+text, a merge key overrides the keys before it. Stricter than Kubernetes: duplicate keys, tags and a second document are
+refused. Values are built from libyaml's event stream, one event at a time, because PyYAML's own composer needs ten
+times the memory, recurses until the process crashes, and expands aliases without limit.
 """
 
 import math
@@ -30,14 +30,14 @@ _INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?
 _BASES: Final = (16, 2, 8, 10)
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _BETWEEN_DIGITS: Final = re.compile(r"(?<=[0-9])_(?=[0-9])")
-_LONGEST_NUMBER: Final = 400  # characters; Go reads no longer one into anything finite
-_WIDEST_INTEGER: Final = 10.0**21  # from here on Go writes a float with its exponent
+_LONGEST_NUMBER: Final = 400  # characters; Go reads no longer number as finite
+_WIDEST_INTEGER: Final = 10.0**21  # from here on Go formats a float with an exponent
 _MERGE: Final = "<<"
 
 
 @dataclass(slots=True)
 class _Anchored:
-    """The value behind an anchor and what each use of it costs."""
+    """The value of an anchor, and what each use of it counts."""
 
     value: Any
     values: int
@@ -47,14 +47,14 @@ class _Anchored:
 
 @dataclass(slots=True)
 class _Mapping:
-    """A mapping under construction: its values, and the line of each key that was written out."""
+    """A mapping under construction: its values, and the line of each explicit key."""
 
     values: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
 
 
 def read_yaml(data: bytes) -> Any:
-    """Read the one document in UTF-8 bytes; None when there is none.
+    """Read the one document in UTF-8 bytes; None if there is none.
 
     Raises ManifestUnreadable, which names line and field.
     """
@@ -68,7 +68,7 @@ def read_yaml(data: bytes) -> Any:
 
 
 def plain_scalar(text: str) -> Any:
-    """Say what an unquoted scalar means."""
+    """Return the value of an unquoted scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if not text or text[0] not in "+-.0123456789" or len(text) > _LONGEST_NUMBER:
@@ -85,14 +85,14 @@ def plain_scalar(text: str) -> Any:
 
 
 def _integer(match: re.Match[str]) -> int | None:
-    """Read a whole number of any base; None beyond 64 bits."""
+    """Parse an integer of any base; None beyond 64 bits."""
     base, digits = next((base, one) for base, one in zip(_BASES, match.groups()[1:], strict=True) if one)
     number = -int(digits, base) if match[1] == "-" else int(digits, base)
     return number if -(2**63) <= number < 2**64 else None
 
 
 class _Reader:
-    """Builds values from events and counts them as often as aliases repeat them."""
+    """Builds values from events, and counts them as often as aliases repeat them."""
 
     def __init__(self, data: bytes) -> None:
         self._parser = _Parser(data)
@@ -105,7 +105,7 @@ class _Reader:
         self._parser.dispose()
 
     def document(self) -> Any:
-        """Read the stream, which may hold one document beside empty ones."""
+        """Read the stream, which may hold one document besides empty ones."""
         found: list[Any] = []
         while not isinstance(event := self._parser.get_event(), yaml.StreamEndEvent):
             if isinstance(event, yaml.DocumentStartEvent):
@@ -125,7 +125,7 @@ class _Reader:
             return self._alias(event)
         if event.tag is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!", 1)
-            raise self._refuse(event, f"the tag {_short(tag)} is not taken; write the value without it")
+            raise self._refuse(event, f"the tag {_short(tag)} is not supported; write the value without it")
         values, characters = self._values, self._characters
         anchored = None
         if event.anchor is not None:
@@ -148,7 +148,7 @@ class _Reader:
             return event.value
         value = plain_scalar(event.value)
         if isinstance(value, float) and not math.isfinite(value):
-            raise self._refuse(event, f"{event.value} is no number that JSON has; quote it if it is text")
+            raise self._refuse(event, f"{event.value} is not a JSON number; quote it if it is text")
         return value
 
     def _sequence(self, start: Any) -> list[Any]:
@@ -179,7 +179,7 @@ class _Reader:
         return mapping.values
 
     def _key(self, event: Any) -> str:
-        """Read a key; whole numbers and booleans become text as there (`on:` is the key `true`)."""
+        """Read a key; integers and booleans become text as in Go (`on:` is the key `true`)."""
         value = self._value(event) if isinstance(event, yaml.ScalarEvent | yaml.AliasEvent) else None
         match value:
             case str():
@@ -199,7 +199,7 @@ class _Reader:
         mapping.lines[key] = line
 
     def _merge(self, into: dict[str, Any], event: Any) -> None:
-        """Take over the keys of one mapping or of several; of those the first counts."""
+        """Merge the keys of one mapping or several; of several the first takes precedence."""
         value = self._value(event)
         sources = value if isinstance(value, list) and not isinstance(event, yaml.AliasEvent) else [value]
         for source in reversed(sources):
@@ -246,7 +246,7 @@ def _short(text: str) -> str:
 
 
 def _one_line(error: yaml.YAMLError) -> str:
-    """Say where and what, without PyYAML's several lines."""
+    """Format position and problem, without PyYAML's several lines."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         parts: Iterator[str] = (part for part in (error.context, error.problem) if part)

@@ -1,10 +1,10 @@
-"""Words that a container or a runtime chose, made harmless for a terminal."""
+"""Makes text from containers or the runtime safe for a terminal."""
 
 import unicodedata
 
 
 def printable(text: str) -> str:
-    """Write control characters as escapes: a message is one line and colours nothing."""
+    """Escape control characters: a message stays one line and sets no colours."""
     return "".join(one if unicodedata.category(one) not in {"Cc", "Cf", "Zl", "Zp"} else _escape(one) for one in text)
 
 

@@ -1,7 +1,8 @@
-"""One YAML or JSON document of configuration, read so that no key gets lost.
+"""Reads one YAML or JSON document of configuration without losing a key.
 
-PyYAML takes the last of two equal keys silently, and turns dates into objects that JSON does not have. Here duplicates are
-named, and what comes out is what JSON could hold: the kubelet reads its configuration the same way (YAML to JSON first).
+PyYAML silently takes the last of two equal keys, and turns dates into objects that JSON does not have. Here duplicates
+are reported, and the values are those of JSON: the kubelet reads its configuration in the same way (YAML to JSON
+first).
 """
 
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from typing import Any, Final
 
 import yaml
 
-_LARGEST: Final = 1024 * 1024  # bytes; a configuration is a few kilobytes
-_LARGEST_EXPANDED: Final = 100_000  # values, aliases counted as often as they are used
+_LARGEST: Final = 1024 * 1024  # bytes; a configuration has a few kilobytes
+_LARGEST_EXPANDED: Final = 100_000  # values, with aliases counted at each use
 _DEEPEST: Final = 50
 _TAG: Final = "tag:yaml.org,2002:"
 
@@ -22,7 +23,7 @@ class DocumentRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file says, and the paths of keys that it says twice (the last one counts)."""
+    """A file's content, and the paths of its duplicate keys (of which the last one counts)."""
 
     content: dict[str, Any]
     duplicates: tuple[str, ...] = ()
@@ -57,10 +58,10 @@ def parse_document(data: bytes, origin: str) -> Document:
 
 
 def _refuse_depth(data: bytes, origin: str) -> None:
-    """Refuse what is nested too deep before it is composed: libyaml's composer recurses until the process crashes."""
+    """Refuse deep nesting before the document is composed: libyaml's composer recurses until the process crashes."""
     depth = 0
     for event in yaml.parse(data, Loader=yaml.CSafeLoader):
-        assert event.start_mark is not None  # libyaml always marks
+        assert event.start_mark is not None  # libyaml always sets marks
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -70,7 +71,7 @@ def _refuse_depth(data: bytes, origin: str) -> None:
 
 
 class _Reader:
-    """Turns nodes into values, counting them, for an alias may stand for a million."""
+    """Turns nodes into values, and counts them: an alias may stand for a million."""
 
     def __init__(self, origin: str) -> None:
         self.origin = origin
@@ -110,8 +111,8 @@ class _Reader:
             try:
                 return self._construct.construct_object(node)
             except (ValueError, KeyError, yaml.YAMLError) as error:
-                raise DocumentRefused(f"{self.origin}: {path}: {node.value!r} is no {kind} ({_at(node)})") from error
-        if kind in {"str", "timestamp", "value"}:  # a date stays the text that was written
+                raise DocumentRefused(f"{self.origin}: {path}: {node.value!r} is not a {kind} ({_at(node)})") from error
+        if kind in {"str", "timestamp", "value"}:  # a date stays text
             return node.value
         raise DocumentRefused(f"{self.origin}: {path}: YAML tag {node.tag} is not allowed here ({_at(node)})")
 

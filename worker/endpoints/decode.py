@@ -5,7 +5,7 @@ server start-dev --ui-codec-endpoint`) and adds `/decode`. The token is in the p
 takes one without a person entering it: it sends an access token to https endpoints only, and start-dev has no option for
 cookies. `temporal … --codec-endpoint` takes the same address.
 
-It only decodes. Encoding would let a browser send signals and updates sealed as if tempolet had sent them. A payload that
+It only decodes. Encoding would let a browser send signals and updates encrypted as if tempolet had sent them. A payload that
 cannot be decrypted is replaced by the reason, so that it does not hide the rest.
 
 The token keeps out web pages and programs that do not know it. It does not separate users of one machine, because the UI's
@@ -28,7 +28,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 
 from worker.endpoints.server import Address, Answer, Endpoint, Request
 from worker.payloads.refused import PayloadRefused
-from worker.temporal.codec import SEALED, KeyMissing, Seal
+from worker.temporal.codec import ENCRYPTED, KeyMissing, PayloadCipher
 from worker.temporal.keys import KeyFile, KeyFileRefused
 
 _HEADER_NAMES: Final = re.compile(r"[A-Za-z0-9_, -]+")
@@ -79,8 +79,8 @@ class CodecRoutes:
         self._namespace = settings.namespace
         self._token = settings.token
         self._origins = settings.origins
-        self._seal = Seal(KeyFile(settings.key_file))
-        self._one_at_a_time = threading.Lock()  # a Seal is not thread-safe
+        self._cipher = PayloadCipher(KeyFile(settings.key_file))
+        self._one_at_a_time = threading.Lock()  # a PayloadCipher is not thread-safe
 
     def decode(self, request: Request) -> Answer:
         """Decrypt the payloads of one request, or answer the reason in their place."""
@@ -123,11 +123,13 @@ class CodecRoutes:
         return None
 
     def _opened(self, payloads: Iterable[Payload]) -> list[Payload]:
-        return [self._open(payload) if payload.metadata.get("encoding") == SEALED else payload for payload in payloads]
+        return [
+            self._open(payload) if payload.metadata.get("encoding") == ENCRYPTED else payload for payload in payloads
+        ]
 
     def _open(self, payload: Payload) -> Payload:
         try:
-            return self._seal.open(payload, self._namespace)
+            return self._cipher.decrypt(payload, self._namespace)
         except (PayloadRefused, KeyMissing, KeyFileRefused) as error:
             return Payload(metadata={"encoding": b"json/plain"}, data=json.dumps(f"cannot be shown: {error}").encode())
 

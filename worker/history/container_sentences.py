@@ -1,8 +1,8 @@
-"""Why each container was stopped or started again, one line each: who or what asked, how it ended, what it had to wait for.
+"""Sentences about containers: why each was started, restarted or stopped, and how it ended.
 
-Asked by `sentences` for what starts, stops and ends containers. Everything stands in the history: a stop's request carries
-its reason, grace and since when that counts, its answer the end; a restart's back-off is the core's own rule
-(`decide/backoff.py`), asked about the ends that were told.
+Called by `sentences` for activities that start and stop containers. Everything comes from the workflow history: a stop
+request holds its reason, its grace period and its start time, the response how the container ended. Restart back-off is
+computed by the workflow's own rule in `workflows/decide/containers/backoff.py`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from proto.temporal.activities.requests import (
 )
 from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded
 from proto.temporal.pod import ContainerState, Observed, PodJson
-from worker.history.story_state import Done, Instances, Told, seconds
+from worker.history.story_state import CompletedActivity, ContainerStory, StoryState, seconds
 from workflows.decide.containers.backoff import Backoff, after_restart, due
 from workflows.decide.containers.definitions import containers_of, loops_anew
 from workflows.decide.containers.restart import RuleAction, matching_rule
@@ -29,74 +29,78 @@ from workflows.decide.manifest.hook_terms import OWN_HOOKS
 
 SIGKILLED: Final = 137
 IDENTITY: Final = 12
-"""Characters of an id that tell it from others, as crictl shows it."""
+"""Leading characters of an id that are shown, as in crictl."""
 RESTART_ALL: Final = RuleAction.RESTART_ALL.value
 EARLY: Final = timedelta(milliseconds=100)
-"""How far before its grace was over a SIGKILL may seem to have come: two clocks tell of it."""
+"""Tolerance for a SIGKILL that seems to arrive before the end of the grace period: the two times come from two clocks.
+"""
 
 
-def started(told: Told, done: Done) -> Iterator[str]:
-    """Tell a start, and of a restart why it came and when."""
+def started(state: StoryState, done: CompletedActivity) -> Iterator[str]:
+    """Report a start; for a restart also its cause and back-off."""
     asked: StartContainer = done.asked
     seen: RuntimeContainer = done.answer
-    known = told.of(seen.name)
+    known = state.of(seen.name)
     again = f", restart {seen.attempt}" if seen.attempt else ""
     why = restart_words(known, asked, done.at) if seen.attempt and seen.container_id != known.container_id else ""
-    new_instance(told, known, seen)
+    new_instance(state, known, seen)
     known.sandbox_id, known.spec = asked.sandbox_id, asked.container
     yield f"container {seen.name} started{again} ({seconds(start_took(done))}){why}{unheard_signal(asked, seen)}"
-    yield from ends(told, [seen])
+    yield from ends(state, [seen])
 
 
 def unheard_signal(asked: StartContainer, seen: RuntimeContainer) -> str:
-    """Say that the runtime takes no notice of the stop signal that was asked for."""
+    """Report that the runtime ignores the configured stop signal."""
     wanted = (asked.container.get("lifecycle") or {}).get("stopSignal", "")
     if wanted in ("", seen.stop_signal):
         return ""
     instead = seen.stop_signal or "its image's, or SIGTERM"
-    return f"; the runtime takes no notice of its stopSignal {wanted}: {instead} will stop it"
+    return f"; the runtime ignores its stopSignal {wanted}: {instead} will stop it"
 
 
-def start_took(done: Done) -> timedelta:
-    """Say how long a start took; one that was to tell an end as well has waited for that on top, by the runtime's clock."""
+def start_took(done: CompletedActivity) -> timedelta:
+    """Return how long a start took by the runtime's clock: the activity may have waited longer, for an early exit."""
     begun_at = done.answer.started_at
     return min(done.took, max(begun_at - done.at, timedelta())) if done.asked.end_within and begun_at else done.took
 
 
-def new_instance(told: Told, known: Instances, seen: RuntimeContainer) -> None:
-    """Take an instance as the newest; the end of the one before it earns a back-off, as in `decide/instances.py`."""
+def new_instance(state: StoryState, known: ContainerStory, seen: RuntimeContainer) -> None:
+    """Record a container's newest instance; the end of the previous one adds to the back-off, as in the workflow."""
     if known.container_id == seen.container_id:
         return
-    if known.container_id and known.restarted_for in ("", seen.name):  # others that start again with one earn nothing
+    if known.container_id and known.restarted_for in (
+        "",
+        seen.name,
+    ):  # containers restarted along with another do not add to their back-off
         begun_at = seen.created_at or seen.started_at or seen.finished_at
         ended_at = known.end.finished_at if known.end else begun_at
         if begun_at and ended_at:
-            maximum = told.settings.max_container_restart_period
+            maximum = state.settings.max_container_restart_period
             known.backoff = after_restart(known.backoff, ended_at, begun_at, maximum)
     known.container_id, known.end, known.stopped_because = seen.container_id, None, ""
     known.skipped_by = known.restarted_for = ""
 
 
-def continued(told: Told, observed: Observed) -> None:
-    """Take over what a run begins with: the story of the run before it may be kept no longer."""
+def continued(state: StoryState, observed: Observed) -> None:
+    """Take over the state that a run starts with; the history of the previous run may be gone."""
     for name, facts in observed.containers.items():
-        known = told.of(name)
+        known = state.of(name)
         known.container_id, known.sandbox_id = facts.container_id, facts.sandbox_id
         known.backoff = Backoff(facts.backoff, facts.backoff_at)
 
 
-def redefined(told: Told, pod: PodJson) -> None:
-    """Take an edit over: a container with another image or other resources begins its back-off anew, as in `definitions`."""
-    for before, after in zip(containers_of(told.pod), containers_of(pod), strict=True):
+def redefined(state: StoryState, pod: PodJson) -> None:
+    """Record an edit of the pod; a container with a new image or resources starts with a fresh back-off."""
+    for before, after in zip(containers_of(state.pod), containers_of(pod), strict=True):
         if loops_anew(before, after):
-            told.of(after["name"]).backoff = Backoff()
-    told.pod = pod
+            state.of(after["name"]).backoff = Backoff()
+    state.pod = pod
 
 
-def restart_words(known: Instances, asked: StartContainer, at: datetime) -> str:
-    """Say why a container starts again: its policy or ours, and which back-off came before."""
+def restart_words(known: ContainerStory, asked: StartContainer, at: datetime) -> str:
+    """Describe why a container is restarted and how long it was backed off."""
     if known.end is None:
-        return ": the one before it was lost" if known.container_id else ""
+        return ": the previous instance was lost" if known.container_id else ""
     after = f"after {end_words(known.end)}"
     if known.stopped_because:
         after += f" by our stop ({known.stopped_because})"
@@ -105,8 +109,8 @@ def restart_words(known: Instances, asked: StartContainer, at: datetime) -> str:
     return f": {cause_words(known, asked, known.end)} {after}, " + (backoff_words(known, at))
 
 
-def cause_words(known: Instances, asked: StartContainer, end: RuntimeContainer) -> str:
-    """Say what starts it again: a new sandbox, another image, else a rule or policy."""
+def cause_words(known: ContainerStory, asked: StartContainer, end: RuntimeContainer) -> str:
+    """Name the cause of a restart: a new sandbox, a new image, or a rule or policy."""
     if known.sandbox_id not in ("", asked.sandbox_id):
         return "in a new sandbox"
     before, image = known.spec.get("image"), asked.container.get("image")
@@ -114,7 +118,7 @@ def cause_words(known: Instances, asked: StartContainer, end: RuntimeContainer) 
 
 
 def policy_of(asked: StartContainer, end: RuntimeContainer) -> str:
-    """Say what started it again: its own rule about that exit code, its own restart policy, else the pod's."""
+    """Name the policy that restarts a container: its rule for that exit code, its own restart policy, or the pod's."""
     if rule := rule_for(asked.container, end):
         return f"rule {rule}"
     own = asked.container.get("restartPolicy")
@@ -122,24 +126,26 @@ def policy_of(asked: StartContainer, end: RuntimeContainer) -> str:
 
 
 def rule_for(container: PodJson, end: RuntimeContainer) -> str:
-    """Say the action of the restart rule that speaks of an end; empty where none does."""
+    """Return the action of the restart rule that matches an exit code; empty if none does."""
     spec = V1Container.from_dict(container) if container.get("restartPolicyRules") else None
     rule = matching_rule(spec, end.exit_code) if spec and end.exit_code is not None else None
     return rule.action if rule else ""
 
 
-def removed(told: Told, done: Done) -> Iterator[str]:
-    """Tell the removal of an instance; that of the newest is the first half of starting all containers again."""
+def removed(state: StoryState, done: CompletedActivity) -> Iterator[str]:
+    """Report the removal of a dead instance; removing the newest is the first half of restarting all containers."""
     asked: RemoveContainer = done.asked
-    known = told.of(asked.name)
+    known = state.of(asked.name)
     if asked.container_id == known.container_id:
-        asks = (name for name, one in told.containers.items() if one.end and rule_for(one.spec, one.end) == RESTART_ALL)
+        asks = (
+            name for name, one in state.containers.items() if one.end and rule_for(one.spec, one.end) == RESTART_ALL
+        )
         known.restarted_for = known.restarted_for or next(asks, "")
     yield f"dead instance {asked.container_id[:IDENTITY]} of container {asked.name} removed ({seconds(done.took)})"
 
 
-def backoff_words(known: Instances, at: datetime) -> str:
-    """Say which back-off the restart had to wait for, and who cut it short."""
+def backoff_words(known: ContainerStory, at: datetime) -> str:
+    """Describe the back-off before a restart, and who skipped the rest of it."""
     ended_at = known.end.finished_at if known.end else None
     delay = due(known.backoff, ended_at) - ended_at if ended_at else timedelta()
     if ended_at is None or not delay:
@@ -149,10 +155,10 @@ def backoff_words(known: Instances, at: datetime) -> str:
     return f"back-off {seconds(delay)}"
 
 
-def hook_ended(_: Told, done: Done) -> Iterator[str]:
-    """Tell how a lifecycle hook ended, and that it ran again where nobody knows how it had ended before."""
+def hook_ended(_: StoryState, done: CompletedActivity) -> Iterator[str]:
+    """Report how a lifecycle hook ended, and whether it was repeated after an attempt with unknown result."""
     asked, end = done.asked, done.answer
-    again = ", run again, for nobody knows how an earlier try ended" if end.again else ""
+    again = ", repeated, because the result of an earlier try is not known" if end.again else ""
     which = f"{asked.hook} of {asked.name}" + (f" {asked.reason}" if asked.hook in OWN_HOOKS else "")
     tries = f", at try {end.tries}" if end.tries > 1 else ""
     if end.succeeded:
@@ -161,46 +167,46 @@ def hook_ended(_: Told, done: Done) -> Iterator[str]:
         yield f"{which} failed after {seconds(done.took)}: {FAILED[asked.hook]}: {end.message}{tries}{again}"
 
 
-def stopped(told: Told, done: Done) -> Iterator[str]:
-    """Tell a stop in one line: how it ended, how much of its grace that took, who asked, and its last words."""
+def stopped(state: StoryState, done: CompletedActivity) -> Iterator[str]:
+    """Report a stop: how the container ended, the grace period it used, who asked, its termination message."""
     asked: StopContainer | ShortenStop = done.asked
     end: RuntimeContainer | None = done.answer
-    known = told.of(asked.name)
-    who = told.deleted_by.get(asked.reason)
+    known = state.of(asked.name)
+    who = state.deleted_by.get(asked.reason)
     why = f"why: {asked.reason}" + (f" (asked by {who})" if who else "")
     if end is None or end.state is not ContainerState.EXITED:
-        yield f"container {asked.name} stopped in {seconds(done.took)}, its end is not known; {why}"
+        yield f"container {asked.name} stopped in {seconds(done.took)}, how it ended is not known; {why}"
         return
     if known.stopped_because and end.container_id == known.container_id:
-        return  # told by the other of two stops: they come back with one end
-    if end.container_id in told.ended:
+        return  # reported by the other of two stops: both return the same end
+    if end.container_id in state.ended:
         yield f"container {asked.name} had ended before it was stopped; {why}"
         return
     if end.finished_at and end.finished_at < asked.asked_at:
-        yield from ends(told, [end])
+        yield from ends(state, [end])
         return
-    remember(told, known, end)
+    remember(state, known, end)
     known.stopped_because = asked.reason
     yield f"container {asked.name} stopped: {end_words(end)}, {grace_words(counting(known, asked, end), end, done.took)}; {why}{last_words(end)}"
 
 
-def shortened(told: Told, done: Done) -> Iterator[str]:
-    """Tell that a stop under way was given less time, and then its end."""
+def shortened(state: StoryState, done: CompletedActivity) -> Iterator[str]:
+    """Report that a stop under way was given a shorter grace period, and how the container ended."""
     yield f"the stop of container {done.asked.name} was shortened to {seconds(done.asked.grace)} of grace"
-    yield from stopped(told, done)
+    yield from stopped(state, done)
 
 
-def is_shortened(told: Told, asked: ShortenStop) -> None:
-    """Remember the shortest grace that a stop under way is told: the stop itself may answer first."""
-    known = told.of(asked.name)
+def is_shortened(state: StoryState, asked: ShortenStop) -> None:
+    """Remember the shortest grace period requested for a stop under way: the stop itself may complete first."""
+    known = state.of(asked.name)
     if counting(known, asked, None) is asked:
         known.shortened = asked
 
 
 def counting(
-    known: Instances, asked: StopContainer | ShortenStop, end: RuntimeContainer | None
+    known: ContainerStory, asked: StopContainer | ShortenStop, end: RuntimeContainer | None
 ) -> StopContainer | ShortenStop:
-    """Say which of a container's stops gave it the least time, of those that were asked before its end."""
+    """Return the stop with the earliest deadline among those requested before the container ended."""
     other = known.shortened
     if other is None or other.container_id != asked.container_id:
         return asked
@@ -210,55 +216,55 @@ def counting(
 
 
 def grace_words(asked: StopContainer | ShortenStop, end: RuntimeContainer, took: timedelta) -> str:
-    """Say how much of the grace was used, and whether SIGKILL was needed."""
+    """Describe how much of the grace period was used, and whether SIGKILL was needed."""
     used = end.finished_at - asked.asked_at if end.finished_at else took
     if end.exit_code == SIGKILLED and used >= asked.grace - EARLY:
         return f"by SIGKILL after its grace of {seconds(asked.grace)}"
     return f"after {seconds(max(used, timedelta()))} of {seconds(asked.grace)} grace"
 
 
-def ends(told: Told, containers: Iterable[RuntimeContainer]) -> Iterator[str]:
-    """Tell each container's end once, in the order in which they ended."""
+def ends(state: StoryState, containers: Iterable[RuntimeContainer]) -> Iterator[str]:
+    """Report each container's end once, in the order in which they ended."""
     for one in sorted(containers, key=lambda seen: (seen.finished_at is None, str(seen.finished_at), seen.attempt)):
-        if one.state is not ContainerState.EXITED or one.container_id in told.ended:
+        if one.state is not ContainerState.EXITED or one.container_id in state.ended:
             continue
-        remember(told, told.of(one.name), one)
+        remember(state, state.of(one.name), one)
         lasted = max(one.finished_at - one.started_at, timedelta()) if one.finished_at and one.started_at else None
         ran = f" after {seconds(lasted)}" if lasted is not None else ""
-        foreign = " (a SIGKILL that was not ours)" if one.exit_code == SIGKILLED and one.reason == "Error" else ""
+        foreign = " (SIGKILL not sent by tempolet)" if one.exit_code == SIGKILLED and one.reason == "Error" else ""
         yield f"container {one.name} ended: {end_words(one)}{foreign}{ran}{last_words(one, ': ')}"
 
 
-def remember(told: Told, known: Instances, end: RuntimeContainer) -> None:
-    """Write down that an end is told, for what starts next."""
-    told.ended.add(end.container_id)
-    new_instance(told, known, end)
+def remember(state: StoryState, known: ContainerStory, end: RuntimeContainer) -> None:
+    """Record an end as reported, for the sentence about the next start."""
+    state.ended.add(end.container_id)
+    new_instance(state, known, end)
     known.end = end
 
 
 def end_words(end: RuntimeContainer) -> str:
-    """Say how it ended."""
+    """Describe an exit code with its reason."""
     return f"exit {end.exit_code}" + (f" {end.reason}" if end.reason else "")
 
 
-def last_words(end: RuntimeContainer, before: str = "; it said: ") -> str:
-    """Say its termination message."""
+def last_words(end: RuntimeContainer, before: str = "; termination message: ") -> str:
+    """Return a container's termination message."""
     return f"{before}{end.message.strip()}" if end.message.strip() else ""
 
 
-def skipped(told: Told, answer: BackoffsSkipped) -> Iterator[str]:
-    """Tell who ended which back-offs before their time."""
+def skipped(state: StoryState, answer: BackoffsSkipped) -> Iterator[str]:
+    """Report which back-offs an operator skipped."""
     for one in answer.skipped:
         what = f"{one.image} ({one.reason})" if one.image else one.container
         if not one.image:
-            told.of(one.container).skipped_by = answer.operator
+            state.of(one.container).skipped_by = answer.operator
         yield f"operator {answer.operator} skipped the back-off of {what} ({seconds(one.left)} left)"
     if not answer.skipped:
-        yield f"operator {answer.operator} asked to skip a back-off that was over already"
+        yield f"operator {answer.operator} asked to skip a back-off that had already ended"
 
 
-def added(_: Told, answer: EphemeralContainerAdded) -> Iterator[str]:
-    """Tell who looks into the pod, and with what."""
+def added(_: StoryState, answer: EphemeralContainerAdded) -> Iterator[str]:
+    """Report that an operator added an ephemeral container."""
     into = f", to see the processes of {answer.target}" if answer.target else ""
     waits = f" ({answer.waits_for})" if answer.waits_for else ""
     yield f"operator {answer.operator} added ephemeral container {answer.container} of {answer.image}{into}{waits}"

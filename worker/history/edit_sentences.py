@@ -1,4 +1,4 @@
-"""What a pod's story says of a listing: that it comes again, or what an edit of the manifest changes, and how."""
+"""Sentences about a pod that is listed again or edited at its source."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,30 +6,30 @@ from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.names import API_SOURCE
 from proto.temporal.signals import PodListed
 from worker.history.container_sentences import redefined
-from worker.history.story_state import Told
+from worker.history.story_state import StoryState
 from workflows.decide.record.updates import Change, changes, needs_another_pod
 from workflows.decide.resources.resources import INFEASIBLE, granted
 
 
-def listed(told: Told, signal: PodListed) -> Iterator[str]:
-    """Say what a listing changes: nothing when it is the start itself, or of a poller that began anew."""
-    if told.deletion:
+def listed(state: StoryState, signal: PodListed) -> Iterator[str]:
+    """Report what a listing changes; nothing if it is the first one, or was repeated by a restarted poller."""
+    if state.deletion:
         yield f"listed again by {signal.source}"
-    elif signal.pod is not None and told.pod and (found := changes(told.pod, signal.pod)):
+    elif signal.pod is not None and state.pod and (found := changes(state.pod, signal.pod)):
         what = "pod" if signal.source == API_SOURCE else "manifest"
-        yield f"{what} changed: {', '.join(one.words for one in found)}{what_becomes(told, signal, found)}"
+        yield f"{what} changed: {', '.join(one.words for one in found)}{what_becomes(state, signal, found)}"
 
 
-def what_becomes(told: Told, signal: PodListed, found: Sequence[Change]) -> str:
-    """Say what an edit does that is not simply taken over."""
+def what_becomes(state: StoryState, signal: PodListed, found: Sequence[Change]) -> str:
+    """Describe what happens with an edit that is not simply applied."""
     if not signal.in_place:
         return "; the pod is replaced"
     if signal.source != API_SOURCE and (why := needs_another_pod(found)):
-        return f"; the pod is replaced, for {why} can't be changed in place"
-    if told.phase in FINAL_PHASES:
-        return "; a pod that has finished takes nothing over"
+        return f"; the pod is replaced, because {why} cannot be changed in place"
+    if state.phase in FINAL_PHASES:
+        return "; ignored, because the pod has finished"
     if signal.pod is None:
         return ""
-    pod, refused = granted(told.pod, signal.pod, told.settings.allocatable)
-    redefined(told, pod)
+    pod, refused = granted(state.pod, signal.pod, state.settings.allocatable)
+    redefined(state, pod)
     return f"; what it has stays, for a resize is {INFEASIBLE}: {refused}" if refused else ""

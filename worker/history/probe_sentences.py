@@ -1,11 +1,11 @@
-"""What a probe's verdict says in a pod's story; asked by `sentences`."""
+"""Sentences about probe results."""
 
 from proto.temporal.pod import ProbeKind
 from proto.temporal.signals import ProbeVerdict
 
 
-def said_verdict(verdict: ProbeVerdict) -> str:
-    """Say in one line what a probe has found, with its last output when that is bad."""
+def describe_verdict(verdict: ProbeVerdict) -> str:
+    """Describe a probe result, with the probe's output if it failed."""
     output = verdict.message.strip()
     why = f": {output}" if output else ""
     match verdict.probe, verdict.success:

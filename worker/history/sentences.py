@@ -1,7 +1,7 @@
-"""What each signal, activity and change of state says in a pod's story: one row a kind.
+"""Tables of the sentences for signals, activities and changed search attributes: one row a kind.
 
-Read by `story`. An activity without a row in `ACTIVITIES` is told by its summary. A row has the shapes of its request and
-answer (so that a payload is read by type), a name for it when it fails, and what it says when it is done.
+Read by `story`. An activity without a row in `ACTIVITIES` is told by its summary. A row has the types of its request and
+response, a name for it when it fails, and the sentence for when it completes.
 """
 
 import functools
@@ -18,38 +18,38 @@ from proto.temporal.activities import requests, resize, volumes
 from proto.temporal.pod import PodOutcome, PodStart
 from proto.temporal.resources import RuntimeResources
 from worker.history import container_sentences, edit_sentences, resize_sentences, volume_sentences
-from worker.history.probe_sentences import said_verdict
-from worker.history.story_state import Done, Told, seconds
+from worker.history.probe_sentences import describe_verdict
+from worker.history.story_state import CompletedActivity, StoryState, seconds
 from workflows.decide.actions import ACTIONS
 
 WAIT_TOLD: Final = timedelta(seconds=0.1)
-"""From which on it is told that a pull waited for others."""
+"""A pull reports the time it waited for other pulls from this duration on."""
 
-_IDENTITY: Final = 12  # characters of an id that tell it from others, as crictl shows it
+_IDENTITY: Final = 12  # leading characters of an id that are shown, as in crictl
 
 
 @dataclass(frozen=True, slots=True)
 class ActivityRow:
-    """How to read and tell one kind of activity."""
+    """How to read one kind of activity, and the sentences about it."""
 
     asked: Any
     answer: Any
     what: Callable[[Any], str]
-    say: Callable[[Told, Done], Iterator[str]]
-    note: Callable[[Told, Any], None] | None = None
-    """What the story remembers of it from when it is asked for, where others answer before it."""
+    say: Callable[[StoryState, CompletedActivity], Iterator[str]]
+    note: Callable[[StoryState, Any], None] | None = None
+    """Called when the activity is scheduled, for what must be known before it completes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignalRow:
-    """How to read and tell one kind of signal."""
+    """How to read one kind of signal, and the sentence about it."""
 
     kind: Any
-    say: Callable[[Told, Any], Iterator[str]]
+    say: Callable[[StoryState, Any], Iterator[str]]
 
 
 def reading(data: bytes, kind: Any) -> Any:
-    """Read a payload's JSON as a type; None for what cannot be read (sealed with another key, another release's)."""
+    """Parse a payload's JSON as a type; None if it cannot be read: another key, or another release."""
     try:
         return _adapter(kind).validate_json(data)
     except (ValidationError, TypeError):
@@ -65,14 +65,14 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def pod_listed(start: PodStart) -> str:
-    """Say how the pod came."""
+    """Report how the pod came to this node."""
     where = f"manifest {PurePosixPath(start.path).name}" if start.path else f"the {start.source} source"
     uid = start.pod.get("metadata", {}).get("uid", "")
     return f"{where} lists the pod (UID {uid})" if not start.path else f"{where} listed (UID {uid})"
 
 
 def pod_gone(outcome: PodOutcome | None) -> str:
-    """Say how it ended."""
+    """Report how the pod ended."""
     if outcome is None:
         return "the pod is gone"
     why = ": ".join(filter(None, (outcome.reason, outcome.message)))
@@ -80,13 +80,13 @@ def pod_gone(outcome: PodOutcome | None) -> str:
 
 
 def attribute(attributes: Mapping[str, Any], name: str) -> str:
-    """Read a search attribute's text."""
+    """Return the text of a search attribute."""
     value = attributes.get(name)
     return str((value[0] if isinstance(value, list) and value else value) or "")
 
 
 def attributes_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Say what changed of phase, readiness and reason."""
+    """Report changes of phase, readiness and reason."""
 
     def one(name: str) -> tuple[str, bool]:
         return attribute(after, name), before.get(name) != after.get(name)
@@ -104,32 +104,32 @@ def attributes_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> I
 # --- signals
 
 
-def _deletion(told: Told, signal: signals.DeletionRequested) -> Iterator[str]:
-    told.deletion = True
-    told.deleted_by[f"{signal.reason}: {signal.message}"] = f"the {signal.source} source"
+def _deletion(state: StoryState, signal: signals.DeletionRequested) -> Iterator[str]:
+    state.deletion = True
+    state.deleted_by[f"{signal.reason}: {signal.message}"] = f"the {signal.source} source"
     grace = f", grace {seconds(signal.grace)}" if signal.grace is not None else ""
     why = f": {signal.message}" if signal.message else ""
     yield f"deletion requested by {signal.source}: {signal.reason}{why}{grace}"
 
 
-def _changed(_: Told, __: signals.RuntimeChanged) -> Iterator[str]:
-    yield from ()  # a hint: the look at the runtime that follows tells what it was
+def _changed(_: StoryState, __: signals.RuntimeChanged) -> Iterator[str]:
+    yield from ()  # only a hint: the runtime read that follows reports what changed
 
 
-def _verdict(_: Told, signal: signals.ProbeVerdict) -> Iterator[str]:
-    yield said_verdict(signal)
+def _verdict(_: StoryState, signal: signals.ProbeVerdict) -> Iterator[str]:
+    yield describe_verdict(signal)
 
 
-def _status_given(_: Told, signal: signals.StatusGiven) -> Iterator[str]:
+def _status_given(_: StoryState, signal: signals.StatusGiven) -> Iterator[str]:
     if signal.ended:
         why = ": ".join(filter(None, (signal.ended.reason, signal.ended.message)))
         yield f"the API shows the pod as {signal.ended.phase}" + (f" ({why})" if why else "")
     else:
         said = ", ".join(f"{name} {one.status}" for name, one in sorted(signal.conditions.items()))
-        yield f"others' conditions in the API: {said or 'none'}"
+        yield f"conditions set by others in the API: {said or 'none'}"
 
 
-def _behaviour_committed(_: Told, signal: signals.BehaviourCommitted) -> Iterator[str]:
+def _behaviour_committed(_: StoryState, signal: signals.BehaviourCommitted) -> Iterator[str]:
     yield f"the node is committed to behaviour {signal.behaviour}: the pod takes it up in a quiet moment"
 
 
@@ -148,16 +148,16 @@ SIGNALS: Final[Mapping[str, SignalRow]] = {
 # --- activities
 
 
-def _sandbox_ready(told: Told, done: Done) -> Iterator[str]:
+def _sandbox_ready(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     made: requests.PodSandbox = done.answer
-    told.ready_sandboxes.add(made.sandbox_id)
+    state.ready_sandboxes.add(made.sandbox_id)
     how = "found" if made.adopted else f"ready in {seconds(done.took)}"
     addresses = f", {', '.join(made.ips)}" if made.ips else ""
     yield f"sandbox attempt {made.attempt} {how}{addresses}"
     yield from made.notices
 
 
-def _image(_: Told, done: Done) -> Iterator[str]:
+def _image(_: StoryState, done: CompletedActivity) -> Iterator[str]:
     pulled: requests.PulledImage = done.answer
     if pulled.present:
         yield f"image {done.asked.image} present ({seconds(done.took)})"
@@ -168,35 +168,35 @@ def _image(_: Told, done: Done) -> Iterator[str]:
     yield from pulled.warnings
 
 
-def _runtime_read(told: Told, done: Done) -> Iterator[str]:
+def _runtime_read(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     seen: requests.PodRuntime = done.answer
-    lost = [one for one in seen.sandboxes if not one.ready and one.sandbox_id in told.ready_sandboxes]
+    lost = [one for one in seen.sandboxes if not one.ready and one.sandbox_id in state.ready_sandboxes]
     for one in lost:
-        told.ready_sandboxes.discard(one.sandbox_id)
-        yield f"sandbox attempt {one.attempt} is not ready any more"
-    yield from container_sentences.ends(told, seen.containers)
+        state.ready_sandboxes.discard(one.sandbox_id)
+        yield f"sandbox attempt {one.attempt} is no longer ready"
+    yield from container_sentences.ends(state, seen.containers)
 
 
-def _sandbox_stopped(told: Told, done: Done) -> Iterator[str]:
-    told.ready_sandboxes.discard(done.asked.sandbox_id)
+def _sandbox_stopped(state: StoryState, done: CompletedActivity) -> Iterator[str]:
+    state.ready_sandboxes.discard(done.asked.sandbox_id)
     yield f"sandbox stopped ({seconds(done.took)})"
 
 
-def _images_read(_: Told, done: Done) -> Iterator[str]:
+def _images_read(_: StoryState, done: CompletedActivity) -> Iterator[str]:
     for image in done.answer.image_refs:
         yield f"image {image} present"
 
 
-def _plain(what: Callable[[Any], str]) -> Callable[[Told, Done], Iterator[str]]:
-    """Say what was done and how long it took, for activities whose answer says nothing."""
+def _plain(what: Callable[[Any], str]) -> Callable[[StoryState, CompletedActivity], Iterator[str]]:
+    """Report the action and its duration, for activities without a response."""
 
-    def say(_: Told, done: Done) -> Iterator[str]:
+    def say(_: StoryState, done: CompletedActivity) -> Iterator[str]:
         yield f"{what(done.asked)} ({seconds(done.took)})"
 
     return say
 
 
-def _predecessor_gone(_: Told, done: Done) -> Iterator[str]:
+def _predecessor_gone(_: StoryState, done: CompletedActivity) -> Iterator[str]:
     yield f"no other pod of this name is left, after {seconds(done.took)}"
 
 
@@ -206,7 +206,7 @@ _SUMMARIES: Final[dict[str, ActivityRow]] = {
 """For an activity without a row of its own: its summary."""
 ACTIVITIES: Final[Mapping[str, ActivityRow]] = _SUMMARIES | {
     names.MAKE_POD_DIRECTORIES: ActivityRow(
-        requests.MakePodDirectories, None, lambda _: "making directories", _plain(lambda _: "directories made")
+        requests.MakePodDirectories, None, lambda _: "creating directories", _plain(lambda _: "directories created")
     ),
     names.REMOVE_POD_DIRECTORIES: ActivityRow(
         requests.RemovePodDirectories,

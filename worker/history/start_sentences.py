@@ -1,6 +1,6 @@
-"""What history tells of a pod's beginning besides its listing: that it was here before, has ended already, or is not taken.
+"""Sentences about how a pod's workflow starts: the pod existed before, has ended already, or is rejected.
 
-The start holds all that this was decided by.
+All of it is computed from the workflow's input.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from workflows.decide.lifecycle.admission import why_rejected
 
 
 def at_first(start: PodStart) -> Iterator[str]:
-    """Say what was known of the pod when its workflow began, and why nothing of it begins, where that is so."""
+    """Report what was known of the pod when its workflow started, and why it is not run, if so."""
     seen = start.first_sight or FirstSight()
     if seen.started_at:
         yield f"it is here since {seen.started_at.astimezone():%Y-%m-%d %H:%M:%S}, and had no workflow any more"
     if seen.ended:
         yield f"the API shows the pod as {seen.ended.phase}" + (f" ({seen.ended.reason})" if seen.ended.reason else "")
     elif why := seen.rejected or next(why_rejected(start.pod, start.settings), None):
-        yield f"the node does not take it: {why.reason}: {REJECTED_PREFIX}{why.message}"
+        yield f"the node rejects the pod: {why.reason}: {REJECTED_PREFIX}{why.message}"

@@ -1,8 +1,8 @@
-"""A pod's story: the events of its workflow's history, told as lines of plain words with times.
+"""Turns the history of a pod's workflow into lines of text with times.
 
-The pure part of `tempolet history`: it takes Temporal's own event messages (payloads already opened) of all runs of one
-workflow, oldest first, and answers lines. What each activity, signal and event says stands in `sentences`; here is only
-the walk: which start belongs to which end, how long it took, and what was told before.
+The pure part of `tempolet history`: it takes Temporal's event messages, already decrypted, of all runs of one workflow,
+oldest first, and returns lines. The sentences are in `sentences`; this module matches the start and end of each
+activity and computes durations.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,15 +17,15 @@ from temporalio.api.history.v1 import HistoryEvent
 from proto.temporal.failure_types import PREDECESSOR_PRESENT
 from proto.temporal.pod import PodOutcome, PodStart
 from worker.history import container_sentences, sentences, update_sentences
-from worker.history.failures import failure_message, said_failure
+from worker.history.failures import describe_failure, failure_message
 from worker.history.sentences import reading
 from worker.history.start_sentences import at_first
-from worker.history.story_state import Done, Line, Story, Told, UnderWay, seconds
+from worker.history.story_state import CompletedActivity, Line, Story, StoryState, UnderWay, seconds
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """An activity on its way: what was asked, when, and the try that answered."""
+class _Scheduled:
+    """A scheduled activity: its request, when it was scheduled, and the latest attempt."""
 
     activity_id: str
     activity: str
@@ -36,66 +36,68 @@ class _Asked:
 
 
 @dataclass(slots=True)
-class _Teller:
-    """What the walk remembers between two events."""
+class _StoryBuilder:
+    """State kept between two events."""
 
-    told: Told = field(default_factory=Told)
-    asked: dict[int, _Asked] = field(default_factory=dict)
+    state: StoryState = field(default_factory=StoryState)
+    asked: dict[int, _Scheduled] = field(default_factory=dict)
     identity: str = ""
     attributes: dict[str, Any] = field(default_factory=dict)
     updates: dict[str, str] = field(default_factory=dict)
     """Update id -> name."""
     waits: dict[str, datetime] = field(default_factory=dict)
-    """Until when each wait lasts, by its timer's summary: a timer may be started anew, its wait is told once."""
+    """When each wait ends, by its timer's summary: a timer may be started again, its wait is reported once."""
 
 
 def tell(runs: Iterable[Iterable[HistoryEvent]]) -> Story:
-    """Tell all runs of one workflow, oldest first."""
-    teller = _Teller()
+    """Build the story from all runs of one workflow, oldest first."""
+    builder = _StoryBuilder()
     lines: list[Line] = []
     ended_at = None
     for number, events in enumerate(runs, start=1):
-        teller.asked.clear()
+        builder.asked.clear()
         for event in events:
             at = event.event_time.ToDatetime(tzinfo=UTC)
             first = lines[0].at if lines else at
             ended_at = at if event.event_type in ENDS else None
-            lines += [Line(at, at - first, text, event.event_id, number) for text in _say(teller, event, at)]
-    lines.sort(key=lambda line: (line.run, line.at))  # an answer that came during a decision is written after it
-    under_way = (UnderWay(one.activity_id, _what(one), one.at) for one in teller.asked.values())
+            lines += [Line(at, at - first, text, event.event_id, number) for text in _say(builder, event, at)]
+    lines.sort(
+        key=lambda line: (line.run, line.at)
+    )  # an activity that completed during a workflow task is written after it
+    under_way = (UnderWay(one.activity_id, _what(one), one.at) for one in builder.asked.values())
     return Story(tuple(lines), tuple(under_way), ended_at)
 
 
-def _say(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
-    """Say one event; most say nothing, for the story is the pod's, not the machinery's."""
+def _say(builder: _StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[str]:
+    """Report one event; most are Temporal's own and yield nothing."""
     teller_of_kind = EVENTS.get(event.event_type)
     if teller_of_kind is not None:
-        yield from teller_of_kind(teller, event, at)
+        yield from teller_of_kind(builder, event, at)
 
 
-def _started(teller: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
+def _started(builder: _StoryBuilder, event: HistoryEvent, __: datetime) -> Iterator[str]:
     attributes = event.workflow_execution_started_event_attributes
     start = _read(attributes.input, PodStart)
     if start is None:
-        yield "the pod's start cannot be read: is this node's key file the one that sealed it?"
+        yield "the start of the pod cannot be read: was it encrypted with another key file?"
         return
-    teller.told.settings, teller.told.pod = start.settings, start.pod
-    before, teller.told.behaviour = teller.told.behaviour, start.behaviour
+    builder.state.settings, builder.state.pod = start.settings, start.pod
+    before, builder.state.behaviour = builder.state.behaviour, start.behaviour
     if start.observed:
-        container_sentences.continued(teller.told, start.observed)
+        container_sentences.continued(builder.state, start.observed)
     if not attributes.continued_execution_run_id:
         yield sentences.pod_listed(start)
     elif start.observed is None:
-        yield "its source lists the pod again: it begins anew"
+        yield "its source lists the pod again: it starts over"
     elif before and before < start.behaviour:
         yield f"it goes on in a new run, which follows behaviour {start.behaviour}"
     else:
-        yield "the history had grown long: it goes on in a new run"
+        yield "the history had grown long: continued in a new run"
     if start.observed is None:
         yield from at_first(start)
 
 
-def _signaled(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
+def _signaled(builder: _StoryBuilder, event: HistoryEvent, _: datetime) -> Iterator[str]:
     attributes = event.workflow_execution_signaled_event_attributes
     row = sentences.SIGNALS.get(attributes.signal_name)
     if row is None:
@@ -105,149 +107,151 @@ def _signaled(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str
     if signal is None:
         yield f"signal {attributes.signal_name} from {attributes.identity}, which cannot be read and is ignored"
     else:
-        yield from row.say(teller.told, signal)
+        yield from row.say(builder.state, signal)
 
 
-def _update_accepted(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
+def _update_accepted(builder: _StoryBuilder, event: HistoryEvent, _: datetime) -> Iterator[str]:
     asked = event.workflow_execution_update_accepted_event_attributes.accepted_request
-    teller.updates[asked.meta.update_id] = asked.input.name
+    builder.updates[asked.meta.update_id] = asked.input.name
     yield from ()
 
 
-def _update_completed(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
+def _update_completed(builder: _StoryBuilder, event: HistoryEvent, _: datetime) -> Iterator[str]:
     attributes = event.workflow_execution_update_completed_event_attributes
-    name = teller.updates.get(attributes.meta.update_id, "")
+    name = builder.updates.get(attributes.meta.update_id, "")
     row = update_sentences.UPDATES.get(name)
     answer = _read(attributes.outcome.success, row.kind) if row else None
     if row is None or answer is None:
         yield f"update {name}, which this release does not know or cannot read"
     else:
-        yield from row.say(teller.told, answer)
+        yield from row.say(builder.state, answer)
 
 
-def _scheduled(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
+def _scheduled(builder: _StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[str]:
     attributes = event.activity_task_scheduled_event_attributes
     row = sentences.ACTIVITIES.get(attributes.activity_type.name)
     request = _read(attributes.input, row.asked) if row else None
     if row and row.note and request is not None:
-        row.note(teller.told, request)
-    teller.asked[event.event_id] = _Asked(attributes.activity_id, attributes.activity_type.name, request, at)
+        row.note(builder.state, request)
+    builder.asked[event.event_id] = _Scheduled(attributes.activity_id, attributes.activity_type.name, request, at)
     yield from ()
 
 
-def _activity_started(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
+def _activity_started(builder: _StoryBuilder, event: HistoryEvent, _: datetime) -> Iterator[str]:
     attributes = event.activity_task_started_event_attributes
-    asked = teller.asked.get(attributes.scheduled_event_id)
+    asked = builder.asked.get(attributes.scheduled_event_id)
     if asked is not None:
-        why = said_failure(attributes.last_failure) if attributes.HasField("last_failure") else ""
+        why = describe_failure(attributes.last_failure) if attributes.HasField("last_failure") else ""
         tried = replace(asked, tries=attributes.attempt, last_failure=why)
-        teller.asked[attributes.scheduled_event_id] = tried
+        builder.asked[attributes.scheduled_event_id] = tried
     yield from ()
 
 
-def _activity_completed(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
+def _activity_completed(builder: _StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[str]:
     attributes = event.activity_task_completed_event_attributes
-    asked = teller.asked.pop(attributes.scheduled_event_id, None)
+    asked = builder.asked.pop(attributes.scheduled_event_id, None)
     row = sentences.ACTIVITIES.get(asked.activity) if asked else None
     if asked is None or row is None or asked.request is None:
         yield f"{asked.activity if asked else 'an activity'} done"
         return
     answer = _read(attributes.result, row.answer) if row.answer is not None else None
-    for number, text in enumerate(row.say(teller.told, Done(asked.request, answer, asked.at, at - asked.at))):
+    for number, text in enumerate(
+        row.say(builder.state, CompletedActivity(asked.request, answer, asked.at, at - asked.at))
+    ):
         yield text + (_tries(asked) if number == 0 else "")
 
 
-def _activity_failed(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
+def _activity_failed(builder: _StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[str]:
     attributes = event.activity_task_failed_event_attributes
-    asked = teller.asked.pop(attributes.scheduled_event_id, None)
+    asked = builder.asked.pop(attributes.scheduled_event_id, None)
     if asked is None:
         return
     if attributes.failure.application_failure_info.type == PREDECESSOR_PRESENT:
         yield f"{_what(asked)} waits: {failure_message(attributes.failure)}"
     else:
         took = seconds(at - asked.at)
-        yield f"{_what(asked)} failed after {took}: {said_failure(attributes.failure)}{_tries(asked)}"
+        yield f"{_what(asked)} failed after {took}: {describe_failure(attributes.failure)}{_tries(asked)}"
 
 
-def _activity_timed_out(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
+def _activity_timed_out(builder: _StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[str]:
     attributes = event.activity_task_timed_out_event_attributes
-    asked = teller.asked.pop(attributes.scheduled_event_id, None)
+    asked = builder.asked.pop(attributes.scheduled_event_id, None)
     if asked is not None:
         kind = TimeoutType.Name(attributes.failure.timeout_failure_info.timeout_type)
         why = kind.removeprefix("TIMEOUT_TYPE_").lower().replace("_", " ")
-        yield f"{_what(asked)} gave no answer in {seconds(at - asked.at)} ({why}){_tries(asked)}"
+        yield f"{_what(asked)} timed out after {seconds(at - asked.at)} ({why}){_tries(asked)}"
 
 
-def _activity_canceled(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
-    asked = teller.asked.pop(event.activity_task_canceled_event_attributes.scheduled_event_id, None)
+def _activity_canceled(builder: _StoryBuilder, event: HistoryEvent, _: datetime) -> Iterator[str]:
+    asked = builder.asked.pop(event.activity_task_canceled_event_attributes.scheduled_event_id, None)
     if asked is not None:
-        yield f"{_what(asked)} was given up"
+        yield f"{_what(asked)} was cancelled"
 
 
-def _read_at_once(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
-    """Tell a local activity that answered; one that did not is asked again as an activity, and told then."""
+def _read_at_once(builder: _StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[str]:
+    """Report a local activity that returned a result; one that failed is repeated as an activity and reported then."""
     details = event.marker_recorded_event_attributes.details
     about = _read(details["data"], dict[str, Any]) if "data" in details else None
     row = sentences.ACTIVITIES.get(str(about.get("activity_type"))) if about else None
     answer = _read(details["result"], row.answer) if row and "result" in details else None
     if row is not None and answer is not None:
-        yield from row.say(teller.told, Done(None, answer, at, timedelta()))
+        yield from row.say(builder.state, CompletedActivity(None, answer, at, timedelta()))
 
 
-def _timer_started(teller: _Teller, event: HistoryEvent, at: datetime) -> Iterator[str]:
+def _timer_started(builder: _StoryBuilder, event: HistoryEvent, at: datetime) -> Iterator[str]:
     wait = event.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta()
     summary = _text(event.user_metadata.summary)
-    if at > teller.waits.get(summary, at - wait):
+    if at > builder.waits.get(summary, at - wait):
         yield f"waits {seconds(wait)}: {summary}" if summary else f"waits {seconds(wait)}"
-    teller.waits[summary] = at + wait
+    builder.waits[summary] = at + wait
 
 
-def _task_started(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
+def _task_started(builder: _StoryBuilder, event: HistoryEvent, _: datetime) -> Iterator[str]:
     identity = event.workflow_task_started_event_attributes.identity
-    before, teller.identity = teller.identity, identity
+    before, builder.identity = builder.identity, identity
     if before and identity and before != identity:
         yield f"another worker took over: {identity}"
 
 
-def _task_timed_out(_: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
+def _task_timed_out(_: _StoryBuilder, event: HistoryEvent, __: datetime) -> Iterator[str]:
     kind = TimeoutType.Name(event.workflow_task_timed_out_event_attributes.timeout_type)
     if kind == "TIMEOUT_TYPE_START_TO_CLOSE":
-        yield "the worker went away at its work; the next one goes on"
+        yield "the worker disappeared during a workflow task; the next one continues"
 
 
-def _task_failed(_: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
-    yield f"the worker could not go on: {said_failure(event.workflow_task_failed_event_attributes.failure)}"
+def _task_failed(_: _StoryBuilder, event: HistoryEvent, __: datetime) -> Iterator[str]:
+    yield f"the workflow task failed: {describe_failure(event.workflow_task_failed_event_attributes.failure)}"
 
 
-def _attributes_changed(teller: _Teller, event: HistoryEvent, _: datetime) -> Iterator[str]:
+def _attributes_changed(builder: _StoryBuilder, event: HistoryEvent, _: datetime) -> Iterator[str]:
     fields = event.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
-    before = dict(teller.attributes)
-    teller.attributes |= {name: reading(payload.data, Any) for name, payload in fields.items()}
-    teller.told.phase = sentences.attribute(teller.attributes, "PodPhase")
-    yield from sentences.attributes_changed(before, teller.attributes)
+    before = dict(builder.attributes)
+    builder.attributes |= {name: reading(payload.data, Any) for name, payload in fields.items()}
+    builder.state.phase = sentences.attribute(builder.attributes, "PodPhase")
+    yield from sentences.attributes_changed(before, builder.attributes)
 
 
-def _completed(_: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
+def _completed(_: _StoryBuilder, event: HistoryEvent, __: datetime) -> Iterator[str]:
     outcome = _read(event.workflow_execution_completed_event_attributes.result, PodOutcome)
     yield sentences.pod_gone(outcome)
 
 
-def _cancel_requested(_: _Teller, __: HistoryEvent, ___: datetime) -> Iterator[str]:
+def _cancel_requested(_: _StoryBuilder, __: HistoryEvent, ___: datetime) -> Iterator[str]:
     yield "someone asked Temporal to cancel the workflow: ignored, a pod goes with its manifest"
 
 
-def _ended_from_outside(_: _Teller, event: HistoryEvent, __: datetime) -> Iterator[str]:
+def _ended_from_outside(_: _StoryBuilder, event: HistoryEvent, __: datetime) -> Iterator[str]:
     match event.event_type:
         case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
             attributes = event.workflow_execution_terminated_event_attributes
             yield f"the workflow was terminated by {attributes.identity or 'someone'}: {attributes.reason or 'no reason'}"
         case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
-            yield f"the workflow failed: {said_failure(event.workflow_execution_failed_event_attributes.failure)}"
+            yield f"the workflow failed: {describe_failure(event.workflow_execution_failed_event_attributes.failure)}"
         case _:
             yield f"the workflow ended: {EventType.Name(event.event_type).removeprefix('EVENT_TYPE_')}"
 
 
-EVENTS: Final[Mapping[int, Callable[[_Teller, HistoryEvent, datetime], Iterator[str]]]] = {
+EVENTS: Final[Mapping[int, Callable[[_StoryBuilder, HistoryEvent, datetime], Iterator[str]]]] = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED: _started,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED: _signaled,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED: _update_accepted,
@@ -271,19 +275,19 @@ EVENTS: Final[Mapping[int, Callable[[_Teller, HistoryEvent, datetime], Iterator[
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: _ended_from_outside,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED: _cancel_requested,
 }
-"""Kinds of events that have something to say; all others are the machinery's own."""
+"""Event types that yield a sentence; all others are Temporal's own."""
 
 
 ENDS: Final = frozenset(kind for kind, say in EVENTS.items() if say in {_completed, _ended_from_outside})
-"""After one of these nothing comes; continue-as-new is none."""
+"""No event follows one of these types. Continue-as-new is not one of them."""
 
 
-def _what(asked: _Asked) -> str:
+def _what(asked: _Scheduled) -> str:
     row = sentences.ACTIVITIES.get(asked.activity)
     return row.what(asked.request) if row and asked.request is not None else asked.activity
 
 
-def _tries(asked: _Asked) -> str:
+def _tries(asked: _Scheduled) -> str:
     why = f", after {asked.last_failure}" if asked.last_failure else ""
     return f" (try {asked.tries}{why})" if asked.tries > 1 else ""
 

@@ -1,6 +1,6 @@
-"""What a story is made of: its lines, what it has told already, and how it says a duration.
+"""The lines of a story, what it has already reported, and how durations are written.
 
-Filled by `story` as it walks the events, read and written by the sentences of each kind (`sentences`, `container_sentences`).
+Filled by `story` while it reads events; read and written by the sentence modules.
 """
 
 from dataclasses import dataclass, field
@@ -21,12 +21,12 @@ class Line:
     text: str
     event_id: int = 0
     run: int = 1
-    """Counted from 1; continue-as-new begins the next."""
+    """Number of the workflow run, from 1; continue-as-new starts the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """An activity that has not answered yet; its tries are no part of a history, Temporal tells them apart."""
+    """An activity that has not completed. Its attempts are not in the history; Temporal reports them separately."""
 
     activity_id: str
     what: str
@@ -35,71 +35,71 @@ class UnderWay:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What happened, and what is happening."""
+    """What happened, and what is in progress."""
 
     lines: tuple[Line, ...] = ()
     under_way: tuple[UnderWay, ...] = ()
     ended_at: datetime | None = None
-    """When the workflow ended, for good."""
+    """When the workflow closed for good."""
 
 
 @dataclass(slots=True)
-class Instances:
-    """What the story knows of one container: how its newest instance ended, and what its restarts have earned."""
+class ContainerStory:
+    """What the story knows of one container: how its newest instance ended, and its back-off."""
 
     container_id: str = ""
     sandbox_id: str = ""
     end: RuntimeContainer | None = None
     """The newest instance's end."""
     stopped_because: str = ""
-    """Set where that end was our doing."""
+    """Set if tempolet stopped it."""
     shortened: ShortenStop | None = None
-    """The shortest grace that a stop under way was told, whether or not that stop has answered yet."""
+    """The stop under way with the shortest grace period, whether or not that stop has completed."""
     backoff: Backoff = field(default_factory=Backoff)
     spec: PodJson = field(default_factory=dict)
-    """Its part of the pod, as the newest instance was started with."""
+    """Its part of the pod, as its newest instance was started."""
     restarted_for: str = ""
-    """The container whose end let all start again, this one too."""
+    """Name of the container whose exit restarted all containers."""
     skipped_by: str = ""
-    """The operator who ended the wait that this end had earned."""
+    """The operator who skipped the back-off of this end."""
 
 
 @dataclass(slots=True)
-class Told:
-    """What the story has said of containers and sandboxes, so that each end is told once."""
+class StoryState:
+    """What the story has reported of containers and sandboxes, so that each end is reported once."""
 
     ended: set[str] = field(default_factory=set)
-    containers: dict[str, Instances] = field(default_factory=dict)
+    containers: dict[str, ContainerStory] = field(default_factory=dict)
     """By name."""
     ready_sandboxes: set[str] = field(default_factory=set)
     pod: PodJson = field(default_factory=dict)
-    """As its source wrote it, with every edit that it has taken over."""
+    """As written by its source, with every edit applied so far."""
     phase: str = ""
     deletion: bool = False
     deleted_by: dict[str, str] = field(default_factory=dict)
-    """A deletion's reason and message, as a stop repeats them -> who asked: a source, an operator."""
+    """Reason and message of a deletion, as repeated by each stop -> who asked: a source or an operator."""
     settings: NodeSettings = field(default_factory=NodeSettings)
     behaviour: int = 0
     """That of the run before; 0: there was none."""
 
-    def of(self, name: str) -> Instances:
-        """What is known of a container."""
-        return self.containers.setdefault(name, Instances())
+    def of(self, name: str) -> ContainerStory:
+        """Return what is known of a container."""
+        return self.containers.setdefault(name, ContainerStory())
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """An activity that was carried out."""
+class CompletedActivity:
+    """A completed activity."""
 
     asked: Any
     answer: Any
     at: datetime
-    """When it was asked for."""
+    """When it was scheduled."""
     took: timedelta
 
 
 def seconds(duration: timedelta) -> str:
-    """Say a duration with as many digits as a reader can use."""
+    """Format a duration with the digits that a reader can use."""
     total = duration.total_seconds()
     if total < 10:
         return f"{total:.2f} s"

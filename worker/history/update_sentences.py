@@ -1,4 +1,4 @@
-"""What an operator's Update says in a pod's story: who asked, and what came of it. Read by `story`; a new one is one row here."""
+"""Sentences about Updates by an operator: who asked and what changed. Read by `story`; a new Update is one row here."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -7,26 +7,26 @@ from proto.temporal import names
 from proto.temporal.operator import BackoffsSkipped, ConditionSet, EphemeralContainerAdded, PodEvicted, PodStops
 from worker.history import container_sentences
 from worker.history.sentences import SignalRow
-from worker.history.story_state import Told, seconds
+from worker.history.story_state import StoryState, seconds
 
 
-def _condition_set(_: Told, answer: ConditionSet) -> Iterator[str]:
+def _condition_set(_: StoryState, answer: ConditionSet) -> Iterator[str]:
     before = f"it was {answer.before}" if answer.before else "it had none"
     why = ": ".join(filter(None, (answer.reason, answer.message)))
-    told = f"operator {answer.operator} set condition {answer.type} to {answer.status}, {before}"
-    yield told + (f" ({why})" if why else "")
+    text = f"operator {answer.operator} set condition {answer.type} to {answer.status}, {before}"
+    yield text + (f" ({why})" if why else "")
 
 
-def _stop_hastened(_: Told, answer: PodStops) -> Iterator[str]:
-    told = f"operator {answer.operator} asked to stop it within {seconds(answer.asked)}"
+def _stop_hastened(_: StoryState, answer: PodStops) -> Iterator[str]:
+    text = f"operator {answer.operator} asked to stop it within {seconds(answer.asked)}"
     if answer.sooner:
-        yield f"{told}: its grace is over {seconds(answer.sooner)} sooner, SIGKILL at {answer.kills_at.astimezone():%H:%M:%S}"
+        yield f"{text}: its grace period ends {seconds(answer.sooner)} sooner, SIGKILL at {answer.kills_at.astimezone():%H:%M:%S}"
     else:
-        yield f"{told}, by when its grace is over anyway"
+        yield f"{text}, but its grace period ends before that anyway"
 
 
-def _evicted(told: Told, answer: PodEvicted) -> Iterator[str]:
-    told.deleted_by[f"{answer.reason}: {answer.message}"] = f"operator {answer.operator}"
+def _evicted(state: StoryState, answer: PodEvicted) -> Iterator[str]:
+    state.deleted_by[f"{answer.reason}: {answer.message}"] = f"operator {answer.operator}"
     killed = f"grace {seconds(answer.grace)}, SIGKILL at {answer.kills_at.astimezone():%H:%M:%S}"
     yield f"operator {answer.operator} evicted the pod: {answer.reason}: {answer.message} ({killed})"
 
@@ -38,4 +38,4 @@ UPDATES: Final[Mapping[str, SignalRow]] = {
     names.EVICT_POD: SignalRow(PodEvicted, _evicted),
     names.ADD_EPHEMERAL_CONTAINER: SignalRow(EphemeralContainerAdded, container_sentences.added),
 }
-"""What each update's answer says; one that was refused stands in no history."""
+"""The sentence for each Update's response. A rejected Update is not in the history."""

@@ -1,1 +1,1 @@
-"""The worker process: hosts activities and workflows of one node."""
+"""Loops of the worker process: pod cache, disk usage, log rotation, CSI plugins, image credentials."""

@@ -1,9 +1,9 @@
-"""Threads enough for files that do not answer.
+"""A bounded thread pool for file systems that may hang.
 
-Asked by the worker once it runs. A file system whose server is gone keeps every thread that looks at it, perhaps for ever;
-asyncio has six of them on two cores, and with these taken no pod of the node could start or stop. So a thread that is at one
-thing for a second is counted out and another one made when there is work for it. On a node whose files answer there are
-six, for more would only be in each other's way.
+Installed by the worker as the event loop's default executor. If the server of a network file system is gone, every
+thread that touches it hangs, perhaps for ever. asyncio has six threads on two cores; once they hang, no pod of the node
+could start or stop. So a thread that has been busy for a second is not counted, and another one is started while work
+is queued. On a node without hanging file systems there are six, for more would only compete.
 """
 
 import asyncio
@@ -16,27 +16,29 @@ from typing import Any, Final, ParamSpec, TypeVar
 USUAL: Final = 6
 MOST: Final = 500
 HUNG_AFTER: Final = 1.0
-"""Seconds; also how often is looked while work waits."""
-_Asked = ParamSpec("_Asked")
+"""Seconds; also the interval of checks while work is queued."""
+_Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 
 
-def make_room_for_hung_files() -> None:
-    """Let the running loop have them."""
-    asyncio.get_running_loop().set_default_executor(RoomyThreads(asyncio.get_running_loop()))
+def install_bounded_thread_pool() -> None:
+    """Make this pool the running loop's default executor."""
+    asyncio.get_running_loop().set_default_executor(BoundedThreadPool(asyncio.get_running_loop()))
 
 
-class RoomyThreads(ThreadPoolExecutor):
-    """Threads of which so many are free for work, whatever the others wait for; asked by one loop only."""
+class BoundedThreadPool(ThreadPoolExecutor):
+    """A thread pool in which busy threads do not count towards its usual size; used by one loop only."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, usual: int = USUAL) -> None:
         super().__init__(usual, thread_name_prefix="files")
         self._usual, self._loop, self._looks = usual, loop, False
         self._begun: dict[int, float] = {}
-        """When each thread that works began with what it is at."""
+        """When each busy thread started its current task."""
 
-    def submit(self, fn: Callable[_Asked, _Answer], /, *args: _Asked.args, **kwargs: _Asked.kwargs) -> Future[_Answer]:
-        """Have something done; raises RuntimeError after the end."""
+    def submit(
+        self, fn: Callable[_Arguments, _Answer], /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
+    ) -> Future[_Answer]:
+        """Run a function in the pool; raises RuntimeError after shutdown."""
         future: Future[_Answer] = super().submit(self._timed, fn, args, kwargs)
         if not self._looks:
             self._looks = True
@@ -51,7 +53,7 @@ class RoomyThreads(ThreadPoolExecutor):
             self._begun.pop(threading.get_ident(), None)
 
     def _look(self) -> None:
-        """Make a thread for each that hangs, while there is work that waits."""
+        """Start a thread for each that hangs, while work is queued."""
         self._looks = waiting = self._work_queue.qsize() > 0
         if not waiting:
             return

@@ -1,4 +1,4 @@
-"""Who may pull and use images on this node, made from its configuration: logins, credential providers, records of pulls."""
+"""Access to images on this node, from its configuration: logins, credential providers, records of pulls."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ from worker.telemetry.image_metrics import ImageMetrics
 
 
 def image_logins(config: NodeConfig) -> ImageLogins:
-    """Make what the node itself knows; reads nothing yet."""
+    """Create the node's logins; reads nothing yet."""
     files = search_paths(config.root_dir, Path(os.environ.get("HOME") or "/"))
     return ImageLogins(
         NodeLogins(files),
@@ -26,13 +26,13 @@ def image_logins(config: NodeConfig) -> ImageLogins:
 
 
 def pull_rights(config: NodeConfig) -> PullRights | None:
-    """Make the records; None where no pod has to show its right."""
+    """Create the records of pulls; None if pods need not show that they may use an image."""
     verification = config.pulls.verification
     return PullRights(PullRecords(config.root_dir), verification) if verification else None
 
 
 def count_pulls(services: NodeServices, config: NodeConfig, metrics: ImageMetrics) -> None:
-    """Have every pull and every run of a provider counted."""
+    """Count every pull and every run of a credential provider."""
     services.pulls.measure = metrics.pulled
     for one in services.logins.providers:
         one.measure = metrics.provider_ran

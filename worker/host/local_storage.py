@@ -1,10 +1,10 @@
-"""The loop of a worker that counts what pods hold on the node's disk, where their manifests limit that.
+"""The worker's loop that measures what pods with ephemeral-storage limits hold on the node's disk.
 
-Nothing goes to Temporal until a limit is exceeded: then one signal, upon which the pod's workflow decides
-(`workflows/decide/operator/local_storage.py`). Which pods have limits is taken from their snapshots, so a pod without costs nothing, and a
-new worker goes on where the last one ended. The kubelet looks every ten seconds at what it has counted within the last
-minute; here is counted anew each time, but never more than a tenth of the time for one pod. Each pod is counted in a thread
-of its own, so a disk that hangs holds up no other pod, and is not asked a second time meanwhile.
+Temporal is called only when a limit is exceeded: one signal, upon which the pod's workflow decides
+(`workflows/decide/operator/local_storage.py`). Which pods have limits is read from their snapshots, so a pod without
+costs nothing, and a restarted worker continues. The kubelet checks every ten seconds what it has measured within the
+last minute; here each check measures again, but one pod takes at most a tenth of the time. Each pod is measured in a
+thread of its own, so that a hanging disk delays no other pod, and is not read twice.
 """
 
 import asyncio
@@ -29,28 +29,28 @@ from proto.temporal.signals import StorageExceeded
 from worker.host.pod_disk import PodDisk
 
 EVERY: Final = timedelta(seconds=10)
-"""Between two looks: the kubelet's evictionMonitoringPeriod (pkg/kubelet/kubelet.go)."""
+"""Between two checks: the kubelet's evictionMonitoringPeriod (pkg/kubelet/kubelet.go)."""
 LONGEST: Final = timedelta(minutes=1)
-"""A volume that takes longer is given up for this time, and told."""
+"""A volume that takes longer is skipped for this time, and logged."""
 SHARE: Final = 10
-"""What was counted in one second is not counted again for so many."""
+"""What took one second to measure is not measured again for this many."""
 AT_ONCE: Final = 2
-"""Volumes that are counted side by side; one that hangs no longer counts after a while."""
+"""Volumes that are measured concurrently; one that hangs stops counting after a while."""
 HUNG_AFTER: Final = timedelta(seconds=5)
 AGAIN: Final = timedelta(minutes=1)
-"""A pod that still is not ended is hinted at again."""
+"""A pod that is still not evicted is signalled again."""
 _CALL_LIMIT: Final = timedelta(seconds=10)
 
 _log: Final = structlog.get_logger(__name__)
 Hint = Callable[[str, StorageExceeded], Awaitable[None]]
-"""Tells the workflow of that id."""
+"""Signals the workflow of that id."""
 
 
 class StorageWatch:
-    """Counts what every pod that has limits holds, again and again."""
+    """Measures every pod that has limits, again and again."""
 
     def __init__(self, services: NodeServices, pods: Callable[[], Iterable[PodSnapshot]], hint: Hint) -> None:
-        """Take where things lie, the pods of this node, and who tells their workflows."""
+        """Take the node's services, the pods of this node, and how to signal their workflows."""
         self._services, self._pods, self._hint = services, pods, hint
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._counting: dict[str, asyncio.Task[None]] = {}
@@ -58,10 +58,10 @@ class StorageWatch:
         self._not_before: dict[str, float] = {}
         self._stopping = False
         self._told: set[str] = set()
-        """Pods of which was told that they can't be counted."""
+        """Pods that cannot be measured, and for which that was logged."""
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check until cancelled."""
         try:
             while True:
                 await asyncio.sleep(EVERY.total_seconds())
@@ -73,7 +73,7 @@ class StorageWatch:
             await asyncio.gather(*self._counting.values(), return_exceptions=True)
 
     def look(self) -> list[asyncio.Task[None]]:
-        """Begin to count what is due; answers all that is being counted now."""
+        """Start the measurements that are due; returns all that are running."""
         limited = {pod.uid: (pod, pod.storage_limits) for pod in self._pods() if pod.storage_limits}
         now = time.monotonic()
         for uid, (pod, limits) in limited.items():
@@ -88,26 +88,26 @@ class StorageWatch:
         rest = 0.0
         try:
             if exceeded := await self._exceeded(pod, limits):
-                _log.info("a pod holds more on disk than it may", pod=f"{pod.namespace}/{pod.name}", podUID=pod.uid)
+                _log.info("a pod exceeds a storage limit", pod=f"{pod.namespace}/{pod.name}", podUID=pod.uid)
                 await self._hint(pod.workflow_id, exceeded)
                 rest = AGAIN.total_seconds()
             self._told.discard(pod.uid)
         except (OSError, NotCounted, CriError, RPCError, RuntimeError) as error:
             self._failed(pod, error)
         except Exception:  # noqa: BLE001 - a defect of ours may cost a look, not every one after it
-            _log.exception("what a pod holds on disk is not counted this time", podUID=pod.uid)
+            _log.exception("could not measure a pod's disk usage this time", podUID=pod.uid)
         finally:
             took = time.monotonic() - begun
             self._not_before[pod.uid] = time.monotonic() + max(rest, SHARE * took - EVERY.total_seconds())
             self._counting.pop(pod.uid, None)
 
     async def _exceeded(self, pod: PodSnapshot, limits: StorageLimits) -> StorageExceeded | None:
-        """Count until something holds too much, in the kubelet's order: volumes, the whole pod, its containers."""
+        """Measure until a limit is exceeded, in the kubelet's order: volumes, the whole pod, its containers."""
         disk = PodDisk(self._services, pod, limits, self._in_turn)
         return await disk.volume() or await disk.whole() or await disk.container()
 
     async def _in_turn(self, folder: Path, is_enough: Callable[[int], bool]) -> int:
-        """Count a folder; one that hangs leaves its turn to others, and a worker that stops counts no further."""
+        """Measure a folder; one that hangs lets others go ahead, and stops when the worker stops."""
 
         def is_over(used: int) -> bool:
             return self._stopping or is_enough(used)
@@ -118,15 +118,15 @@ class StorageWatch:
         return await counting
 
     def _failed(self, pod: PodSnapshot, error: Exception) -> None:
-        """Tell it once; the pod goes on, and is counted again with the next look."""
+        """Log it once; the pod continues, and is measured again at the next check."""
         if pod.uid not in self._told:
             self._told.add(pod.uid)
             where = {"pod": f"{pod.namespace}/{pod.name}", "podUID": pod.uid}
-            _log.warning("what a pod holds on disk can't be watched now", **where, err=str(error))
+            _log.warning("cannot measure a pod's disk usage now", **where, err=str(error))
 
 
-def hinting(client: Client) -> Hint:
-    """Tell workflows by their client; one that has ended needs no hint."""
+def signalling(client: Client) -> Hint:
+    """Return a function that signals workflows; a closed one needs no signal."""
 
     async def hint(workflow_id: str, signal: StorageExceeded) -> None:
         try:
@@ -141,7 +141,7 @@ def hinting(client: Client) -> Hint:
 
 @contextlib.asynccontextmanager
 async def watching_storage(watch: StorageWatch | None) -> AsyncIterator[None]:
-    """Watch while the block runs; None: nobody shall."""
+    """Run the watch while the block runs; None: no limits are enforced."""
     if watch is None:
         yield
         return

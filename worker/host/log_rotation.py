@@ -1,8 +1,8 @@
-"""The loop of a worker that keeps its containers' logs small, and the links to them alive.
+"""The worker's loop that rotates container logs and removes dangling links to them.
 
-Nothing of it is Temporal's: no history tells of a rotation, for nothing of the pod changes. Which containers run is taken from
-the pods' snapshots, so a node at rest costs one stat a container and interval; the kubelet asks the runtime for the list and
-for each container's status instead. A container whose log can't be rotated is told once, and counted each time.
+Temporal is not involved: a rotation does not change the pod. Which containers run is read from the pods' snapshots, so
+an idle node costs one stat a container and interval; the kubelet asks the runtime for the list and each container's
+status instead. A log that cannot be rotated is logged once, and counted each time.
 """
 
 import asyncio
@@ -27,21 +27,21 @@ from worker.settings.log_rotation import ContainerLogs
 from worker.telemetry.metrics import Metrics
 
 SWEEP: Final = timedelta(minutes=1)
-"""Between two looks for dangling links, the kubelet's ContainerGCPeriod."""
+"""Between two checks for dangling links, the kubelet's ContainerGCPeriod."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A container that runs, and where it writes."""
+    """A running container and its log."""
 
     container_id: str
     log: ContainerLog
 
 
 class LogRotator:
-    """Looks at every running container's log, again and again."""
+    """Checks every running container's log, again and again."""
 
     def __init__(
         self,
@@ -50,16 +50,16 @@ class LogRotator:
         pods: Callable[[], Iterable[PodSnapshot]],
         metrics: Metrics,
     ) -> None:
-        """Take who does it, when and how, the pods of this node, and who counts."""
+        """Take the node's services, the settings, the pods of this node, and the metrics."""
         self._services, self._settings, self._pods, self._metrics = services, settings, pods, metrics
         self._rules = LogRotation(settings.max_size, settings.max_files)
         self._turns = asyncio.Semaphore(settings.max_workers)
         self._told: set[str] = set()
-        """Containers whose failure was told."""
+        """Containers whose failure was logged."""
         self._swept = time.monotonic()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check until cancelled."""
         while True:
             await asyncio.sleep(self._settings.monitor_interval.total_seconds())
             try:
@@ -69,10 +69,10 @@ class LogRotator:
                     self._swept = time.monotonic()
                     await self.sweep()
             except Exception:  # noqa: BLE001 - a defect of ours may cost a look, not every one after it
-                _log.exception("container logs are not looked after this time")
+                _log.exception("could not rotate container logs this time")
 
     async def look(self) -> None:
-        """Rotate what is full, have begun anew what is gone."""
+        """Rotate full logs, and reopen those that were removed."""
         full, missing = await asyncio.to_thread(self._judge)
         work = [self._rotate(one) for one in full] + [self._reopen(one) for one in missing]
         if work:
@@ -83,9 +83,9 @@ class LogRotator:
         ids = {one.container_id for one in self._running()}
         try:
             if swept := await asyncio.to_thread(self._services.links.sweep, ids):
-                _log.info("removed links to container logs that are gone", links=swept)
+                _log.info("removed dangling links to container logs", links=swept)
         except OSError as error:
-            _log.warning("links to container logs that are gone could not be removed", err=str(error))
+            _log.warning("could not remove dangling links to container logs", err=str(error))
         self._told &= ids
 
     def _running(self) -> list[Running]:
@@ -98,7 +98,7 @@ class LogRotator:
         ]
 
     def _judge(self) -> tuple[list[Running], list[Running]]:
-        """List whose log is full, and who has none; blocks on files."""
+        """Return the containers whose log is full, and those without one; blocks on files."""
         full, missing = [], []
         for one in self._running():
             try:
@@ -106,7 +106,7 @@ class LogRotator:
             except FileNotFoundError:
                 missing.append(one)
             except OSError:
-                full.append(one)  # the rotation finds out and tells
+                full.append(one)  # the rotation will fail and report it
             else:
                 if found.st_size >= self._settings.max_size or not stat.S_ISREG(found.st_mode):
                     full.append(one)
@@ -117,7 +117,7 @@ class LogRotator:
             try:
                 await rotate(one.log, one.container_id, self._rules, self._services.runtime)
             except (OSError, CriError) as error:
-                self._failed(one, "a container's log could not be rotated", error)
+                self._failed(one, "could not rotate a container's log", error)
             else:
                 self._metrics.log_rotated(failed=False)
                 self._told.discard(one.container_id)
@@ -127,10 +127,10 @@ class LogRotator:
             try:
                 await reopen_missing(one.log, one.container_id, self._services.runtime)
             except (OSError, CriError) as error:
-                self._failed(one, "a container's log is gone, and no new one could be begun", error)
+                self._failed(one, "a container's log is gone, and could not be reopened", error)
 
     def _failed(self, one: Running, what: str, error: Exception) -> None:
-        """Tell and count it, unless the container has ended meanwhile."""
+        """Log and count the failure, unless the container has ended in the meantime."""
         if all(other.container_id != one.container_id for other in self._running()):
             return
         self._metrics.log_rotated(failed=True)
@@ -143,7 +143,7 @@ class LogRotator:
 
 @contextlib.asynccontextmanager
 async def keeping_logs_small(rotator: LogRotator) -> AsyncIterator[None]:
-    """Rotate while the block runs."""
+    """Rotate logs while the block runs."""
     turning = asyncio.create_task(rotator.run(), name="log rotation")
     try:
         yield

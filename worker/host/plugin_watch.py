@@ -1,8 +1,9 @@
-"""Keep the registered CSI drivers as the sockets in `plugins_registry` say.
+"""Keeps the registered CSI drivers in step with the sockets in `plugins_registry`.
 
-Begun by the worker, which is the process that mounts. A socket that appears is registered, one that is made anew (a
-driver that was restarted) again, one that goes is forgotten; what is there when the worker starts is read first
-(pluginwatcher/plugin_watcher.go, reconciler.go). Every plugin has a task of its own: one that hangs holds up no other.
+Runs in the worker, the process that mounts. A new socket is registered; one that was created again (its driver was
+restarted) is registered again; one that is removed is deregistered. Sockets that exist at start are read first
+(pluginwatcher/plugin_watcher.go, reconciler.go). Every plugin has a task of its own, so that one that hangs does not
+delay others.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ FOLDER: Final = "plugins_registry"
 _MODE: Final = 0o750
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 122.0
-"""Seconds until a plugin that could not be registered is tried again (goroutinemap exponentialbackoff)."""
+"""Maximum seconds between attempts to register a plugin (goroutinemap exponentialbackoff)."""
 _RELIST_SECONDS: Final = 60.0
 _RETRY_SECONDS: Final = 10.0
 
@@ -33,7 +34,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 def sockets_below(folder: Path) -> tuple[dict[Path, Identity], set[Path]]:
-    """Find the sockets in a folder and below, with what tells a new one from the old, and the folders to watch."""
+    """Find the sockets in a folder and below, each with an identity, and the folders to watch."""
     found: dict[Path, Identity] = {}
     folders = {folder}
     for entry in _entries(folder):
@@ -54,7 +55,7 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 class PluginWatch:
-    """The registrations under way and done, by socket."""
+    """The registrations in progress and done, by socket."""
 
     def __init__(self, root_dir: Path, drivers: CsiDrivers) -> None:
         self._folder = root_dir / FOLDER
@@ -63,12 +64,12 @@ class PluginWatch:
         self._ended: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Follow the folder until cancelled. Raises OSError when it can't be followed; what is registered stays."""
+        """Follow the folder until cancelled. Raises OSError if it cannot be followed; registrations stay."""
         while True:
             with ExitStack() as stack:
                 folders = await asyncio.to_thread(self._make_and_list)
                 watches = [stack.enter_context(FolderWatch(self._folder))]
-                with contextlib.suppress(FileNotFoundError):  # one that has just gone is not among those found now
+                with contextlib.suppress(FileNotFoundError):  # one that was just removed is not among those found now
                     watches += [stack.enter_context(FolderWatch(one)) for one in folders - {self._folder}]
                 found, now = await asyncio.to_thread(sockets_below, self._folder)
                 self._reconcile(found)
@@ -76,7 +77,7 @@ class PluginWatch:
                     await _first(watches)
 
     async def close(self) -> None:
-        """Forget every driver."""
+        """Deregister every driver."""
         self._reconcile({})
         await asyncio.gather(*self._ended, return_exceptions=True)
 
@@ -96,7 +97,7 @@ class PluginWatch:
                 self._known[socket] = (identity, asyncio.create_task(self._keep(socket)))
 
     async def _keep(self, socket: Path) -> None:
-        """Register what is behind a socket, and forget it when its task is cancelled: the socket is gone or new."""
+        """Register the plugin behind a socket; deregister it when cancelled, because the socket is gone or new."""
         driver = await self._registered(socket)
         try:
             await asyncio.Event().wait()
@@ -123,7 +124,7 @@ class PluginWatch:
 
 
 async def _first(watches: list[FolderWatch]) -> None:
-    """Wait until one of the folders changes, or for the next look without being told."""
+    """Wait until one of the folders changes, or until the next regular look."""
     waits = [asyncio.ensure_future(one.wait()) for one in watches]
     try:
         await asyncio.wait(waits, timeout=_RELIST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -134,7 +135,7 @@ async def _first(watches: list[FolderWatch]) -> None:
 
 @asynccontextmanager
 async def watching_plugins(root_dir: Path, drivers: CsiDrivers) -> AsyncIterator[None]:
-    """Register drivers while the block runs; a folder that can't be watched costs the drivers, not the pods."""
+    """Register drivers while the block runs; without a watchable folder there are no drivers, but pods run."""
     watch = PluginWatch(root_dir, drivers)
     task = asyncio.create_task(_for_ever(watch))
     try:
@@ -150,5 +151,5 @@ async def _for_ever(watch: PluginWatch) -> None:
         try:
             await watch.run()
         except OSError as error:
-            _log.warning("no CSI driver can register", error=str(error), again_in=_RETRY_SECONDS)
+            _log.warning("CSI drivers cannot be registered", error=str(error), again_in=_RETRY_SECONDS)
         await asyncio.sleep(_RETRY_SECONDS)

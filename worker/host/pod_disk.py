@@ -1,8 +1,8 @@
-"""What one pod holds on the node's disk, counted as the kubelet counts it (pkg/kubelet/stats/helper.go calcEphemeralStorage).
+"""Measures a pod's usage of the node's disk as the kubelet does (pkg/kubelet/stats/helper.go calcEphemeralStorage).
 
-Asked by `local_storage` for a pod that has limits. What containers write into their own root file systems is the runtime's to
-tell, all else is counted here. Of volumes, those count that lie on the disk and are written with the pod: emptyDir and configMap
-(pkg/volume/util/util.go IsLocalEphemeralVolume); what is mounted below is not the disk's.
+Used by `local_storage` for a pod with limits. The runtime reports what containers write into their root file systems;
+everything else is measured here. Volumes count if they are on the disk and written with the pod: emptyDir and configMap
+(pkg/volume/util/util.go IsLocalEphemeralVolume). What is mounted below does not count.
 """
 
 from asyncio import to_thread
@@ -22,21 +22,21 @@ _EMPTY_DIR: Final = plugin_of("emptyDir")
 _ON_DISK: Final = [one.plugin for one in VOLUME_PLUGINS.values() if one.ephemeral_storage and not one.in_memory]
 IsEnough = Callable[[int], bool]
 Count = Callable[[Path, IsEnough], Awaitable[int]]
-"""Counts a folder until it is enough."""
+"""Measures a folder until the limit is exceeded."""
 
 
 class PodDisk:
-    """One pod at one time; what was counted is not counted twice. Raises OSError, CriError and what `count` does."""
+    """One pod at one time; nothing is measured twice. Raises OSError, CriError and what `count` raises."""
 
     def __init__(self, services: NodeServices, pod: PodSnapshot, limits: StorageLimits, count: Count) -> None:
-        """Take whose it is, what it may hold, and who counts."""
+        """Take the pod, its limits, and the function that measures."""
         self._services, self._pod, self._limits, self._count = services, pod, limits, count
         self._paths = services.paths(PodKey(pod.namespace, pod.name, pod.uid))
         self._layers: dict[str, int] | None = None
         self._logs: dict[str, int] = {}
 
     async def volume(self) -> StorageExceeded | None:
-        """Find the first emptyDir that holds too much."""
+        """Return the first emptyDir that exceeds its limit."""
         for name, limit in self._limits.empty_dirs.items():
             folder = self._paths.volumes(_EMPTY_DIR) / name
             used = await self._count(folder, lambda used, limit=limit: is_more(used, limit))  # type: ignore[misc]  # a default
@@ -45,7 +45,7 @@ class PodDisk:
         return None
 
     async def whole(self) -> StorageExceeded | None:
-        """Say whether all together is too much."""
+        """Report whether the whole pod exceeds its limit."""
         if not (limit := self._limits.pod):
             return None
         layers = await self._running()
@@ -60,7 +60,7 @@ class PodDisk:
         return StorageExceeded(SOURCE, used_bytes=total) if is_more(total, limit) else None
 
     async def container(self) -> StorageExceeded | None:
-        """Find a container that holds too much: its logs, and what it has written where images lie on the same disk."""
+        """Return a container that exceeds its limit: its logs, and its writable layer if that is on the same disk."""
         if not self._limits.containers:
             return None
         layers = await self._running()
@@ -72,7 +72,7 @@ class PodDisk:
         return None
 
     async def _running(self) -> dict[str, int]:
-        """Ask what running containers have written into their root file systems, by their names."""
+        """Return what running containers have written into their root file systems, by name."""
         if self._layers is None:
             ids = {one.container_id for one in self._pod.containers.values() if one.state == ContainerState.RUNNING}
             told = await self._services.runtime.list_container_stats(self._pod.sandbox_id) if ids else ()
@@ -89,7 +89,7 @@ class PodDisk:
         return self._logs[container]
 
     async def _images_have_a_disk(self) -> bool:
-        """Say whether images, and so what is written in containers, lie on another disk than pods (HasDedicatedImageFs)."""
+        """Report whether images and writable layers are on another disk than pods (HasDedicatedImageFs)."""
         disks = [Path(one.fs_id.mountpoint) for one in await self._services.runtime.image_fs_info()]
         return await to_thread(_is_elsewhere, disks, self._services.settings.root_dir)
 

@@ -1,4 +1,4 @@
-"""The kubelet's numbers of pods and containers, counted from the snapshots that the workflows publish anyway."""
+"""The kubelet's metrics of pods and containers, computed from the snapshots that workflows publish."""
 
 import time
 from collections import Counter
@@ -16,19 +16,20 @@ STATES: Final = ("created", "running", "exited", "unknown")  # kubelet_running_c
 RUNNING: Final = "Running"
 
 
-class PodNumbers:
-    """Stands before the cache and sees each snapshot on its way."""
+class PodMetrics:
+    """Receives each snapshot before the cache."""
 
     def __init__(self, cache: PodCache, metrics: Metrics) -> None:
         self._cache, self._metrics = cache, metrics
         self._pending_since: dict[str, float] = {}
-        """By UID; a pod that was pending before this process began is not counted, for its first moment is not known."""
+        """By UID; a pod that was pending before this process started is not measured, because its start is not known.
+        """
         self._met = {one.uid for one in cache.snapshots()}
         self._going_since: dict[str, float] = {}
         metrics.on_read(self._count)
 
     def publish(self, snapshot: PodSnapshot) -> None:
-        """Hand a snapshot on; count the pod's start when it runs for the first time."""
+        """Pass a snapshot on; record the pod's start-up time when it first runs."""
         uid = snapshot.uid
         if snapshot.lifecycle == Lifecycle.TERMINATED:
             self._met.discard(uid)
@@ -45,7 +46,7 @@ class PodNumbers:
         self._cache.publish(snapshot)
 
     def show_probes(self, tallies: ProbeTallies) -> None:
-        """Have the probes of the pods that are here shown with the metrics."""
+        """Add the probe metrics of the present pods."""
         self._metrics.on_probes_read(lambda: probe_text(tallies, {one.uid for one in self._cache.snapshots()}))
 
     def _count(self) -> None:

@@ -1,8 +1,8 @@
-"""What a starting worker does about the one before it: nothing that it had begun is waited for (design §4.7).
+"""Fails the activity attempts of the previous worker when a worker starts, so that nobody waits for them.
 
-After kill -9 an activity in flight is only missed when its heartbeat is, seconds later. But whoever holds the node's lock
-knows that no other worker lives: every attempt that another identity had begun is failed at once, and Temporal starts the
-next try here, with its heartbeat details kept and no event in the history.
+After kill -9 Temporal notices a lost attempt only by its missing heartbeat, seconds later. But the holder of the node's
+lock knows that no other worker lives: every attempt started by another identity is failed at once, and Temporal starts
+the next one here, with its heartbeat details and no event in the history.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ async def open_pods(client: Client, node: str) -> AsyncIterator[str]:
 
 
 async def take_over(client: Client, node: str, identity: str, known: Iterable[str] = ()) -> int:
-    """Fail every attempt of an earlier worker of this node; answers how many there were. Call with the node lock held.
+    """Fail every attempt of an earlier worker of this node; returns their number. Call with the node lock held.
 
-    `known` names workflows besides those that visibility lists, which lags: pods begun a moment before a crash.
+    `known` adds workflows that visibility may not list yet: pods started just before a crash.
     """
     limit = asyncio.Semaphore(AT_A_TIME)
 
@@ -45,12 +45,12 @@ async def take_over(client: Client, node: str, identity: str, known: Iterable[st
 
 
 async def free_attempts(client: Client, workflow_id: str, identity: str) -> int:
-    """Fail the attempts of one workflow that other identities began; answers how many."""
+    """Fail the attempts of one workflow that other identities started; returns their number."""
     freed = 0
     try:
         described = await client.get_workflow_handle(workflow_id).describe()
     except RPCError:
-        return 0  # it has closed meanwhile
+        return 0  # closed in the meantime
     for pending in described.raw_description.pending_activities:
         begun = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
         if not begun or pending.last_worker_identity == identity:
@@ -61,5 +61,5 @@ async def free_attempts(client: Client, workflow_id: str, identity: str) -> int:
             )
             freed += 1
         except RPCError:
-            continue  # it was answered meanwhile
+            continue  # completed in the meantime
     return freed

@@ -1,1 +1,1 @@
-"""Values as JSON, before `codec` seals them and after it has opened them."""
+"""Values as JSON, before `codec` encrypts them and after it has decrypted them."""

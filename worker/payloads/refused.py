@@ -1,4 +1,4 @@
-"""What stands in the place of a payload that `codec` refuses, and raises where it would be turned into a value."""
+"""Replaces a payload that `codec` refuses, and raises when it is converted to a value."""
 
 from typing import Any, Final
 
@@ -9,19 +9,19 @@ REFUSED: Final = b"binary/refused"
 
 
 class PayloadRefused(Exception):
-    """A payload that is not sealed, was altered, or belongs to another workflow or namespace."""
+    """A payload that is not encrypted, was altered, or belongs to another workflow or namespace."""
 
 
 class RefusedPayloads(EncodingPayloadConverter):
-    """Raises a refusal where the payload is turned into a value."""
+    """Raises the refusal when the payload is converted to a value."""
 
     @property
     def encoding(self) -> str:
-        """See above."""
+        """The encoding of refused payloads."""
         return REFUSED.decode()
 
     def to_payload(self, value: Any) -> Payload | None:  # noqa: ARG002 - the converter's signature; no value is one
-        """Never made from a value."""
+        """Return None: no value becomes a refusal."""
         return None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:  # noqa: ARG002 - as above
@@ -30,6 +30,6 @@ class RefusedPayloads(EncodingPayloadConverter):
 
 
 def with_refusals(json: EncodingPayloadConverter) -> tuple[EncodingPayloadConverter, ...]:
-    """Give the SDK's converters with this one for JSON, and with refusals; in the SDK's order."""
+    """Return the SDK's converters in the SDK's order, with this one for JSON, and with refusals."""
     usual = DefaultPayloadConverter.default_encoding_payload_converters
     return *(json if isinstance(one, JSONPlainPayloadConverter) else one for one in usual), RefusedPayloads()

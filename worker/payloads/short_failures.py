@@ -1,7 +1,7 @@
-"""Failures that history can carry, with all that they were raised from.
+"""Limits the size of failures in a history, with all their causes.
 
-Given by `codec` to every Temporal client of ours, so it is the one place that all failures go through. An activity cuts
-only the message that the workflow judges; its cause travels behind it, and would bring a runtime's whole text into history.
+Used by `codec` for every Temporal client of ours, so all failures pass through it. An activity shortens only the
+message that the workflow reads; the causes behind it would bring a runtime's whole text into history.
 """
 
 from temporalio.api.failure.v1 import Failure
@@ -11,16 +11,16 @@ from proto.temporal.messages import MAX_MESSAGE, shorten
 
 
 class ShortFailures(DefaultFailureConverter):
-    """Cuts the message and the stack of each failure, then puts both where the codec seals them."""
+    """Shortens the message and the stack of each failure, then moves both to where the codec encrypts them."""
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
-        """Turn an error into what Temporal keeps; the SDK's own calls it for each cause in turn."""
+        """Convert an exception to a failure; the SDK calls it for each cause in turn."""
         super().to_failure(exception, payload_converter, failure)
         told = {"message": shorten(failure.message), "stack_trace": _innermost(failure.stack_trace)}
         failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([told])[0])
-        failure.message, failure.stack_trace = "Encoded failure", ""  # the SDK's word for it
+        failure.message, failure.stack_trace = "Encoded failure", ""  # the SDK's own placeholder
 
 
 def _innermost(stack_trace: str) -> str:
-    """Keep the end of a stack, where the error arose."""
+    """Keep the end of a stack, where the error was raised."""
     return stack_trace if len(stack_trace) <= MAX_MESSAGE else f"…{stack_trace[1 - MAX_MESSAGE :]}"

@@ -1,1 +1,1 @@
-"""The poller: what pods should run here, and what has changed, told to their workflows. See README.md."""
+"""The poller: keeps pod workflows in step with the pods listed for this node and with the runtime. See README.md."""

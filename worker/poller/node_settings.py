@@ -1,4 +1,4 @@
-"""What a pod's workflow is told of the node's configuration and machine, in its input, so that a replay sees the same."""
+"""The node's configuration and machine in a pod workflow's input, so that a replay sees the same values."""
 
 import os
 
@@ -10,8 +10,8 @@ from worker.settings.kubelet.feature_gates import IMAGE_DIGEST_GATE, STOP_SIGNAL
 from worker.settings.reserved import allocatable
 
 
-def told_settings(config: NodeConfig) -> NodeSettings:
-    """Choose it; reads of the machine its kernel's release, its capacity and whether it confines by AppArmor."""
+def node_settings(config: NodeConfig) -> NodeSettings:
+    """Collect the settings; reads the kernel release, the capacity and whether AppArmor is enabled."""
     return NodeSettings(
         max_container_restart_period=config.max_container_restart_period,
         host_ips=pod_host_addresses(config.node_ips, config.node_name, cluster=config.cluster is not None),

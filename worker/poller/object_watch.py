@@ -1,8 +1,8 @@
-"""Tells pods that an object they show has another version now: the files of the objects folder, compared with the snapshots.
+"""Signals pods that an object they use has a new version, by comparing the objects folder with the pods' snapshots.
 
-Started by `run`. Level-triggered: after each event of the kernel and once a minute the versions of all files are compared
-with what each pod shows (`observed.json`), so neither a lost event nor a restart matters; a pod is told of one version
-once. Files are looked at, never read: what is in them is the worker's business.
+Level-triggered: after each kernel event and once a minute the versions of all files are compared with those that each
+pod uses (`observed.json`), so neither a lost event nor a restart matters. A pod is signalled once for each version.
+Files are only stat'ed; the worker reads them.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from worker.machine.inotify import FolderEvent, Mask, WatchedFolders
 from worker.objects.folder import SUFFIXES
 from worker.objects.object_hints import Hint, LastNotified, Versions, object_hints
 from worker.objects.trusted_file import fingerprint_of
-from worker.poller.calls.pod_workflows import CallRefused, PodWorkflows, TemporalAway
+from worker.poller.calls.pod_workflows import CallRefused, PodWorkflows, TemporalUnavailable
 from worker.poller.runtime.known_pods import KnownPods
 
 SOURCE: Final = "objects"
 SETTLE: Final = 0.1
-"""Seconds that follow an event before the folder is listed: what belongs together comes together."""
+"""Seconds to wait after an event, so that related changes are handled together."""
 RETRY: Final = 2.0
-"""Seconds until what could not be told is told again, and between two looks where the kernel tells nothing."""
+"""Seconds until a failed signal is retried, and between two looks without inotify."""
 ABSENT: Final = 10.0
-"""Seconds until a folder that is not there is looked for again."""
+"""Seconds until a missing folder is looked for again."""
 _SHOWN: Final = (ObjectKind.CONFIG_MAPS, ObjectKind.SECRETS, ObjectKind.PERSISTENT_VOLUME_CLAIMS)
 _WHOLE: Final = Mask.CLOSE_WRITE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE | Mask.ATTRIB
 
@@ -38,7 +38,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class ObjectWatch:
-    """The eyes on one node's objects folder."""
+    """Watches one node's objects folder."""
 
     def __init__(self, folder: Path, known: KnownPods, workflows: PodWorkflows) -> None:
         self._folder, self._known, self._workflows = folder, known, workflows
@@ -47,23 +47,23 @@ class ObjectWatch:
         self._trouble = ""
 
     async def follow(self, every: float, turned: Callable[[], None] = lambda: None) -> None:
-        """Compare at once, after each change and every so many seconds, for ever; `turned` is told of each time."""
+        """Compare now, after each change and at an interval, for ever; `turned` is called each time."""
         with contextlib.ExitStack() as stack:
             watch, trouble = None, []
             try:
                 watch = stack.enter_context(WatchedFolders())
-            except OSError as error:  # this user has too many already: it works without
+            except OSError as error:  # the user's limit of inotify instances is reached: works without
                 trouble = [error]
             while True:
                 turned()
                 folders = await asyncio.to_thread(folders_of, self._folder)
-                refused = watch.watch(folders) if watch else trouble  # before the listing: nothing falls in between
+                refused = watch.watch(folders) if watch else trouble  # before the listing, so that no change is missed
                 self._warn(refused)
                 told = await self.compare()
                 await self._change(watch, min(RETRY if refused or not told else every if folders else ABSENT, every))
 
     async def compare(self) -> bool:
-        """Compare all with all, and tell whom it concerns; False when somebody could not be told."""
+        """Compare all versions and signal the pods; False if a pod could not be signalled."""
         versions = await asyncio.to_thread(versions_of, self._folder)
         pods = await asyncio.to_thread(self._known.all)
         hints, self._told = object_hints(pods.values(), versions, self._told, self._versions)
@@ -71,7 +71,7 @@ class ObjectWatch:
         return all(await asyncio.gather(*map(self._tell, hints)))
 
     async def _change(self, watch: WatchedFolders | None, seconds: float) -> None:
-        """Wait for something to change, and for what follows it within a moment."""
+        """Wait for a change, and for those that follow within a moment."""
         if watch is None:
             await asyncio.sleep(seconds)
             return
@@ -88,23 +88,23 @@ class ObjectWatch:
     def _warn(self, refused: list[OSError]) -> None:
         trouble = str(refused[0]) if refused else ""
         if trouble and trouble != self._trouble:
-            _log.warning("no inotify watch on the objects, so they are looked at every 2 s", err=trouble)
+            _log.warning("no inotify watch on the objects; checking them every 2 s", err=trouble)
         self._trouble = trouble
 
     async def _tell(self, hint: Hint) -> bool:
         signal = ObjectsChanged(SOURCE, hint.versions, self._workflows.numbers.next())
         try:
             await self._workflows.objects_changed(hint.workflow_id, signal)
-        except TemporalAway:  # said by whoever found out
+        except TemporalUnavailable:  # logged where it was detected
             return False
         except CallRefused as error:
-            _log.error("a pod could not be told of a changed object", workflow=hint.workflow_id, err=str(error))
+            _log.error("could not signal a changed object to a pod", workflow=hint.workflow_id, err=str(error))
         self._told |= {(hint.workflow_id, name): version for name, version in hint.versions.items()}
         return True
 
 
 def versions_of(folder: Path) -> dict[tuple[str, str], str]:
-    """List the versions of all objects whose changes volumes follow, or wait for."""
+    """List the versions of all objects whose changes volumes follow or wait for."""
     found: dict[tuple[str, str], str] = {}
     folder = Path(os.path.realpath(folder))
     for namespace in _names(folder):
@@ -122,7 +122,7 @@ def versions_of(folder: Path) -> dict[tuple[str, str], str]:
 
 
 def folders_of(folder: Path) -> list[Path]:
-    """List the folders in which something may change: itself, the namespaces, and their objects'."""
+    """List the folders in which changes may occur: the folder itself, its namespaces, and their kinds."""
     folder = Path(os.path.realpath(folder))
     namespaces = [folder / name for name in _names(folder)]
     inside = [one / kind for one in namespaces for kind in _SHOWN]
@@ -130,7 +130,7 @@ def folders_of(folder: Path) -> list[Path]:
 
 
 def is_change(event: FolderEvent) -> bool:
-    """Say whether an event can have made another version: a file, a folder or a whole subtree came, went or was written."""
+    """Report whether an event can mean a new version: a file or folder was created, moved, removed or written."""
     return bool(event.mask & (_WHOLE | Mask.CREATE | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.OVERFLOW))
 
 

@@ -1,1 +1,1 @@
-"""The daemon processes: worker, poller and node. The only place that wires everything together."""
+"""The daemon processes: worker, poller and node. Only here are their parts wired together."""

@@ -1,7 +1,7 @@
-"""The node process, wired: the node's object and lease, its certificates, its HTTPS API; nothing here needs Temporal.
+"""The node process: the node's object and lease, its certificates, its HTTPS API; it does not use Temporal.
 
-Called by `tempolet node`. Each part is one endless coroutine in a file of its own and goes on by itself through an absent API
-server or runtime; one that fails for another reason ends the process, and systemd starts it again.
+Called by `tempolet node`. Each part is one endless coroutine in a module of its own, and survives an API server or
+runtime that is down; one that fails for another reason ends the process, and systemd starts it again.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ PARTS: Final[Mapping[str, Callable[[NodeDependencies], Coroutine[object, object,
     "lease": keep_lease,
     "events": send_events,
 }
-"""By name: what runs side by side for as long as the process lives."""
+"""The coroutines that run while the process lives, by name."""
 
 
 async def run_node(config: NodeConfig) -> None:
-    """Be this node until asked to stop; raises NodeLockHeld when another process is, KubeconfigRefused."""
+    """Run the node process until asked to stop; raises NodeLockHeld if there is one already, KubeconfigRefused."""
     assert config.cluster is not None
     health, processes = LoopHealth("node"), PeerProcesses(config.root_dir)
     with hold_node_lock(config.root_dir, "node"):
@@ -81,7 +81,7 @@ async def _run_parts(around: NodeDependencies) -> None:
 
 
 async def _bootstrapped(config: NodeConfig, service: Service) -> bool:
-    """Get a certificate where there is none yet; False when we are asked to stop meanwhile."""
+    """Get a certificate if there is none yet; False if asked to stop in the meantime."""
     assert config.cluster is not None
     service.status("waiting for a certificate of this node to be approved and issued")
     getting = asyncio.create_task(bootstrap(config.cluster, config.node_name))

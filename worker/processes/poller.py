@@ -1,8 +1,8 @@
-"""The poller process, wired: manifests and the runtime's events in, starts and hints to Temporal out.
+"""The poller process: reads manifests and the runtime, starts and signals workflows.
 
-Called by `tempolet poller`. It holds no state that a restart would miss: what it wants is in the manifests, what it knows in
-Temporal, in the runtime and in the worker's snapshots. Each loop below goes on by itself through an absent Temporal or
-containerd; one that fails for another reason ends the process, and systemd starts it again.
+Called by `tempolet poller`. It holds no state that a restart would lose: desired pods are in the manifests or the API,
+known ones in Temporal, the runtime and the worker's snapshots. Each loop survives a Temporal or containerd that is
+down; one that fails for another reason ends the process, and systemd starts it again.
 """
 
 import asyncio
@@ -32,20 +32,20 @@ from worker.daemon.node_client import place_of
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
 from worker.documents.manifest_refusal import LARGEST_FILE
-from worker.poller.calls.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalAway
+from worker.poller.calls.pod_workflows import CallRefused, OpenPod, PodWorkflows, TemporalUnavailable
 from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
 from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
-from worker.poller.manifests.manifest_pods import PodLister
-from worker.poller.manifests.refused_manifests import RefusalBook
+from worker.poller.manifests.manifest_pods import ManifestPods
+from worker.poller.manifests.refused_manifests import RefusedManifests
 from worker.poller.manifests.sources import ManifestSource
 from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, Refused, StaticPod
 from worker.poller.manifests.url_source import UrlSource
 from worker.poller.node_pods import NodePods
-from worker.poller.node_settings import told_settings
+from worker.poller.node_settings import node_settings
 from worker.poller.object_watch import ObjectWatch
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods
-from worker.poller.runtime.orphaned_pods import Janitor, remover
+from worker.poller.runtime.orphaned_pods import OrphanedPods, remover
 from worker.poller.runtime.relist import only_remembered
 from worker.poller.runtime.watch import RuntimeWatch, WatchDependencies
 from worker.telemetry.metrics import Metrics
@@ -57,25 +57,27 @@ if TYPE_CHECKING:
     from worker.poller.cluster.cluster_pods import ClusterPods
 
 FIRST_ANSWER: Final = timedelta(seconds=5)
-"""Pods are listed without knowing which are open when Temporal's visibility needs longer."""
+"""If Temporal's visibility takes longer, pods are listed without knowing which are open."""
 RETRY_VISIBILITY: Final = timedelta(seconds=2)
 _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Watching:
-    """How the poller itself is watched; a test may leave it out."""
+class PollerMonitoring:
+    """Health and telemetry of the poller itself; tests may leave them out."""
 
     health: LoopHealth = field(default_factory=LoopHealth)
     telemetry: Telemetry | None = None
 
 
-async def run_poller(config: NodeConfig, client: Client, service: Service, watching: Watching | None = None) -> None:
-    """Poll until `service` is asked to stop; raises NodeLockHeld when this node has a poller already."""
+async def run_poller(
+    config: NodeConfig, client: Client, service: Service, watching: PollerMonitoring | None = None
+) -> None:
+    """Run until `service` is asked to stop; raises NodeLockHeld if this node has a poller already."""
     with hold_node_lock(config.root_dir, "poller"), hold_node_name("poller", config.node_name, place_of(client)):
         measure = watching.telemetry.metrics.api_request if watching and watching.telemetry else None
         async with open_api(config, "poller", measure) as api:
-            poller = Poller(config, client, service, watching or Watching(), api=api)
+            poller = Poller(config, client, service, watching or PollerMonitoring(), api=api)
             loops = asyncio.create_task(poller.run())
             stop = asyncio.create_task(service.stop_requested())
             try:
@@ -95,7 +97,7 @@ class Poller:
         config: NodeConfig,
         client: Client,
         service: Service,
-        watching: Watching,
+        watching: PollerMonitoring,
         *,
         api: "ApiServer | None" = None,
     ) -> None:
@@ -109,22 +111,24 @@ class Poller:
         commitment = Commitment(config.state_dir)
         commitment.settle()
         self._workflows = PodWorkflows(client, node, signal_numbers(config.state_dir, "poller"), commitment)
-        self._book = RefusalBook(config.root_dir)
-        metrics.on_read(lambda: metrics.manifests_refused(len(self._book.refusals)))
-        settings = told_settings(config)
+        self._refused_manifests = RefusedManifests(config.root_dir)
+        metrics.on_read(lambda: metrics.manifests_refused(len(self._refused_manifests.refusals)))
+        settings = node_settings(config)
         sources = (SOURCE, URL_SOURCE) if config.manifest_url.url else (SOURCE,)
-        self._lister = PodLister(self._workflows, node, settings, self._book.set_start, sources=sources)
+        self._manifest_pods = ManifestPods(
+            self._workflows, node, settings, self._refused_manifests.set_start, sources=sources
+        )
         self._cluster = self._join(api, settings) if api else None
         if self._cluster:
-            self._lister.admit = self._cluster.admission.admit
-        self._pods = NodePods(self._lister, self._cluster.pods if self._cluster else None)
+            self._manifest_pods.admit = self._cluster.admission.admit
+        self._pods = NodePods(self._manifest_pods, self._cluster.pods if self._cluster else None)
         self._runtime_health = RuntimeHealth(self._runtime, config.root_dir, self._show)
-        self._janitor = Janitor(self._runtime, self._workflows, remover(config))
+        self._orphaned_pods = OrphanedPods(self._runtime, self._workflows, remover(config))
         dependencies = WatchDependencies(
             node=node,
             client=self._runtime,
             known=self._known,
-            listers=self._pods,
+            sources=self._pods,
             workflows=self._workflows,
             health=self._runtime_health,
             metrics=metrics,
@@ -142,7 +146,7 @@ class Poller:
                     loops.create_task(loop, name=name)
         finally:
             await self._pods.close()
-            await self._janitor.close()
+            await self._orphaned_pods.close()
             await self._runtime.close()
 
     def _loops(self) -> dict[str, Coroutine[object, object, None]]:
@@ -150,7 +154,7 @@ class Poller:
         loops = self._cluster.loops() if self._cluster else {}
         if self._config.manifest_url.url:
             loops["manifest URL"] = self._list_url()
-        if not self._cluster:  # whose objects are in the API, and its worker follows them
+        if not self._cluster:  # on a cluster the objects are in the API, and the worker follows them
             turned = partial(self._health.turn, "objects", every)
             loops["objects"] = self._objects.follow(every.total_seconds(), turned)
         return loops | {
@@ -164,7 +168,7 @@ class Poller:
         }
 
     async def _list_manifests(self) -> None:
-        """Follow the manifest folder; without one, list nothing, which takes down what an earlier one listed."""
+        """Follow the manifest folder; without one, list nothing, so that pods listed before are deleted."""
         await self._learn_open_pods()
         if self._config.static_pod_path is None:
             self._take_listing(Listing())
@@ -178,7 +182,7 @@ class Poller:
                 self._take_listing(listing)
 
     async def _list_url(self) -> None:
-        """Follow the URL that gives manifests, too."""
+        """Follow the URL of static pods."""
         from activities.clients.manifest_url import ManifestUrl  # noqa: PLC0415 - an HTTP client of 25 MB, which only who has such a URL pays
 
         said = self._config.manifest_url
@@ -189,10 +193,10 @@ class Poller:
                 self._tell_listing(listing, URL_SOURCE)
 
     def _tell_listing(self, listing: Listing, source: str) -> None:
-        self._lister.set_listing(listing, source)
+        self._manifest_pods.set_listing(listing, source)
         if self._cluster:
-            self._cluster.look_soon()
-        self._book.set_listed(listing.refusals, source)
+            self._cluster.look_again()
+        self._refused_manifests.set_listed(listing.refusals, source)
 
     def _take_listing(self, listing: Listing) -> None:
         self._tell_listing(listing, SOURCE)
@@ -202,34 +206,34 @@ class Poller:
         self._show(self._runtime_health.known)
 
     async def _learn_open_pods(self) -> None:
-        """Learn which pods are open before anything is listed, so that what has to go is asked before what comes."""
+        """Find out which pods are open before the first listing, so that deletions are requested before starts."""
         try:
             async with asyncio.timeout(FIRST_ANSWER.total_seconds()):
                 await self._list_open()
-        except (TimeoutError, TemporalAway, CallRefused):
-            _log.warning("which pods are open is not known yet: manifests are followed, nothing is deleted so far")
+        except (TimeoutError, TemporalUnavailable, CallRefused):
+            _log.warning("which pods are open is not known yet: following manifests, deleting nothing")
 
     async def _list_open(self) -> set[str]:
-        """List the open pods by visibility and tell the lister; answers their UIDs."""
+        """List the open pods by visibility; returns their UIDs."""
         asked_at = asyncio.get_running_loop().time()
         found = [OpenPod(one) for one in await self._workflows.list_open()]
         seen = await asyncio.to_thread(self._known.all)
         found = [_with_source(pod, seen.get(pod.id.uid)) for pod in found]
         self._pods.set_open(found, asked_at)
         if self._cluster:
-            self._cluster.look_soon()
+            self._cluster.look_again()
         if not self._restart_told:
             self._watch.restarted(pod.workflow_id for pod in found)
             self._restart_told = True
         return {pod.id.uid for pod in found}
 
     async def _configure_node(self) -> None:
-        """Tell the node's own workflow how the node is configured, once Temporal takes it."""
+        """Send the configuration to the node's own workflow, once Temporal accepts it."""
         configured = NodeConfigured(self._config.image_policy, self._config.tempolet.images.prepull)
         while True:
             try:
                 return await self._workflows.configure_node(configured)
-            except (TemporalAway, CallRefused):
+            except (TemporalUnavailable, CallRefused):
                 await asyncio.sleep(RETRY_VISIBILITY.total_seconds())
 
     async def _resync(self) -> None:
@@ -241,30 +245,32 @@ class Poller:
             pause = every
             try:
                 open_uids = await self._list_open()
-            except (TemporalAway, CallRefused):
+            except (TemporalUnavailable, CallRefused):
                 pause = min(RETRY_VISIBILITY, every)
             else:
                 if pods is not None:
                     known = self._known
                     found = {**pods, **only_remembered(pods, await asyncio.to_thread(known.all))}
-                    wanted = {uid for uid in found if self._may_want(uid)}
-                    await self._janitor.look(found.values(), open_uids, wanted)
+                    wanted = {uid for uid in found if self._may_list(uid)}
+                    await self._orphaned_pods.look(found.values(), open_uids, wanted)
             give_back_freed_memory()
             await asyncio.sleep(pause.total_seconds())
 
-    def _may_want(self, uid: str) -> bool:
+    def _may_list(self, uid: str) -> bool:
         snapshot = self._known.of(uid)
-        return self._pods.may_want(uid, snapshot.path, snapshot.source) if snapshot else self._pods.may_want(uid)
+        return self._pods.may_list(uid, snapshot.path, snapshot.source) if snapshot else self._pods.may_list(uid)
 
     def _join(self, api: "ApiServer", settings: NodeSettings) -> "ClusterPods":
         """Add what a node of a cluster has besides its manifests."""
-        from worker.poller.cluster.cluster_pods import AroundCluster, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node has no use for
+        from worker.poller.cluster.cluster_pods import ClusterDependencies, ClusterPods  # noqa: PLC0415 - loads an HTTP client, which a standalone node has no use for
 
-        around = AroundCluster(self._workflows, self._known, settings, self._book.set_start, self._lister)
+        around = ClusterDependencies(
+            self._workflows, self._known, settings, self._refused_manifests.set_start, self._manifest_pods
+        )
         return ClusterPods(api, self._config, around)
 
     def _holders(self) -> dict[str, str]:
-        """Say which file gave which pod before this poller started."""
+        """Return which file gave which pod before this poller started."""
         return {
             f"{pod.namespace}/{pod.name}": pod.path
             for pod in self._known.all().values()
@@ -275,9 +281,9 @@ class Poller:
         return read_manifest(path, data, self._config.node_name, now, gates=self._config.feature_gates)
 
     def _show(self, runtime: NodeRuntime | None) -> None:
-        """Say in one line how things are, in `systemctl status`."""
+        """Update the one-line status in `systemctl status`."""
         words = ["manifests not read yet" if self._pods_listed is None else f"{self._pods_listed} pods listed"]
-        if refused := len(self._book.refusals):
+        if refused := len(self._refused_manifests.refusals):
             words.append(f"{refused} refused")
         if runtime and not (runtime.ready and runtime.network_ready):
             words.append(f"{runtime.reason}: {runtime.message}")
@@ -285,5 +291,5 @@ class Poller:
 
 
 def _with_source(pod: OpenPod, snapshot: PodSnapshot | None) -> OpenPod:
-    """Add which source and manifest a pod came from, as far as its snapshot tells."""
+    """Add the pod's source and manifest, as far as its snapshot has them."""
     return OpenPod(pod.workflow_id, snapshot.path, snapshot.source) if snapshot else pod

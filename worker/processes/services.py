@@ -1,4 +1,4 @@
-"""What the activities of this node stand on, made from its configuration."""
+"""The services that this node's activities use, created from its configuration."""
 
 import os
 from dataclasses import replace
@@ -31,30 +31,30 @@ from worker.settings.user_namespaces import id_ranges
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
     from worker.api_objects.cluster_objects import ClusterObjects
-    from worker.processes.api_side import ApiSide
+    from worker.processes.cluster_worker import ClusterWorker
 
 UNLIMITED: Final = 1000
-"""Pulls at a time where maxParallelImagePulls sets no limit: more than a node has pods."""
+"""Concurrent pulls if maxParallelImagePulls sets no limit: more than a node has pods."""
 
 
 def node_services(
     config: NodeConfig,
     *calls: CallObserver,
     api: "ApiServer | None" = None,
-    side: "ApiSide | None" = None,
+    cluster: "ClusterWorker | None" = None,
     timings: Timings | None = None,
 ) -> NodeServices:
-    """Make them; connects to nothing yet.
+    """Create them; connects to nothing yet.
 
-    `calls` see every CRI call, `timings` hear how long steps took, `side` is what is behind the API: None on a standalone node.
+    `calls` observe every CRI call, `timings` the duration of steps; `cluster` is None on a standalone node.
     """
-    objects = side.objects if side else None
+    objects = cluster.objects if cluster else None
     return NodeServices(
         settings=activity_settings(config),
         api=api,
-        pod_objects=side.keeper if side else None,
-        probe_heard=side.events.probed if side else nobody,
-        pull_begun=side.events.pull_begun if side else unheard,
+        pod_objects=cluster.keeper if cluster else None,
+        probe_heard=cluster.events.probed if cluster else nobody,
+        pull_begun=cluster.events.pull_begun if cluster else unheard,
         runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
         cgroups=Cgroups(
             config.cgroup_root,
@@ -75,12 +75,12 @@ def node_services(
 
 
 def _trust_bundles(config: NodeConfig, objects: "ClusterObjects | None") -> TrustBundleSource:
-    """Show pods the cluster's trust bundles where the gate is on, which it is not by itself."""
+    """Give pods the cluster's trust bundles if the gate is on, which it is not by default."""
     return objects.trust_bundles if objects and config.feature_gates.enabled(TRUST_BUNDLES_GATE) else NoTrustBundles()
 
 
 def activity_settings(config: NodeConfig) -> ActivitySettings:
-    """Cut out what the activities need."""
+    """Return the settings that activities need."""
     return ActivitySettings(
         root_dir=config.root_dir,
         node_name=config.node_name,
@@ -97,7 +97,7 @@ def activity_settings(config: NodeConfig) -> ActivitySettings:
 
 
 def node_resources(config: NodeConfig) -> NodeResources:
-    """Say what the figures of pods depend on: what the machine has, and what its configuration makes of it."""
+    """Return what pods' resource figures depend on: the machine's capacity and its configuration."""
     found, memory = this_node(), config.memory
     quality = None
     if config.feature_gates.enabled(MEMORY_QOS_GATE) and found.cgroup_v2:
@@ -118,5 +118,5 @@ def node_resources(config: NodeConfig) -> NodeResources:
 
 
 def node_labels(name: str) -> dict[str, str]:
-    """Label the node as the kubelet does by itself (kubelet_node_status.go initialNode)."""
+    """Return the labels that the kubelet itself sets (kubelet_node_status.go initialNode)."""
     return {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": architecture()}

@@ -1,7 +1,7 @@
-"""The worker process, wired: one Temporal worker for one node, with everything its activities stand on.
+"""The worker process: one Temporal worker for one node, with everything its activities need.
 
-Called by `tempolet worker`. In order: the node's lock, Temporal, what an earlier worker left in flight, then work. On a
-stop no new task is taken, running activities get a moment to end, containers live on.
+Called by `tempolet worker`. It takes the node's lock, connects to Temporal, fails the attempts of an earlier worker,
+then works. On a stop no new task is taken, running activities get a moment to finish, and containers keep running.
 """
 
 import asyncio
@@ -28,17 +28,17 @@ from worker.daemon.freed_memory import giving_back_freed_memory
 from worker.daemon.node_client import node_client, place_of
 from worker.daemon.node_lock import hold_node_lock, hold_node_name
 from worker.daemon.service import Service
-from worker.host.bounded_threads import make_room_for_hung_files
+from worker.host.bounded_threads import install_bounded_thread_pool
 from worker.host.csi_republishing import republishing_volumes
 from worker.host.image_access import count_pulls
-from worker.host.local_storage import StorageWatch, hinting, watching_storage
+from worker.host.local_storage import StorageWatch, signalling, watching_storage
 from worker.host.log_rotation import LogRotator, keeping_logs_small
 from worker.host.orphaned_volumes import unmounting_orphaned_volumes
 from worker.host.plugin_watch import watching_plugins
 from worker.host.pod_cache import PodCache, publishing
-from worker.host.pod_metrics import PodNumbers
+from worker.host.pod_metrics import PodMetrics
 from worker.host.takeover import take_over
-from worker.host.terminating_pods import Departures
+from worker.host.terminating_pods import TerminatingPods
 from worker.processes.services import node_services
 from worker.settings.tempolet_configuration import AT_START
 from worker.telemetry.process import Telemetry, open_telemetry
@@ -48,32 +48,32 @@ from workflows.pod import PodWorkflow
 
 if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
-    from worker.processes.api_side import ApiSide
+    from worker.processes.cluster_worker import ClusterWorker
 
 PASSED_THROUGH: Final = ("proto", "workflows", "kubernetes", "pydantic", "pydantic_core", "yaml", "dateutil", "urllib3")
-"""Read once a process instead of once a workflow (design §4.16): 6 ms and a megabyte each."""
+"""Modules imported once a process instead of once a workflow: 6 ms and a megabyte each."""
 WORKFLOW_TASKS: Final = 8
-"""At a time: more would queue on two cores until the deadlock detector took them for stuck."""
+"""Concurrent tasks: more would queue on two cores until the deadlock detector reported them."""
 ACTIVITIES: Final = 5000
-"""At a time: a slow pull in each of 110 pods must leave room for every stop, and each container that is probed takes one."""
+"""Concurrent activities: slow pulls in 110 pods must leave room for every stop, and each probed container takes one."""
 STICKY: Final = timedelta(seconds=1)
-"""How long a workflow task waits for a worker that is gone (design §4.7; the default of 10 s is what a crash would cost)."""
+"""How long a workflow task waits for a worker that is gone; the SDK's default would cost 10 s after a crash."""
 HEARTBEATS: Final = timedelta(seconds=2)
-"""A cancel reaches an activity with its next heartbeat."""
+"""A cancellation reaches an activity with its next heartbeat."""
 EAGER: Final = 16
 BUILD: Final = f"behaviour-{CURRENT}"
-"""What Temporal shows of this worker; left out, the SDK would hash the code of every module at each start."""
-LAST_MOMENT: Final = timedelta(seconds=5)
-"""What running activities get on a stop; below TimeoutStopSec of the unit."""
+"""What Temporal shows of this worker; without it, the SDK would hash the code of every module at each start."""
+SHUTDOWN_GRACE: Final = timedelta(seconds=5)
+"""For running activities on a stop; below TimeoutStopSec of the unit."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
 async def run_worker(config: NodeConfig) -> None:
-    """Work for this node until asked to stop; raises NodeLockHeld when another worker does, and CommitmentTooOld."""
+    """Work for this node until asked to stop; raises NodeLockHeld if another worker does, and CommitmentTooOld."""
     with hold_node_lock(config.root_dir):
         Commitment(config.state_dir).settle(at_start=config.tempolet.behaviour.commit == AT_START)
-        async with Service(well) as service, open_telemetry(config, "worker", well) as telemetry:
+        async with Service(always_healthy) as service, open_telemetry(config, "worker", always_healthy) as telemetry:
             client = await node_client(
                 config, service, role="worker", runtime=telemetry.runtime, plugins=telemetry.plugins
             )
@@ -83,35 +83,35 @@ async def run_worker(config: NodeConfig) -> None:
                         await work(config, client, service, telemetry, api=api)
 
 
-def well() -> str:
-    """Give nothing: a loop that is stuck is seen from outside it, and nothing else here is mended by a restart."""
+def always_healthy() -> str:
+    """Return no reason for a restart: the watchdog itself notices a stuck loop."""
     return ""
 
 
 async def work(
     config: NodeConfig, client: Client, service: Service, telemetry: Telemetry, *, api: "ApiServer | None" = None
 ) -> None:
-    """Take over what an earlier worker had begun, then host workflows and activities until asked to stop."""
-    make_room_for_hung_files()
-    side, timings = _api_side(api, config) if api else None, telemetry.metrics.timings()
-    services = node_services(config, telemetry.calls, api=api, side=side, timings=timings)
+    """Fail the attempts of an earlier worker, then run workflows and activities until asked to stop."""
+    install_bounded_thread_pool()
+    cluster, timings = _cluster_worker(api, config) if api else None, telemetry.metrics.timings()
+    services = node_services(config, telemetry.calls, api=api, cluster=cluster, timings=timings)
     count_pulls(services, config, telemetry.metrics.images)
     await asyncio.to_thread(services.cgroups.make_tiers)
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
-        numbers = PodNumbers(cache, telemetry.metrics)
+        numbers = PodMetrics(cache, telemetry.metrics)
         numbers.show_probes(services.probes.tallies)
-        snapshots = Departures(services.going, cache, numbers)
-        publish = side.hearing(snapshots.publish) if side else snapshots.publish
-        worker = pod_worker(config, client, services, publish, more=side.interceptors if side else ())
+        snapshots = TerminatingPods(services.going, cache, numbers)
+        publish = cluster.observe(snapshots.publish) if cluster else snapshots.publish
+        worker = pod_worker(config, client, services, publish, more=cluster.interceptors if cluster else ())
         drivers = watching_plugins(config.root_dir, services.csi)
         rotator = LogRotator(services, config.container_logs, cache.snapshots, telemetry.metrics)
         every = config.sync_frequency
         republishing, orphans = republishing_volumes(services, every), unmounting_orphaned_volumes(services, every)
-        storage = StorageWatch(services, cache.snapshots, hinting(client)) if config.local_storage_limits else None
+        storage = StorageWatch(services, cache.snapshots, signalling(client)) if config.local_storage_limits else None
         loops = keeping_logs_small(rotator), watching_storage(storage), giving_back_freed_memory(every)
         raising = raising_behaviours(Raising(client, config.node_name, Commitment(config.state_dir)), every)
-        at_work = side.at_work(cache.snapshots, client, services.csi) if side else contextlib.nullcontext()
-        async with drivers, republishing, orphans, at_work, worker, loops[0], loops[1], loops[2], raising:
+        api_loops = cluster.running(cache.snapshots, client, services.csi) if cluster else contextlib.nullcontext()
+        async with drivers, republishing, orphans, api_loops, worker, loops[0], loops[1], loops[2], raising:
             known = [node_workflow_id(config.node_name), *(one.workflow_id for one in cache.snapshots())]
             freed = await take_over(client, config.node_name, client.identity, known)
             _log.info("worker started", node=config.node_name, taken_over=freed)
@@ -122,10 +122,10 @@ async def work(
     await services.runtime.close()
 
 
-def _api_side(api: "ApiServer", config: NodeConfig) -> "ApiSide":
-    from worker.processes.api_side import ApiSide  # noqa: PLC0415 - it brings an HTTP client, 10 MB for which a standalone node has no use
+def _cluster_worker(api: "ApiServer", config: NodeConfig) -> "ClusterWorker":
+    from worker.processes.cluster_worker import ClusterWorker  # noqa: PLC0415 - it brings an HTTP client, 10 MB for which a standalone node has no use
 
-    return ApiSide(api, config)
+    return ClusterWorker(api, config)
 
 
 def pod_worker(
@@ -136,14 +136,14 @@ def pod_worker(
     *,
     more: Sequence[Interceptor] = (),
 ) -> Worker:
-    """Make the Temporal worker of this node; `publish` is given every snapshot, from any thread."""
+    """Create the Temporal worker of this node; `publish` gets every snapshot, from any thread."""
     return Worker(
         client,
         task_queue=node_task_queue(config.node_name),
         build_id=BUILD,
         workflows=[NodeWorkflow, PodWorkflow],
         activities=activities(services),
-        workflow_runner=UnsandboxedWorkflowRunner(),  # with our rooms passed through, the sandbox guards nothing here
+        workflow_runner=UnsandboxedWorkflowRunner(),  # all our packages would be passed through, so the sandbox would check nothing
         interceptors=[publishing(publish), *more, UnexpectedErrors()],
         max_concurrent_workflow_tasks=WORKFLOW_TASKS,
         max_concurrent_activities=ACTIVITIES,
@@ -151,13 +151,14 @@ def pod_worker(
         max_heartbeat_throttle_interval=HEARTBEATS,
         default_heartbeat_throttle_interval=HEARTBEATS,
         max_eager_activity_reservations_per_workflow_task=EAGER,
-        graceful_shutdown_timeout=LAST_MOMENT,
+        graceful_shutdown_timeout=SHUTDOWN_GRACE,
     )
 
 
 def sandbox_runner() -> SandboxedWorkflowRunner:
-    """Run workflows in the SDK's sandbox, with our own rooms passed through: for tests and replays.
+    """Return the SDK's sandbox with our packages passed through: for tests and replays.
 
-    The worker itself goes without: a sixth of its CPU at a 110-pod start, for a guard that sees none of our code.
+    The worker itself runs without: the sandbox would cost a sixth of its CPU at a 110-pod start, and check none of our
+    code.
     """
     return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))

@@ -1,1 +1,1 @@
-"""What an operator can set: file formats, schema, rules and flags; `worker.daemon.config` makes one `NodeConfig` of it."""
+"""Configuration files, keys, rules and flags; `worker.daemon.config` builds one `NodeConfig` from them."""

@@ -1,6 +1,6 @@
-"""What makes a machine a node of a cluster: the keys and flags that have no meaning without an API server.
+"""Settings of a node of a cluster: the keys and flags that have no meaning without an API server.
 
-Asked by `config`. Without a kubeconfig all of them are as good as absent: a kubelet without one is standalone, and so are we.
+Without a kubeconfig all of them are ignored: a kubelet without one is standalone, and so is tempolet.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletC
 
 DEFAULT_CERT_DIR: Final = Path("/var/lib/kubelet/pki")
 CLIENT_CERTIFICATE: Final = "kubelet-client-current.pem"
-"""In the certificates' folder: a link to the newest client certificate and its key (client-go util/certificate)."""
+"""In the certificate folder: a link to the newest client certificate and its key (client-go util/certificate)."""
 SERVER_CERTIFICATE: Final = "kubelet-server-current.pem"
 _ALLOWED_PREFIXES: Final = ("kubelet.kubernetes.io/", "node.kubernetes.io/")
 _KUBERNETES: Final = ("kubernetes.io", "k8s.io")
@@ -31,13 +31,14 @@ OWN_LABELS: Final = (
     "beta.kubernetes.io/os",
     "beta.kubernetes.io/arch",
 )
-"""The labels of Kubernetes' own that a node may give itself (cmd/kubelet/app/options ValidateKubeletFlags), and that its object is
-held to as long as it says something of them (pkg/kubelet/kubelet_node_status.go updateDefaultLabels)."""
+"""Kubernetes' own labels that a node may set on itself (cmd/kubelet/app/options ValidateKubeletFlags), and that are
+kept up to date on its object as long as they are configured (pkg/kubelet/kubelet_node_status.go updateDefaultLabels).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Authentication:
-    """Who may speak to the node's own API, and how that is found out."""
+    """Who may use the node's API, and how clients are identified."""
 
     anonymous: bool = False
     webhook: bool = True
@@ -47,7 +48,7 @@ class Authentication:
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """What those may do."""
+    """What clients may do."""
 
     always_allow: bool = False
     allowed_ttl: timedelta = timedelta(minutes=5)
@@ -65,7 +66,7 @@ class Serving:
     certificate: Path | None = None
     key: Path | None = None
     bootstrap: bool = False
-    """The certificate is asked of the API server: serverTLSBootstrap."""
+    """The certificate is requested from the API server: serverTLSBootstrap."""
     min_version: str = ""
     cipher_suites: tuple[str, ...] = ()
     debugging: bool = True
@@ -98,27 +99,27 @@ class ClusterSettings:
     report_every: timedelta = timedelta(minutes=5)
     lease_seconds: int = 40
     most_images: int = 50
-    """In the node's status; -1: all."""
+    """Maximum number in the node's status; -1: all."""
     event_qps: int = 50
     event_burst: int = 100
     serving: Serving = Serving()
 
     @property
     def rotates_client_certificate(self) -> bool:
-        """Say whether the node sees to its client certificate itself."""
+        """Report whether the node rotates its client certificate itself."""
         return self.rotate_certificates or self.bootstrap_kubeconfig is not None
 
     @property
     def client_pair(self) -> Path | None:
-        """Give the link to the certificate and key that it sees to; None where the kubeconfig's are all there is."""
+        """Return the link to the client certificate and key that the node rotates; None if only the kubeconfig's exist."""
         return self.cert_dir / CLIENT_CERTIFICATE if self.rotates_client_certificate else None
 
 
 def cluster_settings(flags: Flags, kubelet: KubeletConfiguration, root_dir: Path) -> ClusterSettings | None:
-    """Read what concerns a cluster; None for a standalone node. Raises ConfigurationRefused."""
+    """Read the settings of a cluster; None for a standalone node. Raises ConfigurationRefused."""
     if flags.kubeconfig is None:
         if flags.bootstrap_kubeconfig is not None:
-            raise ConfigurationRefused("--bootstrap-kubeconfig: give --kubeconfig too, the file that it is to become")
+            raise ConfigurationRefused("--bootstrap-kubeconfig: --kubeconfig is required too: the file to write")
         return None
     if flags.cloud_provider not in (None, "", "external"):
         raise ConfigurationRefused(f"--cloud-provider {flags.cloud_provider!r}: it is external or empty")
@@ -143,19 +144,17 @@ def cluster_settings(flags: Flags, kubelet: KubeletConfiguration, root_dir: Path
 
 
 def node_labels(text: str) -> dict[str, str]:
-    """Read --node-labels; raises ConfigurationRefused for labels of Kubernetes' own that a node must not give itself."""
+    """Parse --node-labels; raises ConfigurationRefused for Kubernetes' labels that a node must not set itself."""
     found = {}
     for one in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = one.partition("=")
         if not equals or not key:
-            raise ConfigurationRefused(f"--node-labels {one!r}: key=value belongs there")
+            raise ConfigurationRefused(f"--node-labels {one!r}: must be key=value")
         domain = key.partition("/")[0] if "/" in key else ""
         of_kubernetes = any(domain == one or domain.endswith(f".{one}") for one in _KUBERNETES)
         allowed = key in OWN_LABELS or any(f"{domain}/".endswith(prefix) for prefix in _ALLOWED_PREFIXES)
         if of_kubernetes and not allowed:
-            raise ConfigurationRefused(
-                f"--node-labels {key}: a node must not give itself this label of Kubernetes' own"
-            )
+            raise ConfigurationRefused(f"--node-labels {key}: a node must not set this label itself")
         found[key] = value
     return found
 

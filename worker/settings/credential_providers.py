@@ -1,7 +1,7 @@
-"""CredentialProviderConfig: which programs know the logins of which registries, from one file or a folder of them.
+"""CredentialProviderConfig: the programs that provide logins for registries, from one file or a folder of files.
 
-Given by the kubelet's flags `--image-credential-provider-config` and `--image-credential-provider-bin-dir`; read as
-pkg/credentialprovider/plugin/config.go does. What cannot be obeyed is refused when the process starts, every fault at once.
+Given by the kubelet's flags `--image-credential-provider-config` and `--image-credential-provider-bin-dir`, and read as
+in pkg/credentialprovider/plugin/config.go. An invalid configuration is refused at start, with all its errors.
 """
 
 import os
@@ -56,7 +56,7 @@ _FIELDS: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """One provider as the configuration has it."""
+    """One provider in the configuration."""
 
     name: str
     path: Path
@@ -69,14 +69,17 @@ class ProviderSettings:
 
 @dataclass(frozen=True, slots=True)
 class CredentialProviders:
-    """All of them, and a hash of the files, by which a monitor sees that they changed."""
+    """All providers, and a hash of the files, by which monitoring detects changes."""
 
     providers: tuple[ProviderSettings, ...] = ()
     hash: str = ""
 
 
 def load_credential_providers(config: Path | None, bin_dir: Path | None) -> CredentialProviders:
-    """Read and check the configuration; raises ConfigurationRefused naming file and field. Nothing without the flags."""
+    """Read and validate the configuration; raises ConfigurationRefused naming file and field.
+
+    Empty without the flags.
+    """
     if config is None and bin_dir is None:
         return CredentialProviders()
     if config is None or bin_dir is None:
@@ -117,9 +120,9 @@ def _read(file: Path) -> Sequence[Mapping[str, Any]]:
         raise ConfigurationRefused(f"{file}: {error}") from error
     content = checked.content
     if content.get("kind") != KIND or content.get("apiVersion") not in VERSIONS:
-        raise ConfigurationRefused(f"{file}: apiVersion {VERSIONS[0]} and kind {KIND} belong there")
+        raise ConfigurationRefused(f"{file}: must have apiVersion {VERSIONS[0]} and kind {KIND}")
     for wrong in (*checked.unknown, *document.duplicates):
-        raise ConfigurationRefused(f"{file}: {wrong}: no such field, or said twice")
+        raise ConfigurationRefused(f"{file}: {wrong}: no such field, or set twice")
     providers: Sequence[Mapping[str, Any]] = content.get("providers", [])
     return providers
 

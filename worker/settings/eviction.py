@@ -1,8 +1,8 @@
-"""The thresholds under which a node counts as being under pressure: evictionHard, evictionSoft and what belongs to them.
+"""The eviction thresholds: evictionHard, evictionSoft and the keys that belong to them.
 
-Asked by `config` and `kubelet_validation`; read as the kubelet reads them (pkg/kubelet/eviction/helpers.go ParseThresholdConfig,
-cmd/kubelet/app/options applies the defaults). Here they say what is kept back from pods and which conditions the node shows; no pod is
-evicted for them yet, and a warning says so.
+Parsed as by the kubelet (pkg/kubelet/eviction/helpers.go ParseThresholdConfig, defaults from cmd/kubelet/app/options).
+They define what is reserved from pods and which conditions the node shows; no pod is evicted for them yet, and a
+warning says so.
 """
 
 import struct
@@ -35,7 +35,7 @@ SIGNALS: Final[Mapping[str, str]] = {
     "containerfs.inodesFree": "DiskPressure",
     "pid.available": "PIDPressure",
 }
-"""Signal -> the condition that it leads to. containerfs is the same disk as nodefs or imagefs, and follows that one's."""
+"""Signal -> the node condition it sets. containerfs is the same disk as nodefs or imagefs, and follows that one's."""
 _UNMEASURED: Final = ("allocatableMemory.available", "containerfs.available", "containerfs.inodesFree")
 _MAPS: Final = ("evictionHard", "evictionSoft", "evictionMinimumReclaim")
 _ALL_KEYS: Final = (*_MAPS, "evictionSoftGracePeriod")
@@ -43,26 +43,26 @@ _ALL_KEYS: Final = (*_MAPS, "evictionSoftGracePeriod")
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """So much, or such a share of what there is."""
+    """An absolute quantity, or a share of the capacity."""
 
     quantity: Quantity = ZERO
     share: float = 0.0
 
     def of(self, capacity: int) -> int:
-        """Say how much that is of a whole, in its units."""
+        """Return the amount of a capacity, in its units."""
         return int(capacity * self.share) if self.share else self.quantity.value
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Pressure is where less than `least` of a signal is there."""
+    """The node is under pressure while less than `least` of a signal is available."""
 
     signal: str
     least: Amount
     grace: timedelta = timedelta()
-    """Zero: a hard one."""
+    """Zero for a hard threshold."""
     reclaim: Amount = Amount()
-    """Pressure that has lasted for the grace goes when so much more is there."""
+    """The amount that must be available in addition before pressure ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +71,16 @@ class Eviction:
 
     thresholds: tuple[Threshold, ...] = ()
     transition: timedelta = timedelta(minutes=5)
-    """How long a condition is shown after it was last seen."""
+    """How long a condition is shown after it was last observed."""
 
     def kept(self, memory: int, storage: int) -> tuple[int, int]:
-        """Say how many bytes of memory and of storage the hard thresholds keep back (cm/helpers.go hardEvictionReservation)."""
+        """Return the bytes of memory and storage that hard thresholds reserve (cm/helpers.go hardEvictionReservation)."""
         hard = {one.signal: one.least for one in self.thresholds if not one.grace}
         return hard.get(MEMORY, Amount()).of(memory), hard.get(NODE_FS, Amount()).of(storage)
 
 
 def eviction(kubelet: KubeletConfiguration) -> Eviction:
-    """Read the thresholds of a configuration that `eviction_breaches` has passed."""
+    """Parse the thresholds of a configuration that `eviction_breaches` has validated."""
     reclaims = {signal: _amount(text) or Amount() for signal, text in (kubelet["evictionMinimumReclaim"] or {}).items()}
     graces = {signal: parse_duration(text) for signal, text in (kubelet["evictionSoftGracePeriod"] or {}).items()}
     found = [
@@ -95,7 +95,7 @@ def eviction(kubelet: KubeletConfiguration) -> Eviction:
 
 
 def eviction_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
-    """Name the statements that are none."""
+    """List the invalid thresholds."""
     for key in _ALL_KEYS:
         for signal, text in (kubelet[key] or {}).items():
             if signal not in SIGNALS:
@@ -108,9 +108,9 @@ def eviction_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
 
 
 def eviction_warnings(kubelet: KubeletConfiguration) -> Iterator[str]:
-    """Tell how far the thresholds are obeyed."""
+    """Say which thresholds have no effect."""
     if said := [key for key in ("evictionHard", "evictionSoft") if kubelet[key]]:
-        yield f"{', '.join(said)}: kept back from pods and, in a cluster, shown as the node's conditions; tempolet evicts no pod for them yet"
+        yield f"{', '.join(said)}: reserved from pods and, in a cluster, shown as the node's conditions; tempolet does not evict pods for them yet"
     for key in _MAPS:
         for signal in kubelet[key] or {}:
             if signal in _UNMEASURED:
@@ -125,14 +125,14 @@ def _hard(kubelet: KubeletConfiguration) -> Mapping[str, str]:
 
 
 def _amount(text: str) -> Amount | None:
-    """Read a threshold; none is one of 0% or 100%."""
+    """Parse a threshold; None for 0% or 100%."""
     if text in {"0%", "100%"}:
         return None
     return Amount(share=_share(text)) if text.endswith("%") else Amount(parse_quantity(text))
 
 
 def _share(text: str) -> float:
-    """Read a percentage in the kubelet's precision, so that both keep back the same number of bytes."""
+    """Parse a percentage in the kubelet's precision, so that both reserve the same number of bytes."""
     return _float32(_float32(float(text.rstrip("%"))) / 100)
 
 

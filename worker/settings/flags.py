@@ -1,8 +1,8 @@
 """The flags of `tempolet worker`, `poller` and `node`, with the kubelet's names.
 
-Read with argparse, for these run for months and a command-line library would stay in their memory; `cli` hands its
-own commands' node flags through the same table. Most of the kubelet's flags are deprecated in favour of its file, so only
-those that people still write are here; each stands for a key and wins over the files.
+Parsed with argparse, because a command-line library would stay in the memory of these long-running processes; other
+commands use the same table for their node flags. Most of the kubelet's flags are deprecated in favour of its file, so
+only those still in use are here; each sets a key and takes precedence over the files.
 """
 
 import argparse
@@ -13,12 +13,12 @@ from typing import Any, Final, NoReturn
 
 
 class WrongUsage(Exception):
-    """A command line that cannot be read; the message is one line."""
+    """A command line that cannot be parsed; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The command line, as far as it configures a node; None is what was not given."""
+    """The command line, as far as it configures a node; None for flags that were not given."""
 
     config: Path | None = None
     config_dir: Path | None = None
@@ -36,14 +36,14 @@ class Flags:
     node_labels: str | None = None
     cloud_provider: str | None = None
     keys: Mapping[str, Any] = field(default_factory=dict)
-    """Flags that stand for a key of KubeletConfiguration: dotted path -> value."""
+    """Flags that set a key of KubeletConfiguration: dotted path -> value."""
     said: Mapping[str, str] = field(default_factory=dict)
     """All flags that were given, as text: for /flagz."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFlag:
-    """A flag that stands for a key of KubeletConfiguration."""
+    """A flag that sets a key of KubeletConfiguration."""
 
     name: str
     key: str
@@ -56,12 +56,12 @@ def _list(text: str) -> list[str]:
 
 
 def _headers(text: str) -> dict[str, list[str]]:
-    """Read `Name:value,Other:value`; a name may come twice."""
+    """Parse `Name:value,Other:value`; a name may occur twice."""
     found: dict[str, list[str]] = {}
     for one in _list(text):
         name, colon, value = one.partition(":")
         if not colon or not name:
-            # never what was there: it may be a credential
+            # never the value: it may be a credential
             raise argparse.ArgumentTypeError("write Name:value,Other:value")
         found.setdefault(name, []).append(value.strip())
     return found
@@ -71,7 +71,7 @@ def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
 def _truth(text: str) -> bool:
@@ -84,23 +84,23 @@ _URL_HEADERS: Final = "staticPodURLHeader"
 
 KEY_FLAGS: Final = (
     KeyFlag("container-runtime-endpoint", "containerRuntimeEndpoint", "the CRI socket, unix:///path"),
-    KeyFlag("image-service-endpoint", "imageServiceEndpoint", "the CRI image socket, if it is another one"),
+    KeyFlag("image-service-endpoint", "imageServiceEndpoint", "the CRI image socket, if different"),
     KeyFlag("pod-manifest-path", "staticPodPath", "folder (or file) of static pod manifests"),
-    KeyFlag("file-check-frequency", "fileCheckFrequency", "between two looks at the manifests, e.g. 20s"),
-    KeyFlag("manifest-url", "staticPodURL", "a URL that gives a Pod or PodList, too"),
-    KeyFlag("manifest-url-header", _URL_HEADERS, "headers sent there, Name:value,Other:value", _headers),
-    KeyFlag("http-check-frequency", "httpCheckFrequency", "between two looks at that URL, e.g. 20s"),
+    KeyFlag("file-check-frequency", "fileCheckFrequency", "interval of rescans of the manifests, e.g. 20s"),
+    KeyFlag("manifest-url", "staticPodURL", "a URL that returns a Pod or PodList"),
+    KeyFlag("manifest-url-header", _URL_HEADERS, "headers for that URL, Name:value,Other:value", _headers),
+    KeyFlag("http-check-frequency", "httpCheckFrequency", "interval of requests to that URL, e.g. 20s"),
     KeyFlag("runtime-request-timeout", "runtimeRequestTimeout", "limit of a CRI call, e.g. 2m"),
     KeyFlag("cgroup-driver", "cgroupDriver", "cgroupfs"),
     KeyFlag("cgroup-root", "cgroupRoot", "cgroup under which pods live"),
     KeyFlag("cluster-dns", "clusterDNS", "addresses of the cluster's DNS, comma-separated", _list),
     KeyFlag("cluster-domain", "clusterDomain", "domain of the cluster's DNS"),
     KeyFlag("resolv-conf", "resolvConf", "the node's resolver file"),
-    KeyFlag("max-pods", "maxPods", "pods on this node at most", _number),
-    KeyFlag("pod-max-pids", "podPidsLimit", "processes in a pod at most, -1: no limit", _number),
+    KeyFlag("max-pods", "maxPods", "maximum number of pods on this node", _number),
+    KeyFlag("pod-max-pids", "podPidsLimit", "maximum number of processes in a pod, -1: no limit", _number),
     KeyFlag("serialize-image-pulls", "serializeImagePulls", "true: one pull at a time", _truth),
     KeyFlag("registry-qps", "registryPullQPS", "pulls a second, 0: no limit", _number),
-    KeyFlag("registry-burst", "registryBurst", "pulls at once above that", _number),
+    KeyFlag("registry-burst", "registryBurst", "burst of pulls above that", _number),
     KeyFlag("healthz-port", "healthzPort", "port of the healthz endpoint, 0: none", _number),
     KeyFlag("healthz-bind-address", "healthzBindAddress", "address of the healthz endpoint"),
     KeyFlag("logging-format", "logging.format", "text or json"),
@@ -110,18 +110,18 @@ KEY_FLAGS: Final = (
 _OTHER_FLAGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "config": ("KubeletConfiguration file", Path),
     "config-dir": ("folder of drop-ins (*.conf) for it", Path),
-    "tempolet-config": ("TempoletConfiguration file: what no kubelet has a key for", Path),
+    "tempolet-config": ("TempoletConfiguration file: settings that a kubelet does not have", Path),
     "root-dir": ("folder of the node's state, /var/lib/kubelet", Path),
     "hostname-override": ("the node's name instead of the hostname", str),
     "node-ip": ("the node's address, or one of each family", str),
-    "lock-file": ("a lock file to hold beside the node's own", Path),
+    "lock-file": ("a lock file to hold besides the node's own", Path),
     "image-credential-provider-config": ("CredentialProviderConfig, a file or a folder of them", Path),
     "image-credential-provider-bin-dir": ("folder of the credential providers' programs", Path),
-    "kubeconfig": ("the way to the API server; without it the node is standalone", Path),
-    "bootstrap-kubeconfig": ("the way to the API server until the node has a certificate of its own", Path),
+    "kubeconfig": ("kubeconfig of the API server; without it the node is standalone", Path),
+    "bootstrap-kubeconfig": ("kubeconfig used until the node has a certificate of its own", Path),
     "cert-dir": ("folder of the node's certificates, <root-dir>/pki", Path),
     "node-labels": ("labels that the node registers with, key=value,…", str),
-    "cloud-provider": ("external, where a cloud controller initializes nodes", str),
+    "cloud-provider": ("external if a cloud controller initializes nodes", str),
     "feature-gates": ("Name=true,Other=false", str),
 }
 
@@ -134,7 +134,7 @@ class _OneLineParser(argparse.ArgumentParser):
 
 
 def node_parser(prog: str, description: str) -> argparse.ArgumentParser:
-    """Make the parser of a command that runs a node."""
+    """Create the parser of a command that runs a node."""
     parser = _OneLineParser(prog=prog, description=description, allow_abbrev=False)
     for name, (what, read) in _OTHER_FLAGS.items():
         parser.add_argument(f"--{name}", help=what, type=read, metavar="VALUE")
@@ -145,7 +145,7 @@ def node_parser(prog: str, description: str) -> argparse.ArgumentParser:
 
 
 def parse_node_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> Flags:
-    """Read a command line; raises WrongUsage with one line."""
+    """Parse a command line; raises WrongUsage with one line."""
     found, unknown = parser.parse_known_args(arguments)
     if unknown:
         raise WrongUsage(f"unknown argument {unknown[0]!r}; `{parser.prog} --help` lists them")
@@ -154,7 +154,7 @@ def parse_node_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) 
     others = {name: given[name.replace("-", "_")] for name in _OTHER_FLAGS}
     said = {flag.name: given[flag.key] for flag in KEY_FLAGS} | others
     if given[_URL_HEADERS] is not None:
-        said["manifest-url-header"] = "CLASSIFIED"  # as component-base's flagz writes what may be a password
+        said["manifest-url-header"] = "CLASSIFIED"  # as component-base's flagz prints what may be a password
     return Flags(
         keys=keys,
         said={name: _text(value) for name, value in said.items() if value is not None},

@@ -1,7 +1,7 @@
-"""Whether pods have to show that they may have an image that is on the node: three keys and a gate of KubeletConfiguration.
+"""Whether pods must show that they may use an image that is present: three keys and a gate of KubeletConfiguration.
 
-Asked by `config` and `kubelet_validation`; the rules are apis/config/validation/validation.go's, the patterns
-images/pullmanager/image_pull_policies.go's.
+The rules are those of apis/config/validation/validation.go, the patterns those of
+images/pullmanager/image_pull_policies.go.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ ALLOWLIST: Final = "preloadedImagesVerificationAllowlist"
 
 
 def verification(kubelet: KubeletConfiguration, gates: FeatureGates) -> Verification | None:
-    """Read the policy; None where the gate is off and nobody has to show anything."""
+    """Read the policy; None if the gate is off and nothing is verified."""
     if not gates.enabled(VERIFICATION_GATE):
         return None
     said = kubelet[POLICY]
@@ -26,7 +26,7 @@ def verification(kubelet: KubeletConfiguration, gates: FeatureGates) -> Verifica
 
 
 def verification_breaches(kubelet: KubeletConfiguration, gates: FeatureGates) -> Iterator[str]:
-    """Name what cannot be: an unknown policy, a list that the policy does not look at, a pattern that is none."""
+    """List what is invalid: an unknown policy, a list that the policy ignores, a malformed pattern."""
     policy, allowlist = str(kubelet[POLICY] or ""), kubelet[ALLOWLIST] or ()
     if not gates.enabled(VERIFICATION_GATE):
         for key in (POLICY, ALLOWLIST):
@@ -43,7 +43,7 @@ def verification_breaches(kubelet: KubeletConfiguration, gates: FeatureGates) ->
 
 
 def _fault(pattern: str) -> str:
-    """Say what is wrong with a pattern; empty for nothing."""
+    """Return what is wrong with a pattern; empty if nothing is."""
     plain = pattern[:-1] if pattern.endswith("/*") else pattern
     if pattern != pattern.strip():
         return "leading and trailing spaces are not allowed"

@@ -1,4 +1,4 @@
-"""How images are pulled, and when they are removed again: the keys of KubeletConfiguration that `config` asks for."""
+"""Image pulls and image garbage collection: the keys of KubeletConfiguration."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +11,7 @@ from worker.settings.kubelet.feature_gates import FeatureGates
 from worker.settings.tempolet_configuration import TempoletConfiguration
 
 DEFAULT_PARALLEL_PULLS: Final = 4
-"""When no file says a word on it; the kubelet's one at a time lets a slow pull hold up every pod (kubernetes#109956)."""
+"""If no file sets it; with the kubelet's default of one, a slow pull delays every pod (kubernetes#109956)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +19,16 @@ class ImagePulls:
     """How images are pulled."""
 
     parallel: int | None = DEFAULT_PARALLEL_PULLS
-    """At most so many at a time; None: no limit."""
+    """Maximum number of concurrent pulls; None: no limit."""
     qps: int = 5
     """Pulls a second; 0: no limit."""
     burst: int = 10
     verification: Verification | None = None
-    """None: an image that is there is everybody's."""
+    """None: every pod may use an image that is present."""
 
 
 def image_pulls(kubelet: KubeletConfiguration, gates: FeatureGates) -> ImagePulls:
-    """Read how they are pulled."""
+    """Read the settings of pulls."""
     said = {"serializeImagePulls", "maxParallelImagePulls"} & kubelet.said
     if not said:
         parallel: int | None = DEFAULT_PARALLEL_PULLS
@@ -41,7 +41,7 @@ def image_pulls(kubelet: KubeletConfiguration, gates: FeatureGates) -> ImagePull
 
 
 def image_policy(kubelet: KubeletConfiguration, own: TempoletConfiguration) -> ImagePolicy:
-    """Read when they are removed."""
+    """Read the settings of garbage collection."""
     return ImagePolicy(
         kubelet["imageGCHighThresholdPercent"],
         kubelet["imageGCLowThresholdPercent"],

@@ -1,8 +1,8 @@
-"""The rules that a KubeletConfiguration must keep, for the keys that tempolet acts on.
+"""Validation of a KubeletConfiguration, for the keys that tempolet obeys.
 
-Asked by `config` once all layers are merged. The rules are the kubelet's (apis/config/validation/validation.go), and so are
-the limits; one line more says what tempolet cannot do (the systemd cgroup driver). All breaches are told at once, so that
-an operator mends a file in one go.
+Applied after all layers are merged. The rules and limits are the kubelet's (apis/config/validation/validation.go), plus
+one for what tempolet does not support (the systemd cgroup driver). All errors are reported at once, so that an operator
+can fix a file in one go.
 """
 
 import ipaddress
@@ -32,7 +32,7 @@ _TRACING_SCHEMES: Final = frozenset({"dns", "unix", "unix-abstract"})
 
 
 def validate(kubelet: KubeletConfiguration, gates: FeatureGates) -> None:
-    """Check all rules; raises ConfigurationRefused with every breach, one a line."""
+    """Check all rules; raises ConfigurationRefused with every error, one a line."""
     gated = (*_backoff(kubelet, gates), *verification_breaches(kubelet, gates), *memory_breaches(kubelet, gates))
     breaches = [*gated, *(breach for rule in RULES for breach in rule(kubelet))]
     if breaches:
@@ -107,13 +107,13 @@ def _pod_logs(kubelet: KubeletConfiguration) -> Breaches:
 def _addresses(kubelet: KubeletConfiguration) -> Breaches:
     for index, address in enumerate(kubelet["clusterDNS"] or ()):
         if not _is_address(address):
-            yield f"clusterDNS[{index}]: {address!r} is no IP address"
+            yield f"clusterDNS[{index}]: {address!r} is not an IP address"
     if not _is_address(kubelet["healthzBindAddress"]):
-        yield f"healthzBindAddress: {kubelet['healthzBindAddress']!r} is no IP address"
+        yield f"healthzBindAddress: {kubelet['healthzBindAddress']!r} is not an IP address"
     for key in ("containerRuntimeEndpoint", "imageServiceEndpoint"):
         endpoint = kubelet[key] or ""
         if endpoint and not endpoint.startswith(("unix:///", "/")):
-            yield f"{key}: {endpoint!r}, but unix:///path/to/socket belongs there"
+            yield f"{key}: {endpoint!r}; must be unix:///path/to/socket"
 
 
 def _logging(kubelet: KubeletConfiguration) -> Breaches:
@@ -128,7 +128,7 @@ def _tracing(kubelet: KubeletConfiguration) -> Breaches:
     endpoint = kubelet["tracing.endpoint"] or ""
     scheme = urlsplit(endpoint).scheme if "//" in endpoint else "dns"
     if scheme not in _TRACING_SCHEMES:
-        yield f"tracing.endpoint: {endpoint!r}, but host:port belongs there (schemes: dns, unix, unix-abstract)"
+        yield f"tracing.endpoint: {endpoint!r}; must be host:port (schemes: dns, unix, unix-abstract)"
 
 
 def _backoff(kubelet: KubeletConfiguration, gates: FeatureGates) -> Breaches:

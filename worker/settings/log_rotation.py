@@ -1,7 +1,7 @@
-"""How container logs are rotated: the four keys containerLog… of KubeletConfiguration.
+"""Rotation of container logs: the four keys containerLog… of KubeletConfiguration.
 
-Asked by `config` and `kubelet_validation`; the bounds are the kubelet's (apis/config/validation/validation.go and
-logs/container_log_manager.go). A negative size switches rotation off.
+The limits are the kubelet's (apis/config/validation/validation.go and logs/container_log_manager.go). A negative size
+disables rotation.
 """
 
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ _SHORTEST: Final = timedelta(seconds=3)
 
 @dataclass(frozen=True, slots=True)
 class ContainerLogs:
-    """When a container's log is rotated and what stays of it."""
+    """When a container's log is rotated, and how many files are kept."""
 
     max_size: int = 10 * 1024 * 1024
     """Bytes; negative: never."""
     max_files: int = 5
     max_workers: int = 1
-    """At so many at a time."""
+    """Maximum number of concurrent rotations."""
     monitor_interval: timedelta = timedelta(seconds=10)
 
 
@@ -32,7 +32,7 @@ DEFAULT_CONTAINER_LOGS: Final = ContainerLogs()
 
 
 def container_logs(kubelet: KubeletConfiguration) -> ContainerLogs:
-    """Read the four keys, which have been checked."""
+    """Read the four validated keys."""
     return ContainerLogs(
         parse_quantity(kubelet["containerLogMaxSize"]).value,
         kubelet["containerLogMaxFiles"],
@@ -42,7 +42,7 @@ def container_logs(kubelet: KubeletConfiguration) -> ContainerLogs:
 
 
 def container_logs_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
-    """Name what is out of bounds."""
+    """List the values that are out of bounds."""
     size = kubelet["containerLogMaxSize"]
     try:
         parse_quantity(size)

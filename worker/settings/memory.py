@@ -1,8 +1,8 @@
-"""How the memory of containers is dealt with beyond its limits: memorySwap, singleProcessOOMKill, failSwapOn, and MemoryQoS.
+"""Memory settings besides limits: memorySwap, singleProcessOOMKill, failSwapOn, and MemoryQoS.
 
-Asked by `config` and `kubelet_validation`; the rules are the kubelet's (apis/config/validation/validation.go and
-validation_linux.go). Unlike the kubelet, whose failSwapOn is true unless said otherwise, a node with swap is refused only where
-a file says so: without swapBehavior no container has any anyway, as far as the kernel can tell them apart.
+The rules are the kubelet's (apis/config/validation/validation.go and validation_linux.go). Unlike the kubelet, whose
+failSwapOn is true by default, a node with swap is refused only if a file says so: without swapBehavior no container
+gets any swap anyway, as far as the kernel can enforce it.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _SWAPS: Final = Path("/proc/swaps")
 
 @dataclass(frozen=True, slots=True)
 class MemorySettings:
-    """The keys, read."""
+    """The parsed keys."""
 
     limited_swap: bool = False
     single_process_oom_kill: bool = False
@@ -35,7 +35,7 @@ DEFAULT_MEMORY: Final = MemorySettings()
 
 
 def memory_settings(kubelet: KubeletConfiguration) -> MemorySettings:
-    """Read the keys, which have been checked."""
+    """Read the validated keys."""
     return MemorySettings(
         limited_swap=kubelet["memorySwap.swapBehavior"] == LIMITED_SWAP,
         single_process_oom_kill=bool(kubelet["singleProcessOOMKill"]),
@@ -45,7 +45,7 @@ def memory_settings(kubelet: KubeletConfiguration) -> MemorySettings:
 
 
 def memory_breaches(kubelet: KubeletConfiguration, gates: FeatureGates) -> Iterator[str]:
-    """Name what is out of bounds."""
+    """List the values that are out of bounds."""
     if (behaviour := kubelet["memorySwap.swapBehavior"] or "") not in _BEHAVIOURS:
         yield f"memorySwap.swapBehavior: {behaviour!r}, but it is NoSwap or LimitedSwap"
     if not 0 < (factor := kubelet["memoryThrottlingFactor"]) <= 1:
@@ -58,7 +58,7 @@ def memory_breaches(kubelet: KubeletConfiguration, gates: FeatureGates) -> Itera
 
 
 def refuse_what_this_node_has_not(kubelet: KubeletConfiguration, *, cgroup_v2: bool, swaps: Path = _SWAPS) -> None:
-    """Refuse settings that this machine cannot keep; raises ConfigurationRefused."""
+    """Refuse settings that this machine does not support; raises ConfigurationRefused."""
     if kubelet["singleProcessOOMKill"] is False and not cgroup_v2:
         raise ConfigurationRefused(
             "singleProcessOOMKill: false, and this node has cgroup v1, which kills one process at a time; remove the key"

@@ -1,8 +1,9 @@
-"""What KubeletConfiguration keeps back from pods: kubeReserved, systemReserved and the hard thresholds of eviction.
+"""Resources reserved from pods: kubeReserved, systemReserved and the hard eviction thresholds.
 
-Asked by `config` and `kubelet_validation`. Less the two reservations, the machine is what a resize may ask for; less the thresholds,
-too, it is what the node tells the scheduler and what a container without a limit is told that it may use
-(pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableAbsolute, GetNodeAllocatableReservation). No cgroup enforces the sum.
+The machine's capacity less the two reservations limits a resize. Less the thresholds as well, it is what the node
+reports to the scheduler as allocatable, and what a container without a limit sees as its limit
+(pkg/kubelet/cm/node_container_manager_linux.go GetNodeAllocatableAbsolute, GetNodeAllocatableReservation). No cgroup
+enforces the sum.
 """
 
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ class Reserved:
     ephemeral_storage_bytes: int = 0
 
     def by_name(self) -> dict[str, Quantity]:
-        """Say it by the names of resources."""
+        """Return the amounts by resource name."""
         amounts = {
             "cpu": f"{self.cpu_milli}m",
             "memory": str(self.memory_bytes),
@@ -42,7 +43,7 @@ NOTHING_RESERVED: Final = Reserved()
 
 
 def reserved(kubelet: KubeletConfiguration) -> Reserved:
-    """Sum up what is kept back."""
+    """Sum up the reservations."""
     cpu = sum((_amount(kubelet, key, "cpu").milli for key in KEYS), 0)
     memory = sum((_amount(kubelet, key, "memory").value for key in KEYS), 0)
     storage = sum((_amount(kubelet, key, "ephemeral-storage").value for key in KEYS), 0)
@@ -50,18 +51,18 @@ def reserved(kubelet: KubeletConfiguration) -> Reserved:
 
 
 def allocatable(kept: Reserved) -> Allocatable:
-    """Say what of this machine a resize may ask for."""
+    """Return how much of this machine a resize may use."""
     return Allocatable(max(0, cpu_capacity() - kept.cpu_milli), max(0, memory_capacity() - kept.memory_bytes))
 
 
 def with_thresholds(kept: Reserved, eviction: Eviction, memory: int, storage: int) -> Reserved:
-    """Keep back what the hard thresholds do, too, of so many bytes of memory and storage."""
+    """Add what the hard thresholds reserve of a capacity in bytes of memory and storage."""
     more_memory, more_storage = eviction.kept(memory, storage)
     return Reserved(kept.cpu_milli, kept.memory_bytes + more_memory, kept.ephemeral_storage_bytes + more_storage)
 
 
 def allocatable_resources(kept: Reserved, eviction: Eviction, root_dir: Path) -> dict[str, Quantity]:
-    """Say by the names of resources what the node has for pods, with the storage that `root_dir` lies on; raises OSError."""
+    """Return the node's allocatable resources by name, with the storage of `root_dir`; raises OSError."""
     disk = storage_capacity(root_dir)
     held = with_thresholds(kept, eviction, memory_capacity(), disk)
     left, storage = allocatable(held), max(0, disk - held.ephemeral_storage_bytes)
@@ -70,7 +71,7 @@ def allocatable_resources(kept: Reserved, eviction: Eviction, root_dir: Path) ->
 
 
 def reserved_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
-    """Name the amounts that are none, are negative, or are of something that can't be kept back."""
+    """List invalid and negative amounts, and resources that cannot be reserved."""
     for key in KEYS:
         for name, amount in (kubelet[key] or {}).items():
             if name not in _ALL:
@@ -86,7 +87,7 @@ def reserved_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
 
 
 def reserved_warnings(kubelet: KubeletConfiguration) -> Iterator[str]:
-    """Tell how far a reservation is obeyed."""
+    """Say which reservations have no effect."""
     for key in KEYS:
         if kubelet[key]:
             yield f"{key}: no pod is resized to more cpu or memory than it leaves, or told that it may use more; tempolet does not enforce it otherwise yet"

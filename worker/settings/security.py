@@ -1,6 +1,6 @@
-"""The keys of KubeletConfiguration that say what pods may do to the node, judged as the kubelet judges them at its start.
+"""Keys of KubeletConfiguration about what pods may do to the node, validated as by the kubelet at start.
 
-Asked by `kubelet_validation`; the rules are pkg/kubelet/sysctl/allowlist.go NewAllowlist.
+The rules are those of pkg/kubelet/sysctl/allowlist.go NewAllowlist.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from worker.settings.user_namespaces import user_namespace_breaches
 
 
 def security_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
-    """Name what is wrong with them."""
+    """List what is wrong with them."""
     yield from user_namespace_breaches(kubelet)
     for index, name in enumerate(kubelet["allowedUnsafeSysctls"] or ()):
         here = f"allowedUnsafeSysctls[{index}]: {name!r}"

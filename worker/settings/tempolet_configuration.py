@@ -1,7 +1,7 @@
-"""Our own keys, in a file of our own: `--tempolet-config FILE`, kind TempoletConfiguration.
+"""Our own configuration file: `--tempolet-config FILE`, kind TempoletConfiguration.
 
-What the kubelet has a key for stays in KubeletConfiguration; only what no kubelet has stands here (Temporal, the seal of
-the payloads, metrics). Asked by `config`. An unknown key is refused, for nobody but us writes this file.
+It has only settings that a kubelet does not have (Temporal, encryption of payloads, metrics); the others are in
+KubeletConfiguration. Unknown keys are refused.
 """
 
 import re
@@ -26,7 +26,7 @@ _ADDRESS: Final = re.compile(r"\[[0-9a-fA-F:.]+\]:\d{1,5}|[^:\s]+:\d{1,5}|", re.
 BY_COMMAND: Final = "ByCommand"
 AT_START: Final = "AtStart"
 LONGEST_IMAGE: Final = 800
-"""Bytes of a name in the prepull list, which becomes part of an activity's id."""
+"""Maximum bytes of a name in the prepull list, which becomes part of an activity's id."""
 
 
 Address = NewType("Address", str)
@@ -37,16 +37,16 @@ OFF: Final = Address("")
 
 @dataclass(frozen=True, slots=True)
 class TemporalKeys:
-    """Where Temporal is; what is left out comes from temporalio.envconfig (TEMPORAL_* and its TOML file)."""
+    """Temporal's address; what is left out comes from temporalio.envconfig (TEMPORAL_* and its TOML file)."""
 
     address: str | None = None
     namespace: str | None = None
     config_file: Path | None = None
     profile: str | None = None
     retention: timedelta = timedelta(days=RETENTION_DAYS)
-    """Of the namespace, when tempolet makes it: how long a gone pod's history can be read."""
+    """Of the namespace, if tempolet creates it: how long the history of a pod that is gone can be read."""
     payload_key_file: Path | None = None
-    """Seals every payload; `<root-dir>/tempolet/payload.keys` when left out."""
+    """Encrypts every payload; default `<root-dir>/tempolet/payload.keys`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,51 +55,51 @@ class CodecKeys:
 
     address: Address = OFF
     token_file: Path | None = None
-    """`<root-dir>/tempolet/codec.token` when left out."""
+    """Default `<root-dir>/tempolet/codec.token`."""
     allowed_origins: tuple[str, ...] = ()
-    """Origins of the Temporal UI that may ask."""
+    """Origins of the Temporal UI that may use it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeKeys:
-    """How hard the container runtime is driven."""
+    """Load on the container runtime."""
 
     start_limit: int = 0
-    """Run, Create and Start calls at a time; 0 means twice the processors."""
+    """Concurrent Run, Create and Start calls; 0 means twice the number of processors."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectsKeys:
-    """Where a standalone node keeps what manifests refer to."""
+    """The objects that manifests of a standalone node refer to."""
 
     folder: Path | None = None
-    """`objects` beside the manifests (staticPodPath) when left out."""
+    """Default `objects` beside the manifests (staticPodPath)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsKeys:
-    """Where Prometheus reads."""
+    """Metrics for Prometheus."""
 
     bind_address: Address = OFF
-    """Serves /metrics, ours and those of Temporal's SDK; when left out, they stand beside healthz."""
+    """Serves /metrics, ours and those of Temporal's SDK; by default they are served with healthz."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogKeys:
-    """What log agents find."""
+    """Links for log agents."""
 
     legacy_container_logs_dir: Path | None = Path("/var/log/containers")
-    """Where each container's log has a link by its pod, name and id; empty: nowhere."""
+    """Folder of links to each container's log by pod, name and id; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageKeys:
-    """The images that the node has whatever pods there are."""
+    """Images that the node keeps whatever pods it has."""
 
     prepull: tuple[str, ...] = ()
     """Pulled in the background when the node starts, one after the other."""
     look_every: timedelta = timedelta(minutes=5)
-    """How often it is looked whether images must go; the kubelet's own interval, for which it has no key."""
+    """Interval of image garbage collection: the kubelet's, which has no key for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class BehaviourKeys:
 
 @dataclass(frozen=True, slots=True)
 class TempoletConfiguration:
-    """All of our own keys, by the names that the file writes in camelCase."""
+    """All of our own keys, in the file as camelCase."""
 
     temporal: TemporalKeys = TemporalKeys()
     codec: CodecKeys = CodecKeys()
@@ -133,11 +133,11 @@ def load_tempolet_configuration(file: Path | None) -> TempoletConfiguration:
     except DocumentRefused as error:
         raise ConfigurationRefused(str(error)) from error
     if document.duplicates:
-        raise ConfigurationRefused(f"{file}: {document.duplicates[0]}: said twice; keep one")
+        raise ConfigurationRefused(f"{file}: {document.duplicates[0]}: set twice; remove one")
     for key, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
         if document.content.get(key) != wanted:
             raise ConfigurationRefused(
-                f"{file}: {key} is {document.content.get(key)!r}, but {wanted} belongs there"
+                f"{file}: {key} is {document.content.get(key)!r}; must be {wanted}"
                 + ("; a KubeletConfiguration goes to --config" if key == "kind" else "")
             )
     try:
@@ -147,14 +147,14 @@ def load_tempolet_configuration(file: Path | None) -> TempoletConfiguration:
 
 
 def _checked(configuration: TempoletConfiguration) -> TempoletConfiguration:
-    """Keep the rules that a key's type does not say; raises WrongValue naming the key."""
+    """Check the rules beyond a key's type; raises WrongValue naming the key."""
     for index, image in enumerate(configuration.images.prepull):
         try:
             with_default_tag(image)
         except InvalidImageName as error:
             raise WrongValue(f"images.prepull[{index}]: {error}") from error
         if len(image.encode()) > LONGEST_IMAGE:
-            raise WrongValue(f"images.prepull[{index}]: {len(image.encode())} bytes; {LONGEST_IMAGE} are the most")
+            raise WrongValue(f"images.prepull[{index}]: {len(image.encode())} bytes; the maximum is {LONGEST_IMAGE}")
     if configuration.images.look_every < timedelta(seconds=1):
         raise WrongValue("images.lookEvery: less than a second; 5m is the kubelet's own interval")
     if (commit := configuration.behaviour.commit) not in {BY_COMMAND, AT_START}:
@@ -163,7 +163,7 @@ def _checked(configuration: TempoletConfiguration) -> TempoletConfiguration:
 
 
 def tempolet_configuration(content: Mapping[str, Any]) -> TempoletConfiguration:
-    """Take our keys from a document's content; raises WrongValue naming the key."""
+    """Parse our keys from a document's content; raises WrongValue naming the key."""
     type_meta = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
     checked = check_fields(content, type_meta | _table(TempoletConfiguration))
     if checked.unknown:
@@ -173,7 +173,7 @@ def tempolet_configuration(content: Mapping[str, Any]) -> TempoletConfiguration:
 
 
 def _table(section: type) -> dict[str, Any]:
-    """Say what `check_fields` shall find under each key."""
+    """Return the schema for `check_fields`."""
     return {key: _kind(kind) for key, (_, kind) in _keys(section).items()}
 
 
@@ -186,7 +186,7 @@ def _kind(kind: Any) -> dict[str, Any]:
 
 
 def _section(section: type, content: Mapping[str, Any], path: str) -> Any:
-    """Make a section of what was checked; its defaults stand for what was not said."""
+    """Build a section from checked values; its defaults apply to keys that are not set."""
     keys = _keys(section)
     return section(
         **{keys[key][0]: _value(keys[key][1], value, f"{path}{key}") for key, value in content.items() if key in keys}
@@ -197,7 +197,7 @@ def _value(kind: Any, value: Any, path: str) -> Any:
     if isinstance(kind, type) and is_dataclass(kind):
         return _section(kind, value, f"{path}.")
     if kind is Address and not _ADDRESS.fullmatch(value):
-        raise WrongValue(f"{path}: {value!r} is no address: write host:port, an IPv6 host in brackets")
+        raise WrongValue(f"{path}: {value!r} is not an address: write host:port, an IPv6 host in brackets")
     if kind is timedelta:
         return parse_duration(value)
     if kind == Path | None:
@@ -206,7 +206,7 @@ def _value(kind: Any, value: Any, path: str) -> Any:
 
 
 def _keys(section: type) -> dict[str, tuple[str, Any]]:
-    """Give each key as the file writes it, with our name for it and its type."""
+    """Yield each key as written in the file, with our name for it and its type."""
     hints = get_type_hints(section)
     return {
         re.sub("_(.)", lambda letter: letter[1].upper(), one.name): (one.name, hints[one.name])

@@ -1,7 +1,7 @@
-"""Which ids of the node pods may have as their own users: all above the first range, or those kept for the user `kubelet`.
+"""The ids of the node for pods' user namespaces: all above the first range, or those of the user `kubelet`.
 
-Asked when a node's services are made (pkg/kubelet/kubelet_pods.go getKubeletMappings, userns MakeUserNsManager). Subordinate
-ids may be kept elsewhere (`getsubids` asks), so where there is a user `kubelet` and the tool, an answer is needed.
+See pkg/kubelet/kubelet_pods.go getKubeletMappings and userns MakeUserNsManager. Subordinate ids may be configured
+outside of files, so `getsubids` is asked; if there is a user `kubelet` and the tool, it must answer.
 """
 
 import pwd
@@ -21,7 +21,7 @@ _LINE_WORDS: Final = 4  # 0: kubelet 65536 2147483648
 
 
 def user_namespace_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
-    """Name what is wrong with userNamespaces.idsPerPod (apis/config/validation/validation_linux.go)."""
+    """List what is wrong with userNamespaces.idsPerPod (apis/config/validation/validation_linux.go)."""
     per_pod = kubelet["userNamespaces.idsPerPod"]
     if per_pod is None:
         return
@@ -34,9 +34,9 @@ def user_namespace_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
 
 
 def id_ranges(per_pod: int, pods: int, subordinate: Callable[[], str | None] | None = None) -> IdRanges:
-    """Say which ids may be given out, `per_pod` at a time, enough for so many pods; raises ConfigurationRefused.
+    """Return the ids to hand out, `per_pod` at a time, enough for so many pods; raises ConfigurationRefused.
 
-    `subordinate` answers what the tool prints, None where there is no such user or tool.
+    `subordinate` returns what the tool prints, None if there is no such user or tool.
     """
     printed = (subordinate or ask_subordinate_ids)()
     ranges = IdRanges(per_pod, _ALL_IDS - per_pod, per_pod) if printed is None else _parsed(printed, per_pod)
@@ -46,14 +46,14 @@ def id_ranges(per_pod: int, pods: int, subordinate: Callable[[], str | None] | N
             f"{where}: first and count must be multiples of {per_pod} (userNamespaces.idsPerPod)"
         )
     if ranges.first < per_pod:
-        raise ConfigurationRefused(f"{where}: must begin at {per_pod} or above, for what is below is the node's own")
+        raise ConfigurationRefused(f"{where}: must start at {per_pod} or above: lower ids are the node's own")
     if ranges.count // per_pod < pods:
         raise ConfigurationRefused(f"{where}: are not enough for {pods} pods (maxPods), {per_pod} for each")
     return ranges
 
 
 def ask_subordinate_ids() -> str | None:
-    """Ask which ids the user has, the same for users and groups; raises ConfigurationRefused."""
+    """Ask for the user's ids, the same for users and groups; raises ConfigurationRefused."""
     try:
         pwd.getpwnam(USER)
     except KeyError:
@@ -74,7 +74,7 @@ def ask_subordinate_ids() -> str | None:
 
 
 def _parsed(printed: str, per_pod: int) -> IdRanges:
-    """Read what the tool prints; there must be one range."""
+    """Parse what the tool prints; there must be one range."""
     lines = printed.strip("\n").split("\n")
     words = lines[0].split()
     if len(lines) != 1 or len(words) != _LINE_WORDS:

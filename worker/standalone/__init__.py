@@ -1,1 +1,1 @@
-"""A node without a cluster: what `tempolet up` starts around the worker and the poller, and `tempolet down` ends."""
+"""A standalone node: what `tempolet up` starts besides the worker and the poller, and `tempolet down` stops."""

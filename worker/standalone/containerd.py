@@ -1,8 +1,8 @@
-"""A private containerd: configuration, start, images, and an end that leaves nothing in the kernel.
+"""A private containerd: configuration, start, images, and a stop that leaves nothing in the kernel.
 
-Used by `up` and `down` and by the tests' fixtures, which run several beside each other: everything that could clash
-(folders, socket, bridge, subnet, cgroup) is a parameter. containerd and its shims outlive the command that starts them;
-a second `start` finds them again.
+Used by `up` and `down` and by test fixtures, which run several at once: everything that could collide (folders, socket,
+bridge, subnet, cgroup) is a parameter. containerd and its shims outlive the command that starts them; a second `start`
+finds them again.
 """
 
 import contextlib
@@ -17,15 +17,15 @@ from typing import Final
 
 from worker.standalone import nft_rules
 from worker.standalone.containerd_config import (
+    ContainerdOptions,
     ContainerdPlaces,
     PodNetwork,
-    Surroundings,
     cni_config,
     containerd_config,
     port_mapper,
 )
-from worker.standalone.cri_sweep import CriSweep, RuntimeNotReady
-from worker.standalone.machine import programs, remains
+from worker.standalone.cri_client import CriClient, RuntimeNotReady
+from worker.standalone.machine import leftovers, programs
 from worker.standalone.machine.process import Command, Supervised, last_lines
 
 READY_WITHIN: Final = timedelta(seconds=30)
@@ -36,14 +36,14 @@ CNI_CACHE: Final = Path("/var/lib/cni/results")  # libcni's; containerd gives no
 
 
 class ContainerdFailed(Exception):
-    """The private containerd does not do what it should; carries the end of its log."""
+    """The private containerd failed; the message has the end of its log."""
 
 
 @dataclass(slots=True)
 class Containerd:
-    """One private containerd and all that belongs to it; a context manager that starts and stops it.
+    """One private containerd and everything that belongs to it; a context manager that starts and stops it.
 
-    Needs root. `cgroup` is the cgroup below which pods of this instance live: `stop` kills and removes all in it.
+    Needs root. `cgroup` is the cgroup below which this instance's pods run: `stop` kills and removes everything in it.
     """
 
     places: ContainerdPlaces
@@ -74,9 +74,9 @@ class Containerd:
         return Supervised(self.places.pid_file)
 
     def start(self) -> str:
-        """Start it unless it runs, and wait until it is ready; answers name and version.
+        """Start it unless it runs, and wait until it is ready; returns name and version.
 
-        Raises MissingProgram when something is not on the machine, ContainerdFailed when it does not come up.
+        Raises MissingProgram if a program is missing, ContainerdFailed if it does not become ready.
         """
         if not self.process.running():
             containerd, runc = (programs.find_program(p, self.parts_dir) for p in (programs.CONTAINERD, programs.RUNC))
@@ -89,7 +89,7 @@ class Containerd:
             argv = [str(containerd), "--config", str(self.places.config)]
             self.process.start(Command(argv, self.places.log, {"PATH": path}))
         try:
-            with CriSweep(self.socket) as runtime:
+            with CriClient(self.socket) as runtime:
                 return runtime.wait_until_ready(READY_WITHIN)
         except RuntimeNotReady as error:
             raise ContainerdFailed(f"{error}\n{self.places.log} ends:\n{last_lines(self.places.log)}") from error
@@ -97,8 +97,8 @@ class Containerd:
     def import_image(self, archive: Path) -> None:
         """Import an OCI archive, and wait until CRI knows every image in it.
 
-        CRI learns of it by an event, a moment after `ctr` has ended; a sandbox that is asked for before that would have
-        its image pulled, from a registry that is perhaps not even reachable.
+        CRI learns of an image by an event, a moment after `ctr` has ended; a sandbox requested before that would have
+        its image pulled, perhaps from a registry that is not even reachable.
         """
         ctr = programs.find_program(programs.CTR, self.parts_dir)
         argv = [
@@ -114,38 +114,38 @@ class Containerd:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise ContainerdFailed(f"image archive {archive} could not be imported: {done.stderr.strip()}")
-        with CriSweep(self.socket) as runtime:
+        with CriClient(self.socket) as runtime:
             try:
                 runtime.wait_for_images(image_names(archive), IMAGES_WITHIN)
             except RuntimeNotReady as error:
                 raise ContainerdFailed(f"{archive} was imported, but {error}") from error
 
     def remove_pods(self) -> dict[str, str]:
-        """Stop and remove every pod without grace; answers what failed, by sandbox id. Nothing when it is down."""
+        """Stop and remove every pod without grace; returns errors by sandbox id. Does nothing if it does not run."""
         if not self.process.running():
             return {}
-        with CriSweep(self.socket) as runtime:
+        with CriClient(self.socket) as runtime:
             return runtime.remove_sandboxes([sandbox.id for sandbox in runtime.sandboxes()])
 
     def stop(self) -> list[str]:
-        """Remove all pods, end containerd, and take away what is left of either; answers what had to be forced."""
+        """Remove all pods, stop containerd, and remove what is left of either; returns what had to be forced."""
         forced = [f"sandbox {sandbox}: {error}" for sandbox, error in self.remove_pods().items()]
         if not self.process.stop(within=10):
             forced.append("containerd had to be killed")
         return forced + self.clean()
 
     def clean(self) -> list[str]:
-        """Take away what a stopped containerd left: shims, processes, mounts, links, cgroups, rules."""
-        left = remains.shims_of(self.socket)
-        left += remains.processes_in_cgroup(self.cgroup)
-        remains.kill_all(left)
+        """Remove what a stopped containerd left: shims, processes, mounts, links, cgroups, rules."""
+        left = leftovers.shims_of(self.socket)
+        left += leftovers.processes_in_cgroup(self.cgroup)
+        leftovers.kill_all(left)
         forced = [f"{len(left)} processes of pods killed"] if left else []
-        remains.unmount_below(self.places.state, self.places.root / "containerd")
-        links = remains.links_on_bridge(self.network.bridge)
+        leftovers.unmount_below(self.places.state, self.places.root / "containerd")
+        links = leftovers.links_on_bridge(self.network.bridge)
         for link in [*links, self.network.bridge]:
-            remains.delete_link(link)
+            leftovers.delete_link(link)
         forced += [f"link {link} deleted" for link in links]
-        forced += [f"cgroup {stuck}" for stuck in remains.remove_cgroup(self.cgroup)]
+        forced += [f"cgroup {stuck}" for stuck in leftovers.remove_cgroup(self.cgroup)]
         if nft := self._optional(programs.NFT):
             nft_rules.remove_rules(nft, self.network)
         if CNI_CACHE.is_dir():
@@ -166,8 +166,10 @@ class Containerd:
         mapper = port_mapper(nft=bool(nft), iptables=bool(iptables), protocol=speaks)
         config = cni_config(self.network, self.places.addresses, mapper)
         (self.places.cni_config / "10-tempolet.conflist").write_text(config)
-        around = Surroundings(runc=runc, cni_plugins=plugins, restrict_oom_score=not has_capability(CAP_SYS_RESOURCE))
-        self.places.config.write_text(containerd_config(self.places, around))
+        dependencies = ContainerdOptions(
+            runc=runc, cni_plugins=plugins, restrict_oom_score=not has_capability(CAP_SYS_RESOURCE)
+        )
+        self.places.config.write_text(containerd_config(self.places, dependencies))
 
     def _optional(self, program: programs.Program) -> Path | None:
         with contextlib.suppress(programs.MissingProgram):
@@ -184,7 +186,7 @@ def image_names(archive: Path) -> list[str]:
 
 
 def has_capability(number: int) -> bool:
-    """Tell whether this process has a capability (capabilities(7)) in its effective set."""
+    """Report whether this process has a capability (capabilities(7)) in its effective set."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) >> number & 1)

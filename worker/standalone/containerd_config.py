@@ -1,8 +1,8 @@
-"""The configuration of a private containerd and of its pods' network, as text.
+"""The configuration of a private containerd and of its pod network, as text.
 
-Written by `containerd.py` before each start. Nothing here touches what an operator's own containerd uses: root, state,
-socket, network namespaces and address files all lie below the instance's two folders, the bridge has its own name. The
-configuration is of version 2, which containerd 1.7 knows and 2.x reads as well.
+Written by `containerd.py` before each start. Nothing here touches an operator's own containerd: root, state, socket,
+network namespaces and address files are below the instance's two folders, and the bridge has its own name. The
+configuration is of version 2, which containerd 1.7 and 2.x both read.
 """
 
 import ipaddress
@@ -30,7 +30,7 @@ UNUSED_PLUGINS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PodNetwork:
-    """The network of an instance's pods: one bridge, one subnet, addresses handed out by host-local."""
+    """The pod network of an instance: one bridge, one subnet, addresses assigned by host-local."""
 
     bridge: str = "tempolet0"
     subnet: str = "10.213.0.0/22"
@@ -38,12 +38,14 @@ class PodNetwork:
     def __post_init__(self) -> None:
         ipaddress.ip_network(self.subnet)
         if len(self.bridge) > BRIDGE_NAME_LIMIT:
-            raise ValueError(f"bridge name {self.bridge!r} has over {BRIDGE_NAME_LIMIT} characters: choose a shorter")
+            raise ValueError(
+                f"bridge name {self.bridge!r} has over {BRIDGE_NAME_LIMIT} characters: choose a shorter one"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerdPlaces:
-    """Where an instance keeps things: `root` outlives a reboot, `run` need not."""
+    """Paths of an instance: `root` survives a reboot, `run` need not."""
 
     root: Path
     run: Path
@@ -62,12 +64,12 @@ class ContainerdPlaces:
 
     @property
     def ttrpc_socket(self) -> Path:
-        """The socket that shims report to."""
+        """The socket to which shims report."""
         return self.run / "containerd.sock.ttrpc"
 
     @property
     def state(self) -> Path:
-        """What containerd keeps while it runs: bundles, network namespaces."""
+        """The runtime state of containerd: bundles, network namespaces."""
         return self.run / "containerd"
 
     @property
@@ -77,7 +79,7 @@ class ContainerdPlaces:
 
     @property
     def addresses(self) -> Path:
-        """host-local's folder of addresses that are taken."""
+        """host-local's folder of assigned addresses."""
         return self.run / "addresses"
 
     @property
@@ -102,18 +104,18 @@ class ContainerdPlaces:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What differs from machine to machine."""
+class ContainerdOptions:
+    """What depends on the machine."""
 
     runc: Path
     cni_plugins: Path
     restrict_oom_score: bool
-    """Without CAP_SYS_RESOURCE nobody may lower oom_score_adj below his own."""
+    """Without CAP_SYS_RESOURCE a process cannot lower oom_score_adj below its own."""
 
 
-def containerd_config(places: ContainerdPlaces, around: Surroundings) -> str:
-    """Write containerd's configuration file (TOML, version 2)."""
-    quoted = json.dumps  # TOML's basic strings and JSON's agree on paths
+def containerd_config(places: ContainerdPlaces, dependencies: ContainerdOptions) -> str:
+    """Format containerd's configuration file (TOML, version 2)."""
+    quoted = json.dumps  # TOML's basic strings and JSON's are the same for paths
     return f"""\
 version = 2
 root = {quoted(str(places.root / "containerd"))}
@@ -128,7 +130,7 @@ address = {quoted(str(places.ttrpc_socket))}
 
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = {quoted(PAUSE_IMAGE)}
-restrict_oom_score_adj = {quoted(around.restrict_oom_score)}
+restrict_oom_score_adj = {quoted(dependencies.restrict_oom_score)}
 disable_apparmor = {quoted(not Path("/sys/kernel/security/apparmor").exists())}
 netns_mounts_under_state_dir = true
 enable_unprivileged_ports = true
@@ -138,7 +140,7 @@ enable_unprivileged_icmp = true
 config_path = {quoted(str(places.registries))}
 
 [plugins."io.containerd.grpc.v1.cri".cni]
-bin_dir = {quoted(str(around.cni_plugins))}
+bin_dir = {quoted(str(dependencies.cni_plugins))}
 conf_dir = {quoted(str(places.cni_config))}
 
 [plugins."io.containerd.grpc.v1.cri".containerd]
@@ -149,13 +151,13 @@ default_runtime_name = "runc"
 runtime_type = "io.containerd.runc.v2"
 
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-BinaryName = {quoted(str(around.runc))}
+BinaryName = {quoted(str(dependencies.runc))}
 SystemdCgroup = false
 """
 
 
 def cni_config(network: PodNetwork, addresses: Path, port_mapper: dict[str, object] | None) -> str:
-    """Write the CNI network list: a bridge with host-local addresses, host ports where a port mapper is given."""
+    """Format the CNI network list: a bridge with host-local addresses, and host ports if there is a port mapper."""
     bridge: dict[str, object] = {
         "type": "bridge",
         "bridge": network.bridge,
@@ -173,9 +175,9 @@ def cni_config(network: PodNetwork, addresses: Path, port_mapper: dict[str, obje
 
 
 def port_mapper(*, nft: bool, iptables: bool, protocol: tuple[int, ...]) -> dict[str, object] | None:
-    """Choose how host ports are made: by nftables where the plugin can, else by iptables, else not at all.
+    """Choose the port mapper: nftables if the plugin supports it, otherwise iptables, otherwise none.
 
-    `protocol` is the newest CNI protocol the plugin speaks: those that speak 1.1.0 came with nftables.
+    `protocol` is the newest CNI protocol of the plugin: 1.1.0 came with nftables.
     """
     if nft and protocol >= (1, 1):
         return {"type": "portmap", "capabilities": {"portMappings": True}, "backend": "nftables"}

@@ -1,7 +1,7 @@
-"""`tempolet down`: take the pods down in order, stop everything that `up` started, and leave nothing in the kernel.
+"""`tempolet down`: stops pods in order, then everything that `up` started, and leaves nothing in the kernel.
 
-Called by the command line and by tests. Manifests are put aside (the next `up` puts them back), the poller turns that into
-deletions, the worker takes the pods down within their grace; only what is left then is removed by force, and said.
+Manifests are set aside (the next `up` restores them); the poller requests the pods' deletion and the worker stops them
+within their grace period. What is left then is removed by force, and reported.
 """
 
 import contextlib
@@ -14,8 +14,8 @@ from typing import Final
 from activities.files.file_trees import StillMounted, remove_tree
 from proto.cri.labels import POD_UID
 from worker.standalone import pods_watch
-from worker.standalone.cri_sweep import CriSweep
-from worker.standalone.machine import remains
+from worker.standalone.cri_client import CriClient
+from worker.standalone.machine import leftovers
 from worker.standalone.progress import Progress
 from worker.standalone.settings import RUN_VARIABLE, STATE_VARIABLE, Settings, recorded
 
@@ -25,13 +25,13 @@ STOP_WITHIN: Final = 20.0  # seconds; the worker lets running activities end
 
 
 class DownFailed(Exception):
-    """Something of the node could not be taken away; says what."""
+    """Something of the node could not be removed; the message says what."""
 
 
 def down(settings: Settings, progress: Progress | None = None, *, purge: bool = False) -> list[str]:
-    """Take a node down; answers what had to be removed by force. With `purge` its state goes too.
+    """Stop a node; returns what had to be removed by force. With `purge` its state is removed too.
 
-    Raises DownFailed when something of it is left.
+    Raises DownFailed if something of it is left.
     """
     show = progress or Progress()
     if os.geteuid() != 0:
@@ -60,7 +60,7 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
         show.say(f"by force: {what}")
     left = what_is_left(here)
     if left:
-        raise DownFailed(f"not taken away: {'; '.join(left)}")
+        raise DownFailed(f"not removed: {'; '.join(left)}")
     state = _what_of(here.state_dir, purge=purge) if had_state else f"no state was in {here.state_dir}"
     show.say(f"down in {show.total():.1f} s, {state}")
     return forced
@@ -69,7 +69,7 @@ def down(settings: Settings, progress: Progress | None = None, *, purge: bool = 
 def _nobody_here(settings: Settings) -> str:
     return (
         f"no node known at {settings.run_dir} (another one's folder: --run-dir, {RUN_VARIABLE}); "
-        f"looking for what one has left there and in {settings.state_dir} (--state-dir, {STATE_VARIABLE})"
+        f"looking for leftovers there and in {settings.state_dir} (--state-dir, {STATE_VARIABLE})"
     )
 
 
@@ -79,23 +79,23 @@ def _what_of(state_dir: Path, *, purge: bool) -> str:
     if not state_dir.is_dir():
         return f"{state_dir} removed with all of the state"
     others = ", ".join(sorted(path.name for path in state_dir.iterdir())) or "the folder itself, which is in use"
-    return f"state removed, {state_dir} keeps what is not the node's: {others}"
+    return f"state removed, {state_dir} still has files that are not the node's: {others}"
 
 
 def what_is_left(settings: Settings) -> list[str]:
-    """Name everything of the node that is still in the kernel: processes, mounts, bridge, cgroups."""
+    """List everything of the node that is still in the kernel: processes, mounts, bridge, cgroups."""
     containerd = settings.containerd
-    left = [f"process {pid}" for pid in remains.shims_of(containerd.socket)]
-    left += [f"process {pid}" for pid in remains.processes_in_cgroup(settings.cgroup)]
-    left += [f"mount {point}" for point in remains.mounts_below(settings.state_dir, settings.run_dir)]
+    left = [f"process {pid}" for pid in leftovers.shims_of(containerd.socket)]
+    left += [f"process {pid}" for pid in leftovers.processes_in_cgroup(settings.cgroup)]
+    left += [f"mount {point}" for point in leftovers.mounts_below(settings.state_dir, settings.run_dir)]
     if not settings.container_runtime_endpoint and (Path("/sys/class/net") / settings.network.bridge).exists():
         left.append(f"bridge {settings.network.bridge}")
-    left += [f"cgroup {path}" for path in remains.cgroup_directories(settings.cgroup)]
+    left += [f"cgroup {path}" for path in leftovers.cgroup_directories(settings.cgroup)]
     return left
 
 
 def _end_pods(settings: Settings, show: Progress) -> list[str]:
-    """Put the manifests aside and wait until their pods are gone; answers what is left to be forced."""
+    """Set the manifests aside and wait until their pods are gone; returns what is left."""
     with show.step("pods") as step:
         files = _put_aside(settings)
         grace = pods_watch.longest_grace(files)
@@ -109,7 +109,7 @@ def _end_pods(settings: Settings, show: Progress) -> list[str]:
             while left := pods_watch.pods_left(settings.root_dir, runtime, shared=shared):
                 dead = not all(process.running() for process in agents)
                 if dead or time.monotonic() > until:
-                    why = "worker, poller or Temporal does not run" if dead else "not gone within grace"
+                    why = "worker, poller or Temporal does not run" if dead else "not gone within the grace period"
                     step.detail = f"{len(left)} left: {why}"
                     return [f"pod {pod}: {why}" for pod in left]
                 step.doing(f"{len(left)} left")
@@ -131,9 +131,9 @@ def _put_aside(settings: Settings) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _runtime(settings: Settings) -> Iterator[CriSweep | None]:
-    """Open CRI; None when nothing answers there."""
-    with CriSweep(settings.runtime_socket) as runtime:
+def _runtime(settings: Settings) -> Iterator[CriClient | None]:
+    """Open a CRI client; None if no runtime answers."""
+    with CriClient(settings.runtime_socket) as runtime:
         yield runtime if runtime.answers() else None
 
 
@@ -147,15 +147,15 @@ def _end_runtime(settings: Settings) -> list[str]:
             if runtime and ours:
                 found = [one.id for one in runtime.sandboxes() if one.labels.get(POD_UID) in ours]
                 forced = [f"sandbox {one}: {error}" for one, error in runtime.remove_sandboxes(found).items()]
-        remains.kill_all(remains.processes_in_cgroup(settings.cgroup))
-        forced += [f"cgroup {stuck}" for stuck in remains.remove_cgroup(settings.cgroup)]
-    remains.unmount_below(settings.root_dir)
+        leftovers.kill_all(leftovers.processes_in_cgroup(settings.cgroup))
+        forced += [f"cgroup {stuck}" for stuck in leftovers.remove_cgroup(settings.cgroup)]
+    leftovers.unmount_below(settings.root_dir)
     _remove_folder(settings.root_dir / "pods")
     return forced
 
 
 def _remove_files(settings: Settings, *, purge: bool) -> None:
-    """Remove the run folder, and with `purge` the state, by the names that `up` gives: a folder may hold more."""
+    """Remove the run folder, and with `purge` the state, by the names that `up` uses: a folder may hold other files."""
     folders: list[tuple[Path, tuple[str, ...]]] = [
         (settings.run_dir, ("config", "settings.json", "containerd.toml", "cni", "addresses", "containerd"))
     ]
@@ -175,6 +175,6 @@ def _remove_files(settings: Settings, *, purge: bool) -> None:
 
 
 def _remove_folder(folder: Path) -> None:
-    """Remove a folder unless something is still mounted below, which may be a volume: that is listed by who asks again."""
+    """Remove a folder unless something is mounted below, perhaps a volume, which is reported later."""
     with contextlib.suppress(OSError, StillMounted):
         remove_tree(folder)

@@ -1,8 +1,9 @@
-"""What an operator adds to a standalone node's configuration: files in the node's own two kinds, and credential providers.
+"""The operator's own configuration files of a standalone node, and its credential providers.
 
-Read by the command line before anything is started, so that a mistake in a file stops nothing and is named with that file.
-The keys are kept with the node's settings and written, below those that `up` sets itself, into the files that worker and
-poller get (`node_config.py`); a file that is edited later therefore counts when a node is started, never in between.
+Read by the command line before anything is started or stopped, so that an error in a file is reported with that file's
+name. The keys are stored with the node's settings, and written, with lower precedence than those that `up` sets itself,
+into the files of worker and poller (`node_config.py`); so an edited file takes effect when a node is started, never in
+between.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +36,7 @@ TEMPOLET_KEYS_OF_UP: Final = {
 
 @dataclass(frozen=True, slots=True)
 class GivenConfiguration:
-    """What was given; the keys as the files had them, paths absolute."""
+    """What was given; keys as in the files, paths absolute."""
 
     kubelet_configuration: Mapping[str, Any] = field(default_factory=dict)
     tempolet_configuration: Mapping[str, Any] = field(default_factory=dict)
@@ -43,7 +44,7 @@ class GivenConfiguration:
     image_credential_provider_bin_dir: str = ""
 
     def differences(self, other: "GivenConfiguration") -> Iterator[str]:
-        """Name what is not the same in another one: of the files, the keys."""
+        """Name the differences to another one: for files, the keys."""
         for name in (one.name for one in fields(self)):
             ours, theirs = getattr(self, name), getattr(other, name)
             if ours == theirs:
@@ -56,9 +57,9 @@ class GivenConfiguration:
 
 
 def read_given(flags: Flags) -> tuple[GivenConfiguration, tuple[str, ...]]:
-    """Read and check what the flags name; answers it with what the operator should know of it.
+    """Read and check the files named by the flags; returns them with warnings.
 
-    Raises ConfigurationRefused for a file that cannot be obeyed, also for a key that is `up`'s to set.
+    Raises ConfigurationRefused for an invalid file, or a key that `up` sets itself.
     """
     kubelet = _content(flags.config, KUBELET_KEYS_OF_UP)
     tempolet = _content(flags.tempolet_config, TEMPOLET_KEYS_OF_UP)

@@ -1,6 +1,6 @@
-"""Wait until the cluster says that a node is one of its: what `tempolet up` does with a kubeconfig.
+"""Waits until the cluster has a ready Node object for this node; used by `tempolet up` with a kubeconfig.
 
-Asked with the node's own rights, so a kubeconfig of somebody else is found here, with the API server's words.
+Uses the node's own credentials, so that the kubeconfig of another user is reported with the API server's words.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ BETWEEN_LOOKS: Final = 0.1
 
 
 class NotJoined(Exception):
-    """The cluster has no such node, or does not find it ready; says why and where to look."""
+    """The cluster has no such node, or it is not ready; the message says why and where to look."""
 
 
 async def until_joined(settings: Settings, within: timedelta) -> str:
-    """Wait until the Node object is Ready; answers a line for the operator. Raises NotJoined."""
+    """Wait until the Node object is Ready; returns a line for the operator. Raises NotJoined."""
     log = settings.logs / "node.log"
     name = node_name(settings.hostname_override or None)
     try:
@@ -41,7 +41,7 @@ async def until_joined(settings: Settings, within: timedelta) -> str:
 
 
 async def _why_not(api: ApiServer, name: str) -> str:
-    """Say why the node is not ready yet; empty when it is."""
+    """Return why the node is not ready yet; empty if it is."""
     try:
         return _not_ready(await api.get(NODES.path(name)))
     except (ApiAway, ApiRefused) as error:
@@ -54,4 +54,4 @@ def _not_ready(node: dict[str, Any]) -> str:
         if condition["type"] == "Ready":
             words = f"{condition.get('reason')}: {condition.get('message')}"
             return "" if condition["status"] == "True" else f"node {name} is not Ready ({words})"
-    return f"node {name} has not said yet whether it is Ready"
+    return f"node {name} has not reported yet whether it is Ready"

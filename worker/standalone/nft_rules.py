@@ -1,7 +1,7 @@
 """The nftables rules of an instance's pods: one table of ours, and what the portmap plugin left in its own.
 
-Called by `containerd.py`. Pods speak to the outside with the node's address by one rule for the whole subnet, made once,
-instead of one a pod (CNI's ipMasq), which would cost every pod's start some milliseconds.
+One rule for the whole subnet masquerades pods' outgoing traffic, instead of one a pod (CNI's ipMasq), which would cost
+every pod's start some milliseconds.
 """
 
 import ipaddress
@@ -19,14 +19,14 @@ _CHAIN: Final = re.compile(r"\s*chain (\S+) \{")
 
 
 def masquerade(nft: Path, network: PodNetwork) -> None:
-    """Make (or make anew) the table with the one rule; raises CalledProcessError when the kernel refuses."""
+    """Create (or replace) the table with the one rule; raises CalledProcessError if the kernel refuses."""
     subprocess.run([nft, "-f", "-"], input=masquerade_rules(network), text=True, capture_output=True, check=True)
 
 
 def remove_rules(nft: Path, network: PodNetwork) -> int:
-    """Remove our table and the host ports of pods that died without CNI; answers how many host-port rules those were.
+    """Remove our table and the host ports of pods that were not removed by CNI; returns the number of those rules.
 
-    The plugin's table goes too once no rule of anybody's points into it.
+    The plugin's table is removed too, once no rule uses it.
     """
     subprocess.run([nft, "delete", "table", "ip", network.bridge], capture_output=True, check=False)
     removed = 0
@@ -43,7 +43,7 @@ def remove_rules(nft: Path, network: PodNetwork) -> int:
 
 
 def stale_host_ports(listed: str, subnet: str) -> list[tuple[str, str]]:
-    """Find, in a listing with handles, the rules of a subnet's addresses: chain and handle of each."""
+    """Find the rules of a subnet's addresses in a listing with handles: chain and handle of each."""
     network = ipaddress.ip_network(subnet)
     found, chain = [], ""
     for line in listed.splitlines():
@@ -56,7 +56,7 @@ def stale_host_ports(listed: str, subnet: str) -> list[tuple[str, str]]:
 
 
 def masquerade_rules(network: PodNetwork) -> str:
-    """Write the table; it is deleted first, so that it is never doubled."""
+    """Format the table; it is deleted first, so that it never has the rule twice."""
     return f"""\
 table ip {network.bridge}
 delete table ip {network.bridge}

@@ -1,8 +1,8 @@
-"""The configuration files of the processes of a node that `up` starts, and the commands that run them.
+"""Configuration files and commands of the node processes that `up` starts.
 
-Written by `up` into the run folder before each start. What the kubelet has a key for is a KubeletConfiguration, the rest
-a TempoletConfiguration; both are JSON, which is YAML. What the operator gave lies below what `up` sets. Each
-process gets a file of ours, for only the worker serves the codec endpoint.
+Written by `up` into the run folder before each start. Keys that a kubelet has are in a KubeletConfiguration, the others
+in a TempoletConfiguration; both are JSON, which is YAML. The operator's own keys have lower precedence than those that
+`up` sets. Each process has a TempoletConfiguration of its own, because only the worker serves the codec endpoint.
 """
 
 import json
@@ -21,16 +21,16 @@ from worker.standalone.temporal_server import LOOPBACK
 KUBELET: Final = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 TEMPOLET: Final = {"apiVersion": "tempolet.dev/v1alpha1", "kind": "TempoletConfiguration"}
 LEAN_HEAPS: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "131072"}
-"""As the systemd units have it: after a 110-pod start glibc gives 10 MB of worker and poller back."""
+"""As in the systemd units: after a 110-pod start glibc then returns 10 MB of worker and poller."""
 
 
 def roles(settings: Settings) -> tuple[str, ...]:
-    """Name the processes of a node; only one of a cluster has the third."""
+    """Return the processes of a node; only one of a cluster has the third."""
     return ("worker", "poller", "node") if settings.kubeconfig else ("worker", "poller")
 
 
 def write_configuration(settings: Settings) -> None:
-    """Write kubelet.yaml, and one file of ours for each process."""
+    """Write kubelet.yaml, and a TempoletConfiguration for each process."""
     files = {
         "kubelet": kubelet_configuration(settings),
         **{role: tempolet_configuration(settings, role) for role in roles(settings)},
@@ -41,7 +41,7 @@ def write_configuration(settings: Settings) -> None:
 
 
 def kubelet_configuration(settings: Settings) -> dict[str, Any]:
-    """Give the keys that a kubelet has too."""
+    """Return the keys that a kubelet has too."""
     return {
         **settings.given_configuration.kubelet_configuration,
         **KUBELET,
@@ -55,7 +55,7 @@ def kubelet_configuration(settings: Settings) -> dict[str, Any]:
 
 
 def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
-    """Give our own keys for one of the processes."""
+    """Return our own keys for one of the processes."""
     temporal = {
         "address": settings.temporal.address,
         "namespace": NAMESPACE,
@@ -81,17 +81,17 @@ def tempolet_configuration(settings: Settings, role: str) -> dict[str, Any]:
 
 
 def node_process(settings: Settings, role: str) -> Supervised:
-    """Give one of the processes, whether it runs or not."""
+    """Return one of the processes, whether it runs or not."""
     return {"worker": settings.worker, "poller": settings.poller, "node": settings.node}[role]
 
 
 def healthz_port(settings: Settings, role: str) -> int:
-    """Give the port on which a process says that it is healthy; 0: none."""
+    """Return the healthz port of a process; 0: none."""
     return {"worker": settings.ports.worker_healthz, "poller": settings.ports.poller_healthz}.get(role, 0)
 
 
 def node_command(settings: Settings, role: str) -> Command:
-    """Give the command that runs one of the processes of this node."""
+    """Return the command that runs one of the processes of this node."""
     argv: list[str | Path] = [sys.executable, "-m", "worker.cli", role]
     argv += ["--config", settings.configuration / "kubelet.yaml"]
     argv += ["--tempolet-config", settings.configuration / f"{role}.yaml"]
@@ -107,14 +107,14 @@ def node_command(settings: Settings, role: str) -> Command:
         argv += ["--image-credential-provider-config", given.image_credential_provider_config]
     if given.image_credential_provider_bin_dir:
         argv += ["--image-credential-provider-bin-dir", given.image_credential_provider_bin_dir]
-    # started from /, so that no folder of the operator's stays busy; a checkout is found all the same
+    # started from /, so that no folder of the operator's is kept busy; a checkout is found by PYTHONPATH
     ours = Path(__file__).resolve().parents[2]
     found = {} if ours == Path(sysconfig.get_path("purelib")) else {"PYTHONPATH": str(ours)}
     return Command(argv, settings.logs / f"{role}.log", LEAN_HEAPS | found)
 
 
 def node_flags(settings: Settings) -> Flags:
-    """Give the flags by which other commands know this node."""
+    """Return the flags by which other commands find this node."""
     return Flags(
         config=settings.configuration / "kubelet.yaml",
         tempolet_config=settings.configuration / "worker.yaml",

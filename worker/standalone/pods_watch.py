@@ -1,7 +1,7 @@
-"""What a standalone node's pods are at, for the waiting in `up` and `down`.
+"""The state of a standalone node's pods, while `up` and `down` wait for them.
 
-What the worker last decided stands in the node's cache (`proto/pod_snapshot.py`), what it refused in `proto/refusals.py`;
-that containers run is asked of CRI, for a snapshot from before a reboot would still say so.
+Read from the node's pod cache (`proto/pod_snapshot.py`) and from `proto/refusals.py`; whether containers run is asked
+over CRI, because a snapshot may be from before a reboot.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,16 +16,16 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, read_snapshots
 from proto.refusals import read_refusals
 from proto.temporal.names import API_SOURCE
-from worker.standalone.cri_sweep import CriSweep
+from worker.standalone.cri_client import CriClient
 
-DEFAULT_GRACE: Final = 30  # seconds; terminationGracePeriodSeconds of a pod that says nothing
+DEFAULT_GRACE: Final = 30  # seconds; the default of terminationGracePeriodSeconds
 ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing", "PredecessorPresent", "Terminating"})
-"""Reasons of a pod that only has to be waited for."""
+"""Reasons of a pod that is starting normally."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A manifest whose pod is waited for; `old` are the uids that its earlier versions had."""
+    """A manifest whose pod is awaited; `old` are the uids of its earlier versions."""
 
     path: Path
     old: Collection[str] = ()
@@ -33,24 +33,24 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """How far the pods of some manifests are."""
+    """The state of the pods of some manifests."""
 
     running: tuple[PodSnapshot, ...]
     finished: tuple[PodSnapshot, ...]
     waiting: Mapping[Path, str]
-    """What is on its ordinary way, by manifest, in words."""
+    """Pods that are starting normally, by manifest."""
     failing: Mapping[Path, str]
-    """What shows a reason why it does not run; the node goes on trying."""
+    """Pods with a reason why they do not run; the node keeps trying."""
     refused: Mapping[Path, str]
 
     @property
     def missing(self) -> dict[Path, str]:
-        """All that do not run, whatever keeps them."""
+        """All pods that do not run, whatever the reason."""
         return {**self.refused, **self.failing, **self.waiting}
 
 
-def look(root_dir: Path, manifests: Iterable[Manifest], runtime: CriSweep) -> Pods:
-    """Compare what was asked with what runs."""
+def look(root_dir: Path, manifests: Iterable[Manifest], runtime: CriClient) -> Pods:
+    """Compare the manifests with what runs."""
     refusals = {refusal.path: refusal for refusal in read_refusals(root_dir)}
     snapshots = [snapshot for snapshot in read_snapshots(root_dir) if not snapshot.deleting]
     alive = _running_containers(runtime)
@@ -76,18 +76,18 @@ def look(root_dir: Path, manifests: Iterable[Manifest], runtime: CriSweep) -> Po
 
 
 def shows_failure(snapshot: PodSnapshot) -> bool:
-    """Tell whether a pod that does not run says why; how a container last ended is no reason: it is started again."""
+    """Report whether a pod shows why it does not run; a container's last exit is not a reason."""
     statuses = [one for name in ("initContainerStatuses", "containerStatuses") for one in snapshot.status.get(name, ())]
     states = [one.get(when, {}) for one in statuses for when in ("state", "lastState")]
     ends = {state["terminated"].get("reason", "") for state in states if "terminated" in state}
     return snapshot.reason not in ON_ITS_WAY | ends
 
 
-def pods_left(root_dir: Path, runtime: CriSweep, *, shared: bool) -> list[str]:
-    """Name the pods that are not gone yet: those of the cache, and their sandboxes.
+def pods_left(root_dir: Path, runtime: CriClient, *, shared: bool) -> list[str]:
+    """List the pods that are not gone yet: those of the cache, and their sandboxes.
 
-    In a `shared` runtime only the sandboxes of pods that this node knows count. Pods of an API server are not this node's to
-    take down: they count nowhere, and end with the runtime.
+    In a `shared` runtime only sandboxes of pods that this node knows count. Pods of an API server are not counted: they
+    are not this node's to stop, and end with the runtime.
     """
     snapshots = read_snapshots(root_dir)
     of_api = {snapshot.uid for snapshot in snapshots if snapshot.source == API_SOURCE}
@@ -107,7 +107,7 @@ def uids_of_node(root_dir: Path) -> set[str]:
 
 
 def longest_grace(manifests: Iterable[Path]) -> int:
-    """Read the longest grace period of some manifests, in seconds; what cannot be read counts as the default."""
+    """Read the longest grace period of some manifests, in seconds; unreadable ones count as the default."""
     longest = 0
     for path in manifests:
         try:
@@ -119,12 +119,12 @@ def longest_grace(manifests: Iterable[Path]) -> int:
 
 
 def in_words(snapshot: PodSnapshot) -> str:
-    """Say what a pod is at, with its reason."""
+    """Describe a pod's state with its reason."""
     why = ": ".join(word for word in (snapshot.reason, snapshot.message) if word)
     return f"{snapshot.namespace}/{snapshot.name} is {snapshot.phase}{f' ({why})' if why else ''}"
 
 
-def _running_containers(runtime: CriSweep) -> set[str]:
+def _running_containers(runtime: CriClient) -> set[str]:
     state = cri.ContainerStateValue(state=cri.ContainerState.CONTAINER_RUNNING)
     request = cri.ListContainersRequest(filter=cri.ContainerFilter(state=state))
     return {container.id for container in runtime.runtime.ListContainers(request, timeout=10).containers}

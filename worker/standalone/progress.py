@@ -1,7 +1,7 @@
-"""What the operator sees while a node comes up or goes down: one line a step, with how long it took.
+"""Progress output of `up` and `down`: one line a step, with its duration.
 
-Used by `up` and `down`. On a terminal the running step turns and may change its words; elsewhere (CI, a log) only the
-finished lines appear.
+On a terminal the running step has a spinner and a changing text; elsewhere (CI, a log) only the finished lines are
+printed.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from rich.table import Table
 
 @dataclass(slots=True)
 class Step:
-    """One step under way; `detail` is what its line says at the end, `doing` what is seen meanwhile."""
+    """A step in progress; `detail` is printed at its end, `doing` meanwhile."""
 
     name: str
     doing: Callable[[str], None]
@@ -31,7 +31,7 @@ class Progress:
 
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[Step]:
-        """Time a step and print its line when it ends; a step that fails is marked and the error goes on."""
+        """Time a step and print its line when it ends; a step that fails is marked, and the error raised."""
         began = time.monotonic()
         with self.console.status(f"{name} …") as status:
             step = Step(name, lambda words: status.update(f"{name}: {words} …"))
@@ -51,7 +51,7 @@ class Progress:
         self.console.print(table)
 
     def total(self) -> float:
-        """Tell the seconds since the start."""
+        """Return the seconds since the start."""
         return time.monotonic() - self.started
 
     def _line(self, mark: str, step: Step, began: float) -> None:

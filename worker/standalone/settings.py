@@ -1,8 +1,8 @@
-"""What `tempolet up` is told, and where a standalone node keeps things.
+"""The settings of `tempolet up`, and the paths of a standalone node.
 
-Filled by the command line (or a test), read by `up` and `down`. Everything that two nodes on one machine could clash over
-is a field. A running node's settings are kept in its run folder, so that `tempolet down` needs to know the folder only
-and a second `up` with other settings is refused instead of half obeyed.
+Filled by the command line (or a test), read by `up` and `down`. Everything in which two nodes on one machine could
+collide is a field. A running node's settings are stored in its run folder, so that `tempolet down` only needs that
+folder, and a second `up` with other settings is refused.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ DEFAULT_RUN_DIR: Final = Path("/run/tempolet")
 
 
 class OtherSettings(Exception):
-    """A node runs already, with other settings than were asked now."""
+    """A node runs already, with other settings than requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,17 @@ class Settings:
     state_dir: Path = field(default_factory=lambda: _directory(STATE_VARIABLE, DEFAULT_STATE_DIR))
     run_dir: Path = field(default_factory=lambda: _directory(RUN_VARIABLE, DEFAULT_RUN_DIR))
     container_runtime_endpoint: str = ""
-    """unix:// of a containerd that runs already; empty: a private one is started."""
+    """unix:// of a running containerd; empty: a private one is started."""
     hostname_override: str = ""
     kubeconfig: str = ""
-    """The way to an API server, whose node this is then; empty: standalone."""
+    """The kubeconfig of the cluster that this node joins; empty: standalone."""
     node_ip: str = ""
     """The address by which the cluster reaches this node; empty: that of the default route."""
     network: PodNetwork = field(default_factory=PodNetwork)
     cgroup: str = "/tempolet"
     ports: Ports = Ports()
     given_configuration: GivenConfiguration = field(default_factory=GivenConfiguration)
-    """What the operator adds to what `up` sets itself."""
+    """The operator's configuration in addition to what `up` sets."""
     parts_dir: Path = field(default_factory=default_parts_dir)
 
     @property
@@ -73,12 +73,12 @@ class Settings:
 
     @property
     def manifests(self) -> Path:
-        """The folder whose pods run (staticPodPath)."""
+        """The folder of the node's manifests (staticPodPath)."""
         return self.state_dir / "manifests"
 
     @property
     def objects(self) -> Path:
-        """The folder of what manifests refer to: ConfigMaps, Secrets, claims."""
+        """The folder of the objects that manifests refer to: ConfigMaps, Secrets, claims."""
         return self.state_dir / "objects"
 
     @property
@@ -88,7 +88,7 @@ class Settings:
 
     @property
     def logs(self) -> Path:
-        """The folder of every log; the pods' are in it too."""
+        """The folder of all logs, including the pods'."""
         return self.state_dir / "log"
 
     @property
@@ -98,7 +98,7 @@ class Settings:
 
     @property
     def key_file(self) -> Path:
-        """The keys that seal payloads."""
+        """The keys that encrypt payloads."""
         return self.state_dir / "payload.keys"
 
     @property
@@ -108,7 +108,7 @@ class Settings:
 
     @property
     def record(self) -> Path:
-        """Where a running node's settings are kept."""
+        """The file of a running node's settings."""
         return self.run_dir / "settings.json"
 
     @property
@@ -128,7 +128,7 @@ class Settings:
 
     @property
     def temporal(self) -> TemporalServer:
-        """The embedded Temporal, whether it runs or not."""
+        """The node's Temporal server, whether it runs or not."""
         ports = TemporalPorts(self.ports.temporal, self.ports.ui)
         return TemporalServer(self.state_dir, self.run_dir, ports, parts_dir=self.parts_dir)
 
@@ -148,7 +148,7 @@ class Settings:
         return Supervised(self.run_dir / "node.pid")
 
     def keep(self) -> None:
-        """Write the settings for `down` and the next `up`; raises OtherSettings when a node runs with others."""
+        """Store the settings for `down` and the next `up`; raises OtherSettings if a node runs with others."""
         before = recorded(self.run_dir)
         if before and before != self and before.is_running():
             changed = ", ".join(self._differences(before))
@@ -166,13 +166,13 @@ class Settings:
                 yield name
 
     def is_running(self) -> bool:
-        """Tell whether any process of the node runs."""
+        """Report whether any process of the node runs."""
         supervised = (self.worker, self.poller, self.node, self.temporal.process, self.containerd.process)
         return any(process.running() for process in supervised)
 
 
 def recorded(run_dir: Path) -> Settings | None:
-    """Read the settings of the node that runs (or ran) with this run folder; None where there was none."""
+    """Read the settings of the node that runs (or ran) with this run folder; None if there was none."""
     try:
         found: dict[str, Any] = json.loads((run_dir / "settings.json").read_text())
         found |= {name: Path(found[name]) for name in ("state_dir", "run_dir", "parts_dir")}
@@ -184,5 +184,5 @@ def recorded(run_dir: Path) -> Settings | None:
 
 
 def codec_url(settings: Settings, token: str) -> str:
-    """Give the address at which the UI decodes payloads."""
+    """Return the URL at which the UI decodes payloads."""
     return f"http://{LOOPBACK}:{settings.ports.codec}/{token}"

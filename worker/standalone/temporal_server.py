@@ -1,8 +1,8 @@
-"""The embedded Temporal of a standalone node: `temporal server start-dev`, tuned, with its database in a file.
+"""The Temporal server of a standalone node: `temporal server start-dev`, tuned, with its database in a file.
 
-Used by `up` and `down` and by the tests' fixtures. It listens on loopback only and keeps namespace, retention and search
-attributes as `proto/temporal/names.py` has them. The tuning is measured (design §5): with the defaults every step of a
-pod costs 50 ms more.
+Used by `up` and `down` and by test fixtures. It listens on loopback only, with namespace, retention and search
+attributes of `proto/temporal/names.py`. The tuning is measured: with the defaults every step of a pod takes 50 ms
+longer.
 """
 
 import contextlib
@@ -35,17 +35,17 @@ DYNAMIC_CONFIG: Final = (
     "history.visibilityProcessorMaxPollRPS=5000",
 )
 ENVIRONMENT: Final = {"GODEBUG": "adaptivestackstart=1"}
-"""Go's own switch: new goroutines begin with the stack that the last ones needed. SQLite and the interceptors need deep ones,
-and growing them again and again was a tenth of all that Temporal had to do while 110 pods started."""
+"""A switch of Go's runtime: new goroutines start with the stack size that earlier ones needed. SQLite and the
+interceptors need deep stacks, and growing them was a tenth of Temporal's CPU while 110 pods started."""
 
 
 class TemporalFailed(Exception):
-    """The embedded Temporal does not do what it should; carries the end of its log."""
+    """The Temporal server failed; the message has the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemporalPorts:
-    """Where it listens, on loopback."""
+    """Its ports on loopback."""
 
     grpc: int = 7233
     ui: int = 8233
@@ -53,9 +53,9 @@ class TemporalPorts:
 
 @dataclass(slots=True)
 class TemporalServer:
-    """One embedded Temporal; a context manager that starts and stops it.
+    """One Temporal server; a context manager that starts and stops it.
 
-    `root` keeps database and log, `run` the pid file. `codec_endpoint` is what the UI decodes payloads with.
+    `root` holds database and log, `run` the pid file. The UI decodes payloads at `codec_endpoint`.
     """
 
     root: Path
@@ -97,9 +97,9 @@ class TemporalServer:
         return Supervised(self.run / "temporal.pid")
 
     def start(self) -> bool:
-        """Start it unless it runs, wait until it serves, and see to the namespace; True when it was started now.
+        """Start it unless it runs, wait until it serves, and prepare the namespace; True if it was started now.
 
-        Raises MissingProgram without a `temporal`, TemporalFailed when a port is taken or it does not come up.
+        Raises MissingProgram without a `temporal`, TemporalFailed if a port is in use or it does not become ready.
         """
         if self.process.running():
             self._wait_until_serving()
@@ -112,13 +112,15 @@ class TemporalServer:
                 )
         self.root.mkdir(parents=True, exist_ok=True, mode=0o711)
         program = programs.find_program(programs.TEMPORAL, self.parts_dir)
-        self.process.start(Command(self._arguments(program), self.log, ENVIRONMENT, umask=0o077))  # ids are clear
+        self.process.start(
+            Command(self._arguments(program), self.log, ENVIRONMENT, umask=0o077)
+        )  # ids are not encrypted
         self._wait_until_serving()
         self._set_retention(program)
         return True
 
     def stop(self) -> bool:
-        """End it; False when it had to be killed."""
+        """Stop it; False if it had to be killed."""
         return self.process.stop(STOP_WITHIN.total_seconds())
 
     def _arguments(self, program: Path) -> list[str | Path]:
@@ -154,7 +156,7 @@ class TemporalServer:
                 time.sleep(BETWEEN_TRIES)
 
     def _set_retention(self, program: Path) -> None:
-        """Keep the story of a pod that is gone for RETENTION_DAYS; start-dev makes namespaces with one day."""
+        """Set the retention of histories to RETENTION_DAYS; start-dev creates namespaces with one day."""
         arguments = ["operator", "namespace", "update", "--address", self.address, "--namespace", NAMESPACE]
         argv: list[str | Path] = [program, *arguments, "--retention", f"{RETENTION_DAYS}d"]
         done = subprocess.run(argv, env=own_environment(), capture_output=True, text=True, timeout=30, check=False)
@@ -163,7 +165,7 @@ class TemporalServer:
 
 
 def free_ports(count: int) -> list[int]:
-    """Find loopback ports that nobody uses now; for tests, which run beside other things."""
+    """Find unused loopback ports; for tests."""
     with contextlib.ExitStack() as stack:
         taken = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in taken:
@@ -172,7 +174,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether nobody listens on a loopback port."""
+    """Report whether a loopback port is unused."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

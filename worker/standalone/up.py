@@ -1,7 +1,7 @@
-"""`tempolet up`: a whole node on this machine, each step with its duration.
+"""`tempolet up`: starts a whole node on this machine, and prints each step with its duration.
 
-Called by the command line and by tests. Everything is looked for before it is started, so a second `up` changes nothing
-that is right already. What was started stays when a later step fails: `tempolet down` ends it.
+Every step checks first what is done already, so a second `up` changes nothing that is right. If a step fails, what was
+started keeps running: `tempolet down` stops it.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from worker.poller.manifests.static_pod import Refused
 from worker.standalone import pods_watch
 from worker.standalone.containerd import ContainerdFailed, image_names
 from worker.standalone.containerd_config import PAUSE_IMAGE
-from worker.standalone.cri_sweep import CriSweep, RuntimeNotReady
+from worker.standalone.cri_client import CriClient, RuntimeNotReady
 from worker.standalone.joining import NotJoined, until_joined
 from worker.standalone.machine.process import Identity, last_lines
 from worker.standalone.machine.programs import MissingProgram
@@ -36,7 +36,7 @@ from worker.temporal.keys import KeyFileRefused, create_key_file, create_token_f
 PODS_WITHIN: Final = timedelta(minutes=2)  # image pulls included
 HEALTHY_WITHIN: Final = timedelta(seconds=60)
 GIVEN_RUNTIME_WITHIN: Final = timedelta(seconds=10)
-TOLD_AFTER: Final = timedelta(seconds=3)  # a sandbox's or a pull's first try may fail and the next not
+TOLD_AFTER: Final = timedelta(seconds=3)  # the first attempt of a sandbox or a pull may fail and the next succeed
 BETWEEN_LOOKS: Final = 0.05
 _NOT_UP: Final = (
     OtherSettings,
@@ -50,13 +50,13 @@ _NOT_UP: Final = (
 
 
 class UpFailed(Exception):
-    """The node did not come up; says why and where to look."""
+    """The node did not start; the message says why and where to look."""
 
 
 def up(settings: Settings, manifests: Sequence[Path] = (), progress: Progress | None = None) -> list[str]:
-    """Bring a node up, put manifests into its folder, and wait until every pod of the folder runs or says why not.
+    """Start a node, put manifests into its folder, and wait until every pod of the folder runs or shows why not.
 
-    Answers which of the given manifests have no pod that runs. Raises UpFailed with one message for the operator.
+    Returns the given manifests whose pods do not run. Raises UpFailed with one message for the operator.
     """
     show = progress or Progress()
     if os.geteuid() != 0:
@@ -87,13 +87,13 @@ def _pods_page(settings: Settings) -> str:
 def _start_containerd(settings: Settings, show: Progress) -> None:
     with show.step("containerd") as step:
         if settings.container_runtime_endpoint:
-            with CriSweep(settings.runtime_socket) as runtime:
+            with CriClient(settings.runtime_socket) as runtime:
                 step.detail = f"{runtime.wait_until_ready(GIVEN_RUNTIME_WITHIN)}, yours, at {settings.endpoint}"
             return
         containerd = settings.containerd
         running = bool(containerd.process.running())
         step.detail = f"{containerd.start()}, private{', runs already' if running else ''}"
-    with show.step("images") as step, CriSweep(containerd.socket) as runtime:
+    with show.step("images") as step, CriClient(containerd.socket) as runtime:
         archives = sorted((settings.parts_dir / "images").glob("*.tar"))
         missing = [one for one in archives if not all(map(runtime.has_image, image_names(one)))]
         for archive in missing:
@@ -114,7 +114,7 @@ def _start_temporal(settings: Settings, show: Progress) -> None:
 
 
 def _start_node(settings: Settings, show: Progress) -> None:
-    """Start the node's processes together, then wait until each says that it is healthy, and the cluster that it has the node."""
+    """Start the node's processes together, then wait until each is healthy, and the cluster has the node."""
     for directory in (settings.root_dir, settings.manifests, settings.logs / "pods"):
         directory.mkdir(parents=True, exist_ok=True, mode=0o755)
     settings.objects.mkdir(exist_ok=True, mode=0o700)
@@ -143,7 +143,7 @@ def _refuse_taken_ports(settings: Settings, role: str) -> None:
 
 
 def _healthy(settings: Settings, role: str) -> Identity:
-    """Wait until a process answers on its healthz; raises UpFailed with the end of its log when it does not."""
+    """Wait until a process answers on its healthz; raises UpFailed with the end of its log if it does not."""
     port = healthz_port(settings, role)
     until = time.monotonic() + HEALTHY_WITHIN.total_seconds()
     answer = ""
@@ -161,7 +161,7 @@ def _healthy(settings: Settings, role: str) -> Identity:
 
 
 def _answers(port: int) -> bool:
-    """Ask a healthz; raises OSError when it says that something is wrong, or nothing."""
+    """Check a healthz; raises OSError if it reports an error, or does not answer."""
     with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=2) as answer:
         return bool(answer.status == HTTPStatus.OK)
 
@@ -172,13 +172,13 @@ def _ended(settings: Settings, role: str) -> UpFailed:
 
 
 def _run_pods(settings: Settings, manifests: Sequence[Path], show: Progress) -> dict[Path, str]:
-    """Put the manifests into the folder and wait for its pods; answers what does not run, by manifest."""
+    """Put the manifests into the folder and wait for its pods; returns what does not run, by manifest."""
     with show.step("manifests") as step:
         wanted = place_manifests(settings, manifests)
         step.detail = ", ".join(one.path.name for one in wanted) or f"none: put some into {settings.manifests}"
     if not wanted:
         return {}
-    with show.step("pods") as step, CriSweep(settings.runtime_socket) as runtime:
+    with show.step("pods") as step, CriClient(settings.runtime_socket) as runtime:
         for pods in _looks(settings, wanted, runtime):
             step.doing(f"{len(pods.running)} of {len(wanted)} run")
         words = [f"{len(pods.running)} running"]
@@ -189,14 +189,14 @@ def _run_pods(settings: Settings, manifests: Sequence[Path], show: Progress) -> 
 
 
 def place_manifests(settings: Settings, given: Sequence[Path]) -> list[pods_watch.Manifest]:
-    """Put kept and given manifests into the folder, whole or not at all; answers all of the folder.
+    """Put kept and given manifests into the folder, all or none; returns all files of the folder.
 
-    Raises UpFailed for a given file that cannot be read or is no manifest; then nothing is put there.
+    Raises UpFailed for a given file that cannot be read or is no manifest.
     """
     contents = {source: _judged(source, node_name(settings.hostname_override or None)) for source in given}
     if settings.kept_manifests.is_dir():
         for kept in settings.kept_manifests.iterdir():
-            if not (settings.manifests / kept.name).exists():  # what was put there meanwhile is newer
+            if not (settings.manifests / kept.name).exists():  # a file that was put there in the meantime is newer
                 kept.replace(settings.manifests / kept.name)
         shutil.rmtree(settings.kept_manifests)
     before = {snapshot.uid for snapshot in read_snapshots(settings.root_dir)}
@@ -213,7 +213,7 @@ def place_manifests(settings: Settings, given: Sequence[Path]) -> list[pods_watc
 
 
 def _judged(source: Path, node: str) -> bytes:
-    """Read a manifest as the poller will; what it would refuse does not come into the folder."""
+    """Read a manifest as the poller will; an invalid one is not put into the folder."""
     if source.exists() and not source.is_file():
         raise UpFailed(f"manifest {source} cannot be used: it is no file")
     try:
@@ -227,8 +227,8 @@ def _judged(source: Path, node: str) -> bytes:
             return content
 
 
-def _looks(settings: Settings, wanted: list[pods_watch.Manifest], runtime: CriSweep) -> Iterator[pods_watch.Pods]:
-    """Look again and again, until each pod runs or has said for a while why not; raises UpFailed when a process ends."""
+def _looks(settings: Settings, wanted: list[pods_watch.Manifest], runtime: CriClient) -> Iterator[pods_watch.Pods]:
+    """Check until each pod runs or has shown for a while why not; raises UpFailed if a process ends."""
     until = time.monotonic() + PODS_WITHIN.total_seconds()
     since: dict[Path, float] = {}
     while True:

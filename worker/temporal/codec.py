@@ -1,14 +1,14 @@
-"""How a payload looks on Temporal's wire: compressed, then sealed with AES-256-GCM, bound to one workflow.
+"""The payload codec: compresses each payload, then encrypts it with AES-256-GCM, bound to one workflow.
 
-Given to every Temporal client of ours by `temporal_client` (through `data_converter`), so nothing that history keeps is
-readable without the key file: inputs, signals, results, failures, heartbeats, memo, summaries. The seal covers namespace
-and workflow id as associated data; the id also stands in the metadata, for the UI's codec endpoint has nothing else to
-know it by. Headers (the trace context) and search attributes stay clear, as Temporal needs or the SDK leaves them.
+Used by every Temporal client of ours (through `data_converter`), so nothing in a history is readable without the key
+file: inputs, signals, results, failures, heartbeats, memo, summaries. Namespace and workflow id are the associated
+data; the id is also in the metadata, because the UI's codec endpoint has no other way to know it. Headers (the trace
+context) and search attributes stay plain, as Temporal needs or the SDK leaves them.
 
-A payload that is not sealed or belongs elsewhere is refused where it is *converted*, not here: so a signal that someone
+A payload that is not encrypted or belongs to another workflow is refused when it is *converted*, not here: a signal
 sent with the bare `temporal` command is dropped with a log line, an update or query is answered with the error, and an
-activity fails with it. Raising here would fail the workflow task for ever, and one such signal would stop a pod. Only a
-key that is missing raises here: that can be put right, and what it sealed must not be dropped.
+activity fails with it. Raising here would fail the workflow task for ever, so that one such signal would stop a pod.
+Only a missing key raises here: that can be fixed, and what it encrypted must not be dropped.
 """
 
 import os
@@ -30,32 +30,34 @@ from temporalio.converter import (
 )
 
 from worker.payloads.refused import REFUSED, PayloadRefused
+from worker.payloads.sending import SendingConverter
 from worker.payloads.short_failures import ShortFailures
-from worker.payloads.telling import TellingConverter
 from worker.temporal.keys import KeyFile
 
-SEALED: Final = b"binary/encrypted"
-KEY_ID: Final = "k"  # short: each stands in every payload
+ENCRYPTED: Final = b"binary/encrypted"
+KEY_ID: Final = "k"  # short: it is in every payload
 WORKFLOW_ID: Final = "w"
 _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
 _LEVEL: Final = 3  # zstd's default
 _MOST_COPIES: Final = 256  # of a kilobyte each
-_LARGEST_PLAIN: Final = 64 * 1024 * 1024  # bytes; far above what Temporal's 2 MB a payload can hold compressed sensibly
+_LARGEST_PLAIN: Final = (
+    64 * 1024 * 1024
+)  # bytes; far above what a Temporal payload of 2 MB can sensibly hold compressed
 
 
 class KeyMissing(Exception):
-    """A payload sealed with a key that the key file does not have."""
+    """A payload was encrypted with a key that the key file does not have."""
 
 
 class CodecUnbound(Exception):
-    """A payload was to be sealed or opened without a workflow to bind it to."""
+    """A payload was to be encrypted or decrypted without a workflow to bind it to."""
 
 
-class Seal:
-    """Seals and opens payloads of any workflow: the codec's core, shared by all its bound copies.
+class PayloadCipher:
+    """Encrypts and decrypts payloads of any workflow; shared by all bound copies of the codec.
 
-    Not for several threads at once (the compressor is not); every caller is on its process's one event loop.
+    Not thread-safe (the compressor is not); every caller is on its process's one event loop.
     """
 
     def __init__(self, keys: KeyFile) -> None:
@@ -64,24 +66,24 @@ class Seal:
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
         self._decompressor = zstandard.ZstdDecompressor()
 
-    def close(self, payload: Payload, namespace: str, workflow_id: str) -> Payload:
-        """Compress and seal one payload for a workflow."""
+    def encrypt(self, payload: Payload, namespace: str, workflow_id: str) -> Payload:
+        """Compress and encrypt one payload for a workflow."""
         key = self._keys.newest
         nonce = os.urandom(_NONCE_BYTES)
         plain = self._compressor.compress(payload.SerializeToString())
         cipher = self._ciphers.get(key.key_id) or self._ciphers.setdefault(key.key_id, AESGCM(key.secret))
         return Payload(
-            metadata={"encoding": SEALED, KEY_ID: key.key_id.encode(), WORKFLOW_ID: workflow_id.encode()},
+            metadata={"encoding": ENCRYPTED, KEY_ID: key.key_id.encode(), WORKFLOW_ID: workflow_id.encode()},
             data=nonce + cipher.encrypt(nonce, plain, _bound_to(namespace, workflow_id)),
         )
 
-    def open(self, payload: Payload, namespace: str, workflow_id: str | None = None) -> Payload:
-        """Open one payload; without a workflow id, the one in its metadata is believed (and then proven by the seal).
+    def decrypt(self, payload: Payload, namespace: str, workflow_id: str | None = None) -> Payload:
+        """Decrypt one payload; without a workflow id, the one in its metadata is used (and verified by the decryption).
 
         Raises PayloadRefused, or KeyMissing.
         """
         metadata = payload.metadata
-        if metadata.get("encoding") != SEALED or KEY_ID not in metadata or WORKFLOW_ID not in metadata:
+        if metadata.get("encoding") != ENCRYPTED or KEY_ID not in metadata or WORKFLOW_ID not in metadata:
             raise PayloadRefused(
                 f"a payload of workflow {workflow_id or 'unknown'} is not encrypted: send it with tempolet's own client, "
                 "not with the bare temporal command or the UI"
@@ -96,7 +98,7 @@ class Seal:
             return Payload.FromString(self._decompressor.decompress(plain, max_output_size=_LARGEST_PLAIN))
         except (InvalidTag, ValueError, zstandard.ZstdError):
             raise PayloadRefused(
-                f"a payload of workflow {named} does not open: it was altered, or sealed for another namespace than "
+                f"a payload of workflow {named} cannot be decrypted: it was altered, or encrypted for another namespace than "
                 f"{namespace}"
             ) from None
 
@@ -106,38 +108,38 @@ class Seal:
             key = self._keys.find(key_id)
             if key is None:
                 raise KeyMissing(
-                    f"a payload of workflow {workflow_id} is sealed with key {key_id}, and {self._keys.path} has only "
+                    f"a payload of workflow {workflow_id} is encrypted with key {key_id}, but {self._keys.path} has only "
                     f"{', '.join(self._keys.known())}: add that key's line to the file"
                 )
             cipher = self._ciphers[key_id] = AESGCM(key.secret)
         return cipher
 
 
-class SealingCodec(PayloadCodec, WithSerializationContext):
+class EncryptionCodec(PayloadCodec, WithSerializationContext):
     """The codec that Temporal's client and worker call; each copy is bound to one workflow by `with_context`."""
 
-    def __init__(self, seal: Seal, namespace: str = "", workflow_id: str = "") -> None:
-        self._seal = seal
+    def __init__(self, cipher: PayloadCipher, namespace: str = "", workflow_id: str = "") -> None:
+        self._cipher = cipher
         self._namespace = namespace
         self._workflow_id = workflow_id
 
-    def with_context(self, context: SerializationContext) -> "SealingCodec":
-        """Give the copy for a workflow: its own payloads and those of its activities alike."""
-        return SealingCodec(self._seal, *(_workflow_of(context) or ()))
+    def with_context(self, context: SerializationContext) -> "EncryptionCodec":
+        """Return the copy for a workflow, for its own payloads and those of its activities."""
+        return EncryptionCodec(self._cipher, *(_workflow_of(context) or ()))
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Seal payloads; raises CodecUnbound when they belong to no workflow."""
+        """Encrypt payloads; raises CodecUnbound if they belong to no workflow."""
         namespace, workflow_id = self._bound()
-        return [self._seal.close(payload, namespace, workflow_id) for payload in payloads]
+        return [self._cipher.encrypt(payload, namespace, workflow_id) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Open payloads, or put a refusal in a payload's place; raises KeyMissing or CodecUnbound."""
+        """Decrypt payloads, or replace them by a refusal; raises KeyMissing or CodecUnbound."""
         namespace, workflow_id = self._bound()
         return [self._open_or_refuse(payload, namespace, workflow_id) for payload in payloads]
 
     def _open_or_refuse(self, payload: Payload, namespace: str, workflow_id: str) -> Payload:
         try:
-            return self._seal.open(payload, namespace, workflow_id)
+            return self._cipher.decrypt(payload, namespace, workflow_id)
         except PayloadRefused as refusal:
             return Payload(metadata={"encoding": REFUSED}, data=str(refusal).encode())
 
@@ -150,10 +152,10 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
         return self._namespace, self._workflow_id
 
 
-class SealingConverter(DataConverter):
-    """A converter that keeps its copies for the workflows it met last.
+class EncryptingConverter(DataConverter):
+    """A converter that caches its copies for recent workflows.
 
-    The SDK asks for one at every payload of a command, thrice, and making one takes 11 µs.
+    The SDK asks for a copy three times for each payload of a command, and creating one takes 11 µs.
     """
 
     _copies: dict[tuple[str, str], Self]
@@ -163,7 +165,7 @@ class SealingConverter(DataConverter):
         object.__setattr__(self, "_copies", {})  # the SDK's class is frozen
 
     def with_context(self, context: SerializationContext) -> Self:
-        """Give the copy for a workflow: its own payloads and those of its activities are sealed alike."""
+        """Return the copy for a workflow, for its own payloads and those of its activities."""
         bound_to = _workflow_of(context)
         if bound_to is None:
             return super().with_context(context)
@@ -175,17 +177,17 @@ class SealingConverter(DataConverter):
         return copy
 
 
-def data_converter(keys: KeyFile, *, tells_only: bool = False) -> DataConverter:
-    """Build what a Temporal client of ours converts and seals with; one that `tells_only` loads no pydantic."""
-    return SealingConverter(
-        payload_converter_class=TellingConverter if tells_only else _reading_converter(),
-        payload_codec=SealingCodec(Seal(keys)),
+def data_converter(keys: KeyFile, *, sends_only: bool = False) -> DataConverter:
+    """Build the data converter of our Temporal clients; `sends_only` avoids loading pydantic."""
+    return EncryptingConverter(
+        payload_converter_class=SendingConverter if sends_only else _reading_converter(),
+        payload_codec=EncryptionCodec(PayloadCipher(keys)),
         failure_converter_class=ShortFailures,
     )
 
 
 def plain_data_converter() -> DataConverter:
-    """Build the same without the seal, for histories that were decoded to be kept as tests."""
+    """Build the same without encryption, for decoded histories that are kept as tests."""
     return DataConverter(
         payload_converter_class=_reading_converter(),
         failure_converter_class=ShortFailures,
@@ -193,13 +195,13 @@ def plain_data_converter() -> DataConverter:
 
 
 def _reading_converter() -> type[PayloadConverter]:
-    from worker.payloads.reading import ReadingConverter  # noqa: PLC0415 - pydantic is not for the poller
+    from worker.payloads.receiving import ReceivingConverter  # noqa: PLC0415 - pydantic is not for the poller
 
-    return ReadingConverter
+    return ReceivingConverter
 
 
 def _workflow_of(context: SerializationContext) -> tuple[str, str] | None:
-    """Name the namespace and the workflow that a payload belongs to, by itself or as its activity's."""
+    """Return the namespace and the workflow of a payload, its own or its activity's."""
     match context:
         case WorkflowSerializationContext() | ActivitySerializationContext() if context.workflow_id:
             return context.namespace, context.workflow_id

@@ -1,7 +1,6 @@
-"""A history with its payloads opened: what is kept as a test, shown to a person, or replayed without the key file.
+"""Decrypts all payloads of a history: to be kept as a test, shown to a person, or replayed without the key file.
 
-Called by the command that records histories and by `tempolet replay`. Walks the protobuf messages whatever the event, so
-that a new kind of event is covered without a line here.
+Walks the protobuf messages of any event type, so that new event types need no code here.
 """
 
 from collections.abc import Iterator
@@ -13,11 +12,11 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import History
 from temporalio.client import WorkflowHistory
 
-from worker.temporal.codec import SEALED, Seal
+from worker.temporal.codec import ENCRYPTED, PayloadCipher
 
 
 def payloads_in(message: Message) -> Iterator[Payload]:
-    """Give every payload anywhere inside a message, to be read or replaced in place."""
+    """Yield every payload inside a message, to be read or replaced in place."""
     if isinstance(message, Payload):
         yield message
         return
@@ -26,26 +25,30 @@ def payloads_in(message: Message) -> Iterator[Payload]:
             yield from payloads_in(child)
 
 
-def is_sealed(history: WorkflowHistory) -> bool:
-    """Say whether any payload of this history needs the key file."""
-    return any(payload.metadata.get("encoding") == SEALED for event in history.events for payload in payloads_in(event))
+def is_encrypted(history: WorkflowHistory) -> bool:
+    """Report whether any payload of this history needs the key file."""
+    return any(
+        payload.metadata.get("encoding") == ENCRYPTED for event in history.events for payload in payloads_in(event)
+    )
 
 
-def decode_history(history: WorkflowHistory, seal: Seal, namespace: str) -> WorkflowHistory:
-    """Open every sealed payload; raises PayloadRefused or KeyMissing.
+def decode_history(history: WorkflowHistory, cipher: PayloadCipher, namespace: str) -> WorkflowHistory:
+    """Decrypt every payload; raises PayloadRefused or KeyMissing.
 
-    What is not sealed (search attributes, trace headers, the SDK's own markers) stays as it is.
+    What is not encrypted (search attributes, trace headers, the SDK's own markers) is not changed.
     """
     copy = History()
     copy.CopyFrom(History(events=history.events))
     for payload in payloads_in(copy):
-        if payload.metadata.get("encoding") == SEALED:
-            payload.CopyFrom(seal.open(payload, namespace))  # a signal to another workflow is sealed for that one
+        if payload.metadata.get("encoding") == ENCRYPTED:
+            payload.CopyFrom(
+                cipher.decrypt(payload, namespace)
+            )  # a signal to another workflow is encrypted for that one
     return WorkflowHistory(history.workflow_id, copy.events)
 
 
 def _messages(field: FieldDescriptor, value: Any) -> Iterator[Message]:
-    """Give a field's messages; value is one message, a list or a map, or no message at all."""
+    """Yield a field's messages; the value is one message, a list, a map, or no message at all."""
     if field.message_type is None:
         return
     if isinstance(value, Message):

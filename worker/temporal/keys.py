@@ -1,9 +1,8 @@
-"""The keys that seal every payload, and the token of the codec endpoint: two small files that only their owner reads.
+"""The keys that encrypt payloads, and the token of the codec endpoint: two small files readable only by their owner.
 
-Made at install (`create_key_file`, `create_token_file`), read by whatever holds a Temporal client. A key file has one key a
-line, `<id> <base64 of 32 bytes>`, oldest first: the last one seals, all of them open, so that a history lives as long as
-the oldest key in the file. Rotation (`add_key`) therefore only appends; a line may go when the retention of the last
-history written with it is over.
+Created at installation (`create_key_file`, `create_token_file`), read by every Temporal client. A key file has one key
+a line, `<id> <base64 of 32 bytes>`, oldest first: the last one encrypts, all of them decrypt. Rotation (`add_key`) only
+appends; a line may be removed once the retention of the last history written with it is over.
 """
 
 import base64
@@ -32,7 +31,7 @@ class KeyFileRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One AES-256 key and the name that payloads know it by."""
+    """One AES-256 key and its id in payloads."""
 
     key_id: str
     secret: bytes = field(repr=False)
@@ -46,18 +45,18 @@ class KeyRing:
 
     @property
     def newest(self) -> Key:
-        """The key that seals."""
+        """The key that encrypts."""
         return self.keys[-1]
 
     def find(self, key_id: str) -> Key | None:
-        """Give the key of that id, or None."""
+        """Return the key of that id, or None."""
         return next((key for key in self.keys if key.key_id == key_id), None)
 
 
 class KeyFile:
-    """A key file that is read again when a payload names a key it did not have.
+    """A key file that is read again when a payload has an unknown key id.
 
-    So the order in which worker and poller are restarted after a rotation does not matter.
+    So worker and poller can be restarted in any order after a rotation.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,11 +66,11 @@ class KeyFile:
 
     @property
     def newest(self) -> Key:
-        """The key that seals, as of the last reading."""
+        """The key that encrypts, as of the last read."""
         return self._ring.newest
 
     def find(self, key_id: str) -> Key | None:
-        """Give the key of that id; None when the file, read again if it has changed, has none."""
+        """Return the key of that id; None if the file, read again if it has changed, does not have it."""
         key = self._ring.find(key_id)
         if key is None and (version := _version(self.path)) != self._read_at:
             self._ring, self._read_at = read_key_file(self.path), version
@@ -79,14 +78,14 @@ class KeyFile:
         return key
 
     def known(self) -> tuple[str, ...]:
-        """Name the keys that are there, for an error's text."""
+        """List the known key ids, for an error message."""
         return tuple(key.key_id for key in self._ring.keys)
 
 
 def create_key_file(path: Path) -> KeyRing:
-    """Make a key file (mode 0600) with one new key, or read the one that is there already.
+    """Create a key file (mode 0600) with one new key, or read the existing one.
 
-    Atomic: of two that try at once, one makes it and both read the same.
+    Atomic: of two concurrent calls one creates it and both read the same.
     """
     if not path.exists():
         with contextlib.suppress(FileExistsError):
@@ -95,7 +94,7 @@ def create_key_file(path: Path) -> KeyRing:
 
 
 def add_key(path: Path) -> KeyRing:
-    """Append a new key, which seals from the next start of worker and poller on; the old ones still open."""
+    """Append a new key, which encrypts after the next start of worker and poller; the old ones still decrypt."""
     with _folder_lock(path.parent):
         ring = KeyRing((*read_key_file(path).keys, _new_key()))
         _replace(path, "".join(_line(key) for key in ring.keys))
@@ -103,13 +102,13 @@ def add_key(path: Path) -> KeyRing:
 
 
 def read_key_file(path: Path) -> KeyRing:
-    """Read a key file; raises KeyFileRefused for one that others may read, is not ours or is malformed."""
+    """Read a key file; raises KeyFileRefused if others may read it, it is not ours or malformed."""
     keys: list[Key] = []
     for number, line in enumerate(_read_private(path).splitlines(), start=1):
         if line.strip() and not line.startswith("#"):
             key = _parse(path, number, line)
             if any(known.key_id == key.key_id for known in keys):
-                raise KeyFileRefused(f"{path} line {number}: key id {key.key_id} is there twice; give one another id")
+                raise KeyFileRefused(f"{path} line {number}: key id {key.key_id} is used twice; change one of them")
             keys.append(key)
     if not keys:
         raise KeyFileRefused(f"{path} has no key: put its backup back, or remove it to start with a new key")
@@ -117,7 +116,7 @@ def read_key_file(path: Path) -> KeyRing:
 
 
 def create_token_file(path: Path) -> str:
-    """Make a token file (mode 0600), or read the one that is there already; gives the token."""
+    """Create a token file (mode 0600), or read the existing one; returns the token."""
     if not path.exists():
         with contextlib.suppress(FileExistsError):
             _write_new(path, secrets.token_urlsafe(24) + "\n")
@@ -125,11 +124,11 @@ def create_token_file(path: Path) -> str:
 
 
 def read_token_file(path: Path) -> str:
-    """Read a token; raises KeyFileRefused for a file that others may read or a token that fits no URL."""
+    """Read a token; raises KeyFileRefused if others may read the file, or the token does not fit into a URL."""
     token = _read_private(path).strip()
     if not re.fullmatch(r"[A-Za-z0-9_-]{16,}", token):
         raise KeyFileRefused(
-            f"{path} holds no token (16 or more of A-Z a-z 0-9 _ -): remove it, a start makes a new one"
+            f"{path} holds no token (16 or more of A-Z a-z 0-9 _ -): remove it: the next start creates a new one"
         )
     return token
 
@@ -159,7 +158,7 @@ def _read_private(path: Path) -> str:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         raise KeyFileRefused(
-            f"{path} does not exist: `tempolet up` makes it, or copy it from where it was made"
+            f"{path} does not exist: `tempolet up` creates it; or copy it from where it was created"
         ) from None
     except OSError as error:
         raise KeyFileRefused(f"{path} cannot be opened: {error.strerror} (a symbolic link is refused)") from error
@@ -178,15 +177,17 @@ def _read_private(path: Path) -> str:
 
 def _check_private(path: Path, facts: os.stat_result) -> None:
     if not stat.S_ISREG(facts.st_mode):
-        raise KeyFileRefused(f"{path} is no regular file")
+        raise KeyFileRefused(f"{path} is not a regular file")
     if facts.st_uid not in {os.geteuid(), 0}:
         raise KeyFileRefused(f"{path} belongs to uid {facts.st_uid}: chown it to uid {os.geteuid()}")
     if facts.st_mode & _OTHERS:
-        raise KeyFileRefused(f"{path} has mode {stat.S_IMODE(facts.st_mode):04o}, others may use it: chmod 0600 {path}")
+        raise KeyFileRefused(
+            f"{path} has mode {stat.S_IMODE(facts.st_mode):04o}, others may read it: chmod 0600 {path}"
+        )
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Write it whole or not at all; raises FileExistsError when another one was faster."""
+    """Write the file atomically; raises FileExistsError if it exists."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     aside = _write_aside(path, text)
     try:
@@ -216,7 +217,7 @@ def _write_aside(path: Path, text: str) -> Path:
 
 @contextlib.contextmanager
 def _folder_lock(folder: Path) -> Iterator[int]:
-    """Lock the folder itself: the file is replaced, so a lock on it would be a lock on the old one."""
+    """Lock the folder: the file is replaced, so a lock on it would be a lock on the old one."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

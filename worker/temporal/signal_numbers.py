@@ -1,8 +1,8 @@
-"""The numbers of the signals of one process, each higher than all before it: over restarts, too, and over a clock that was set back.
+"""Sequence numbers of one process's signals, increasing across restarts and clock changes.
 
-A workflow takes a signal for late whose number is below the newest of its source (workflows/decide/record/hints.py), so a process that began
-again below its last number would be heard by nobody. It begins at the clock's milliseconds, which no run counts up to, and keeps in
-`<root-dir>/tempolet/<process>.signals` where it began.
+A workflow treats a signal with a lower number than its source's newest as late (workflows/decide/record/hints.py), so a
+restarted process must not start below its last number. It starts at the clock's milliseconds, which no run counts up
+to, and keeps the start in `<root-dir>/tempolet/<process>.signals`.
 """
 
 import time
@@ -14,7 +14,7 @@ import structlog
 from activities.files.whole_files import write_whole
 
 LEAP: Final = 100_000_000
-"""What is left free above the last beginning where the clock is behind it: more than one run ever sends."""
+"""Gap above the last start if the clock is behind it: more signals than one run ever sends."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -26,25 +26,25 @@ class SignalNumbers:
         self._last = last
 
     def next(self) -> int:
-        """Give the next number."""
+        """Return the next number."""
         self._last += 1
         return self._last
 
 
 def signal_numbers(state_dir: Path, process: str) -> SignalNumbers:
-    """Begin above all that this process of this node has sent; blocks on a small file, without which the clock alone decides."""
+    """Start above all numbers that this process of this node has sent; blocks on a small file."""
     file = state_dir / f"{process}.signals"
     first = beginning(time.time_ns() // 1_000_000, _kept(file))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, f"{first}\n".encode())
     except OSError as error:
-        _log.warning("where signals are numbered from could not be written down", path=str(file), err=str(error))
+        _log.warning("could not write down the start of the signal numbers", path=str(file), err=str(error))
     return SignalNumbers(first)
 
 
 def beginning(now: int, last: int) -> int:
-    """Choose where to begin, by the clock's milliseconds and where the last run began (0: not known)."""
+    """Choose the first number from the clock's milliseconds and the previous start (0: not known)."""
     return now if now > last else last + LEAP
 
 

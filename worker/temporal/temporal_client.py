@@ -1,9 +1,9 @@
-"""The way to Temporal: connect as the operator configured it, and make what tempolet needs there.
+"""Connects to Temporal as the operator configured it, and creates what tempolet needs there.
 
-Called at the start of worker and poller (`connect`, then `prepare`) and by the commands that read history (`connect`).
-Address, namespace, TLS and API key come from temporalio.envconfig, the convention of all Temporal programs: `TEMPORAL_*`
-in the environment over a profile in the TOML file (`TEMPORAL_CONFIG_FILE`, `TEMPORAL_PROFILE`). A Temporal that is away at
-start is waited for, because on a node everything starts at once.
+Called at the start of worker and poller (`connect`, then `prepare`) and by commands that read history (`connect`).
+Address, namespace, TLS and API key come from temporalio.envconfig, as in all Temporal programs: `TEMPORAL_*` in the
+environment over a profile in the TOML file (`TEMPORAL_CONFIG_FILE`, `TEMPORAL_PROFILE`). If Temporal does not answer,
+the client waits, because on a node everything starts at once.
 """
 
 import asyncio
@@ -41,38 +41,38 @@ _PASSING: Final = frozenset(
         RPCStatusCode.UNKNOWN,
     }
 )
-"""What a server that is starting answers with; anything else will not pass by waiting."""
+"""Status codes of a server that is starting; with any other, waiting does not help."""
 
 
 class TemporalNotPrepared(Exception):
-    """Temporal refused to make what tempolet needs; the message has the commands that an administrator runs."""
+    """Temporal refused to create what tempolet needs; the message has the commands for an administrator."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemporalSettings:
-    """Where Temporal is and which file seals the payloads; the environment decides what is left out here."""
+    """Temporal's address and the key file; the environment fills in what is left out here."""
 
     key_file: Path
     config_file: Path | None = None
-    """A TOML file; without it, TEMPORAL_CONFIG_FILE or the convention's default place."""
+    """A TOML file; without it, TEMPORAL_CONFIG_FILE or the default path."""
     profile: str | None = None
     address: str | None = None
-    """Overrides environment and profile: the embedded Temporal's own address."""
+    """Takes precedence over environment and profile: the address of the Temporal that `up` starts."""
     namespace: str | None = None
-    """Overrides them too: TempoletConfiguration's temporal.namespace."""
+    """Takes precedence too: TempoletConfiguration's temporal.namespace."""
     retention: timedelta = timedelta(days=RETENTION_DAYS)
-    tells_only: bool = False
+    sends_only: bool = False
     """Nothing is read from workflows, so what reads payloads need not be loaded."""
     environment: dict[str, str] | None = field(default=None, repr=False)
     """Instead of the process's, for tests."""
 
 
 def _silent(_: str) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 def connect_options(settings: TemporalSettings) -> ClientConnectConfig:
-    """Say where Temporal is and which namespace is ours: the settings over the environment over the profile."""
+    """Return address and namespace: the settings over the environment over the profile."""
     profile = ClientConfigProfile.load(
         profile=settings.profile,
         config_source=settings.config_file,
@@ -92,11 +92,11 @@ async def connect(
     plugins: Sequence[Plugin] = (),
     identity: str | None = None,
 ) -> Client:
-    """Connect, waiting for as long as Temporal is away; `waiting` is told each time what is waited for.
+    """Connect, waiting while Temporal does not answer; `waiting` is called each time with what is awaited.
 
-    Raises KeyFileRefused, or RPCError for an answer that waiting does not change (credentials, TLS).
+    Raises KeyFileRefused, or RPCError for an error that waiting does not fix (credentials, TLS).
     """
-    converter = data_converter(KeyFile(settings.key_file), tells_only=settings.tells_only)
+    converter = data_converter(KeyFile(settings.key_file), sends_only=settings.sends_only)
     options = connect_options(settings)
     address = options["target_host"]
     if settings.address is None and address == DEFAULT_ADDRESS:
@@ -107,7 +107,7 @@ async def connect(
             return await Client.connect(
                 **options, data_converter=converter, runtime=runtime, plugins=plugins, identity=identity
             )
-        except RuntimeError as error:  # how the SDK's core says that it could not connect
+        except RuntimeError as error:  # raised by the SDK's core if it cannot connect
             waiting(f"waiting for Temporal at {address}: {_reason(error)}")
         except RPCError as error:
             if error.status not in _PASSING:
@@ -118,9 +118,9 @@ async def connect(
 
 
 async def prepare(client: Client, settings: TemporalSettings, *, waiting: Callable[[str], None] = _silent) -> None:
-    """Have our namespace and search attributes; makes what is missing and changes nothing that is there.
+    """Create our namespace and search attributes if they are missing; existing ones are not changed.
 
-    Raises TemporalNotPrepared where Temporal does not let us (a managed one), with what to run.
+    Raises TemporalNotPrepared if Temporal does not allow that (a managed one), with the commands to run.
     """
     wait = _FIRST_WAIT
     while True:
@@ -137,7 +137,7 @@ async def prepare(client: Client, settings: TemporalSettings, *, waiting: Callab
                 raise TemporalNotPrepared(_what_to_run(client.namespace, settings.retention, error)) from error
             if error.status not in _PASSING | {
                 RPCStatusCode.NOT_FOUND
-            }:  # a new namespace is not known everywhere at once
+            }:  # a new namespace is not known to all of Temporal's services at once
                 raise
             waiting(f"waiting for Temporal's namespace {client.namespace}: {error.status.name} {error.message}")
         await asyncio.sleep(wait.total_seconds())
@@ -145,9 +145,9 @@ async def prepare(client: Client, settings: TemporalSettings, *, waiting: Callab
 
 
 def activity_of(client: Client, workflow_id: str, activity_id: str) -> AsyncActivityHandle:
-    """Give a handle that answers for a workflow's pending activity from outside.
+    """Return a handle to complete a workflow's pending activity from outside.
 
-    The SDK's own handle knows no workflow to seal the payloads for, so the codec would refuse it.
+    The SDK's own handle does not know the workflow for which payloads are encrypted, so the codec would refuse it.
     """
     handle = client.get_async_activity_handle(workflow_id=workflow_id, run_id=None, activity_id=activity_id)
     return handle.with_context(
@@ -173,7 +173,7 @@ async def _ensure_namespace(client: Client, retention: timedelta) -> None:
     try:
         await client.workflow_service.register_namespace(request, timeout=_CALL_LIMIT)
     except RPCError as error:
-        if error.status is not RPCStatusCode.ALREADY_EXISTS:  # the poller was faster, or the worker
+        if error.status is not RPCStatusCode.ALREADY_EXISTS:  # the poller or the worker was faster
             raise
 
 
@@ -230,7 +230,7 @@ def _what_to_run(namespace: str, retention: timedelta, error: RPCError) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Give the operating system's word out of the core's nested text, or its first line."""
+    """Return the operating system's error from the core's nested message, or its first line."""
     text = str(error)
     found = re.search(r'message: "([^"]+)"', text)
     return found[1] if found else text.partition("\n")[0][:300]

@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Final
 from tests.bench.manifests import Pod
 from tests.bench.peers.peer import ManifestPeer
 from tests.bench.peers.place import NODE
+from worker.standalone.machine.leftovers import CGROUP_MOUNT
 from worker.standalone.machine.process import Command, last_lines
-from worker.standalone.machine.remains import CGROUP_MOUNT
 from worker.standalone.temporal_server import free_ports
 
 VARIABLE: Final = "TEMPOLET_KUBELET"

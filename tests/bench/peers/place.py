@@ -12,7 +12,7 @@ from typing import Final
 
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
-from worker.standalone.machine import remains
+from worker.standalone.machine import leftovers as remains
 from worker.standalone.machine.process import Supervised
 
 HOME: Final = Path("/tmp/tempolet-bench")

@@ -228,7 +228,7 @@ def test_pressure_is_shown_and_kept_back_and_healthz_tells_the_truth(
         assert has - left == 2**30
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE) as answer:
             assert answer.read() == b"ok"
-        node.until(lambda: "evicts no pod" in node.log("node"), "it is told")
+        node.until(lambda: "does not evict pods" in node.log("node"), "it is told")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.peers.kubelet import DEVICE_PLUGINS, LOG_LINKS, OUTSIDE, TUNABLES, NoKubelet, make_cgroup
-from worker.standalone.machine import remains
+from worker.standalone.machine import leftovers as remains
 from worker.standalone.machine.process import Command, Identity, Supervised
 from worker.standalone.settings import Settings
 

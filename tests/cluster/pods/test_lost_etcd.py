@@ -6,7 +6,7 @@ from tests.cluster.cluster_node import NewNode, pods_path
 from tests.cluster.control_plane import ControlPlane
 from tests.node.tempolet_node import pod_manifest
 
-TOLD = "the API server speaks for another cluster than before, or has lost its etcd"
+TOLD = "the API server serves another cluster than before, or has lost its etcd"
 
 
 def test_a_lost_etcd_kills_no_pod(tmp_path: Path, new_node: NewNode) -> None:

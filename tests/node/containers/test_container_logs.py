@@ -104,7 +104,7 @@ def test_a_log_replaced_by_a_link_to_a_host_file(node: TempoletNode, tmp_path: P
     log = folder(node, pod) / "0.log"
     log.unlink()
     log.symlink_to(host)
-    told = "a container's log could not be rotated"
+    told = "could not rotate a container's log"
     node.until(lambda: any(told in one and pod.uid in one for one in node.log("worker").splitlines()), "told")
     code, said = logs(node, pod)
     assert code == 1

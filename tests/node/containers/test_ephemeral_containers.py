@@ -81,7 +81,7 @@ def test_it_starts_during_initialization_and_waits_for_its_target(node: Tempolet
     node.apply(pod_manifest("hangs", STAY, initContainers=[hangs]))
     node.until_pod("hangs", lambda one: one.containers.get("init") and one.containers["init"].container_id)
     code, said = look(node, "hangs", "early", STAY, "--target", "main")
-    assert (code, "it starts as soon as it can look there: unable to find target container main" in said) == (0, True)
+    assert (code, "it starts later: unable to find target container main" in said) == (0, True)
     waiting = node.until_pod("hangs", lambda one: state_of(one, "early").get("waiting", {}).get("message"))
     assert state_of(waiting, "early")["waiting"] == {
         "reason": "CreateContainerConfigError",
@@ -90,7 +90,7 @@ def test_it_starts_during_initialization_and_waits_for_its_target(node: Tempolet
     _, said = tempolet(node, "explain", f"default/{waiting.name}")
     assert "early waits for the container that it is to look into: unable to find target container main" in said
     _, said = tempolet(node, "pods")
-    assert "early is to look into it (CreateContainerConfigError)" in said
+    assert "early is about to debug it (CreateContainerConfigError)" in said
     # it shares the init container's processes, so it reaches its files
     code, said = look(node, "hangs", "helps", "touch /proc/1/root/go", "--target", "init")
     assert code == 0
@@ -112,7 +112,7 @@ def test_a_pod_that_goes_takes_it_along(node: TempoletNode) -> None:
     assert look(node, "left", "debug", STAY)[0] == 0
     node.until_pod("left", lambda one: "running" in state_of(one, "debug"))
     _, said = tempolet(node, "pods")
-    assert "debug looks into it" in said
+    assert "debug is debugging it" in said
     node.take_away("left")
     assert not containers_of(node.containerd, before.uid)
     assert not sandboxes_of(node.containerd, before.uid)

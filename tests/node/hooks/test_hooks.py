@@ -123,7 +123,7 @@ def test_a_hook_whose_worker_dies_runs_again_and_the_history_says_so(node: Tempo
     heard = until_said(node, log_of(node, snapshot), "done")
     assert heard[-2:] == ["hook", "done"]
     assert heard.count("hook") == 2
-    assert any("run again, for nobody knows how an earlier try ended" in text for text in story(node, snapshot))
+    assert any("repeated, because the result of an earlier try is not known" in text for text in story(node, snapshot))
     assert until_said(node, log_of(node, known), "hook") == ["hook"]
     assert known.restarts == 0
 

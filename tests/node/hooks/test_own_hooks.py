@@ -153,7 +153,7 @@ def test_a_hook_whose_worker_dies_runs_again(node: TempoletNode, containerd: Con
     assert words(log)[-2:] == ["hook", "done"]
     assert before.id not in {one.id for one in containers_of(containerd, "")}
     assert helpers(containerd, snapshot) == []
-    assert any("run again, for nobody knows how an earlier try ended" in text for text in story(node, snapshot))
+    assert any("repeated, because the result of an earlier try is not known" in text for text in story(node, snapshot))
 
 
 def test_the_hooks_of_kubernetes_take_a_timeout_and_a_retry_policy(node: TempoletNode) -> None:

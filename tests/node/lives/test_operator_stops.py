@@ -32,7 +32,7 @@ def test_a_readiness_gate_is_opened_and_shut_by_hand(node: TempoletNode) -> None
     assert condition(waits, "Ready")["message"] == missing
     code, said = tempolet(node, "explain", pod)
     remedy = f"`tempolet condition {pod} {GATE}=True` opens one"
-    assert (code, f"held back: Ready waits for a readiness gate: {missing}; {remedy}" in said) == (0, True)
+    assert (code, f"blocked: Ready waits for a readiness gate: {missing}; {remedy}" in said) == (0, True)
     code, said = tempolet(node, "condition", pod, f"{GATE}=True", "--reason", "Attached", "--message", "by hand")
     assert (code, said) == (0, f"condition {GATE} of {pod} is True, it had none\n")
     ready = node.until_pod("gated", lambda one: one.ready)
@@ -68,7 +68,7 @@ def test_a_stop_is_hastened_by_force(node: TempoletNode) -> None:
     node.remove("deaf")
     node.until_pod("deaf", lambda one: one.deleting)
     code, said = tempolet(node, "stop", pod, "--grace-period", "700")
-    assert (code, f"{pod}: its grace is over by then anyway, SIGKILL at " in said) == (0, True)
+    assert (code, f"{pod}: its grace period ends before that anyway, SIGKILL at " in said) == (0, True)
     code, said = tempolet(node, "stop", pod, "--grace-period", "300")
     assert (code, " sooner, SIGKILL at " in said) == (0, True)
     code, said = tempolet(node, "explain", pod)
@@ -79,8 +79,8 @@ def test_a_stop_is_hastened_by_force(node: TempoletNode) -> None:
     node.until_gone("deaf")
     assert containers_of(node.containerd, running.uid) == []
     code, said = tempolet(node, "history", pod)
-    assert f"operator {operator()} asked to stop it within 5 min 0 s: its grace is over " in said
-    assert f"operator {operator()} asked to stop it within 1.00 s: its grace is over " in said
+    assert f"operator {operator()} asked to stop it within 5 min 0 s: its grace period ends " in said
+    assert f"operator {operator()} asked to stop it within 1.00 s: its grace period ends " in said
     assert "the stop of container main was shortened to 1.00 s of grace" in said  # whichever of all stops answers first
     assert "container main stopped: exit 137 Error, by SIGKILL after its grace of 1.00 s; why: ManifestRemoved" in said
     code, said = tempolet(node, "stop", pod)
@@ -125,7 +125,7 @@ def test_an_evicted_pod_fails_until_its_manifest_changes(node: TempoletNode) -> 
     code, said = tempolet(node, "evict", pod)
     assert (code, f"{pod} has finished: nothing of it is left to evict" in said) == (1, True)
     code, said = tempolet(node, "explain", pod)
-    assert f"stands: Failed: Evicted ({why[3]}), and its source still lists it" in said
+    assert f"state: Failed: Evicted ({why[3]}), and its source still lists it" in said
     code, said = tempolet(node, "history", pod)
     assert f"operator {operator()} evicted the pod: Evicted: {why[3]} (grace 1.00 s, SIGKILL at " in said
     assert f"by SIGKILL after its grace of 1.00 s; why: Evicted: {why[3]} (asked by operator {operator()})" in said

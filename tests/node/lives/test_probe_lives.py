@@ -16,7 +16,7 @@ from tests.node.containerd_view import container_pid
 from tests.node.lives.test_pod_lives import container_status, gone
 from tests.node.pod_story import story
 from tests.node.tempolet_node import TempoletNode, pod_manifest, wait
-from worker.temporal.codec import Seal
+from worker.temporal.codec import PayloadCipher
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
 
@@ -57,7 +57,9 @@ def unready(snapshot: PodSnapshot) -> bool:
 async def events_of(node: TempoletNode, snapshot: PodSnapshot) -> list[Any]:
     """Read a pod's history, opened."""
     handle = await node.workflow(snapshot)
-    history = decode_history(await handle.fetch_history(), Seal(KeyFile(node.temporal_settings().key_file)), NAMESPACE)
+    history = decode_history(
+        await handle.fetch_history(), PayloadCipher(KeyFile(node.temporal_settings().key_file)), NAMESPACE
+    )
     return list(history.events)
 
 

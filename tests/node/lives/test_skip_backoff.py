@@ -20,7 +20,7 @@ def test_a_crash_loop_is_restarted_at_once(node: TempoletNode) -> None:
     code, said = tempolet(
         node, "skip-backoff", pod, "main"
     )  # at once: on a busy machine a command takes seconds of those twenty
-    assert (code, "restart 3 of main begins now" in said) == (0, True)
+    assert (code, "restart 3 of main starts now" in said) == (0, True)
     second = node.until_pod("loops", lambda one: one.restarts == 3 and one.reason == "CrashLoopBackOff")
     assert "back-off 40s restarting" in second.message
     code, said = tempolet(node, "explain", pod)
@@ -45,7 +45,7 @@ def test_a_stop_tells_grace_and_sigkill(node: TempoletNode) -> None:
     pod = f"default/deaf-{node.name}"
     node.until_running("deaf")
     code, said = tempolet(node, "explain", pod)
-    assert (code, "stands: Running and ready, main runs" in said) == (0, True)
+    assert (code, "state: Running and ready, main runs" in said) == (0, True)
     assert "next: if main ended now, it would start again at once (restart 1)" in said
     code, said = tempolet(node, "skip-backoff", pod)
     assert (code, "waits in a back-off" in said) == (1, True)
@@ -70,7 +70,7 @@ def test_a_refused_manifest_and_a_worker_that_is_away_are_told(node: TempoletNod
     code, said = tempolet(node, "explain", pod)
     assert (code, f"no worker of node {node.name} answers" in said) == (1, True)
     node.start("worker")
-    node.until(lambda: "stands: Running and ready, main runs" in tempolet(node, "explain", pod)[1], "its answer")
+    node.until(lambda: "state: Running and ready, main runs" in tempolet(node, "explain", pod)[1], "its answer")
     node.take_away("told")
 
 
@@ -82,11 +82,11 @@ def test_an_image_is_pulled_again_at_once(node: TempoletNode) -> None:
     pod = f"default/no-image-{node.name}"
     node.until_pod("no-image", lambda one: one.reason == "ErrImagePull" and one.sandbox_ready)
     code, said = tempolet(node, "skip-backoff", pod)
-    assert (code, "ErrImagePull: pull 127.0.0.1:1/nothing:1 for main begins now" in said) == (0, True)
+    assert (code, "ErrImagePull: pull 127.0.0.1:1/nothing:1 for main starts now" in said) == (0, True)
     node.until_pod("no-image", lambda one: one.reason == "ImagePullBackOff")
     code, said = tempolet(node, "explain", pod)
     assert "waits for: ErrImagePull: pull 127.0.0.1:1/nothing:1 again at " in said
-    assert "held back: main waits for its image 127.0.0.1:1/nothing:1, which could not be had: ErrImagePull" in said
+    assert "blocked: main waits for its image 127.0.0.1:1/nothing:1, which could not be had: ErrImagePull" in said
     code, said = tempolet(node, "history", pod)
     assert "skipped the back-off of 127.0.0.1:1/nothing:1 (ErrImagePull) (" in said
     assert "waits 19." in said or "waits 20." in said
@@ -104,7 +104,7 @@ def test_a_probe_s_words_are_explained_and_told(node: TempoletNode) -> None:
     node.apply(manifest)
     pod = f"default/probed-{node.name}"
     running = node.until_pod("probed", lambda one: one.phase == "Running")
-    words = "held back: main runs and is not ready: its readiness probe fails: not yet"
+    words = "blocked: main runs and is not ready: its readiness probe fails: not yet"
     node.until(lambda: words in tempolet(node, "explain", pod)[1], "the probe's words")
     root = f"/proc/{container_pid(node.containerd, running.containers['main'].container_id)}/root"
     Path(root, "sick").touch()

@@ -16,7 +16,7 @@ from proto.temporal.signals import DeletionRequested
 from tests.node.containerd_view import containers_of, no_addresses, sandboxes_of
 from tests.node.operating import history
 from tests.node.tempolet_node import BUSYBOX, TempoletNode, pod_manifest, wait
-from worker.temporal.codec import Seal, plain_data_converter
+from worker.temporal.codec import PayloadCipher, plain_data_converter
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
 
@@ -47,7 +47,9 @@ def ask(node: TempoletNode, snapshot: PodSnapshot, grace: float) -> None:
 async def ends_after_wish(node: TempoletNode, snapshot: PodSnapshot) -> list[timedelta]:
     """Say how long after the operator's wish for its deletion the runtime saw each of a pod's containers end."""
     handle = await node.workflow(snapshot)
-    history = decode_history(await handle.fetch_history(), Seal(KeyFile(node.temporal_settings().key_file)), NAMESPACE)
+    history = decode_history(
+        await handle.fetch_history(), PayloadCipher(KeyFile(node.temporal_settings().key_file)), NAMESPACE
+    )
     read = plain_data_converter().payload_converter.from_payload
     wishes, stops, ends = [], set(), set()
     for event in history.events:

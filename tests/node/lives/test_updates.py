@@ -85,7 +85,7 @@ def test_what_kubernetes_cannot_change_in_place_replaces_the_pod(node: TempoletN
     again = node.until_pod("replaced", lambda one: one.ready and one.sandbox_id != first.sandbox_id, "the other pod")
     assert again.uid == first.uid
     told = history(node, again)
-    assert "the pod is replaced, for terminationGracePeriodSeconds from 1 to 2 can't be changed in place" in told
+    assert "the pod is replaced, because terminationGracePeriodSeconds from 1 to 2 cannot be changed in place" in told
 
 
 def test_a_bad_edit_leaves_the_pod_as_it_runs(node: TempoletNode) -> None:

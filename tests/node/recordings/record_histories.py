@@ -29,7 +29,7 @@ from tests.node.tempolet_node import TempoletNode
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import ContainerdPlaces, PodNetwork
 from worker.standalone.temporal_server import TemporalServer
-from worker.temporal.codec import Seal
+from worker.temporal.codec import PayloadCipher
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
 from workflows.decide.versions import CURRENT_NODE
@@ -123,7 +123,7 @@ async def forget_node(temporal: TemporalServer) -> None:
 async def write_node(node: TempoletNode, life: str) -> None:
     """Write every run of this node's own workflow so far."""
     client: Client = await node.client()
-    seal, workflow_id = Seal(KeyFile(node.temporal_settings().key_file)), node_workflow_id(node.name)
+    cipher, workflow_id = PayloadCipher(KeyFile(node.temporal_settings().key_file)), node_workflow_id(node.name)
     newest = await client.get_workflow_handle(workflow_id).describe()
     first = newest.raw_description.workflow_execution_info.first_run_id
     runs = list(dict.fromkeys((first, newest.run_id)))
@@ -131,4 +131,4 @@ async def write_node(node: TempoletNode, life: str) -> None:
     for number, run_id in enumerate(runs, start=1):
         history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
         suffix = f"-{number}" if len(runs) > 1 else ""
-        write_file(NODE_HISTORIES / f"v{CURRENT_NODE}-{life}{suffix}.json", decode_history(history, seal, NAMESPACE))
+        write_file(NODE_HISTORIES / f"v{CURRENT_NODE}-{life}{suffix}.json", decode_history(history, cipher, NAMESPACE))

@@ -15,7 +15,7 @@ from temporalio.service import RPCError
 from proto.temporal.names import NAMESPACE, POD_WORKFLOW
 from tests.node.tempolet_node import TempoletNode
 from worker.payloads.refused import PayloadRefused
-from worker.temporal.codec import KeyMissing, Seal
+from worker.temporal.codec import KeyMissing, PayloadCipher
 from worker.temporal.decoded_history import decode_history
 from worker.temporal.keys import KeyFile
 from workflows.decide.versions import CURRENT
@@ -76,16 +76,16 @@ def without_traces(told: Any) -> Any:
 
 async def _ended_runs(node: TempoletNode) -> list[WorkflowHistory]:
     client = await node.client()
-    seal = Seal(KeyFile(node.temporal_settings().key_file))
+    cipher = PayloadCipher(KeyFile(node.temporal_settings().key_file))
     runs = [one async for one in client.list_workflows(f"PodNode = '{NODE}' AND WorkflowType = '{POD_WORKFLOW}'")]
     mine = []
     for one in sorted(runs, key=lambda run: run.start_time):
         handle = client.get_workflow_handle(one.id, run_id=one.run_id)
         try:
-            decode_history(await handle.fetch_history(), seal, NAMESPACE)
+            decode_history(await handle.fetch_history(), cipher, NAMESPACE)
         except (KeyMissing, PayloadRefused, RPCError):
             continue  # another life's: each node has a key of its own; or it was deleted
         end = WorkflowHistoryEventFilterType.CLOSE_EVENT
         _ = [event async for event in handle.fetch_history_events(wait_new_event=True, event_filter_type=end)]
-        mine.append(decode_history(await handle.fetch_history(), seal, NAMESPACE))
+        mine.append(decode_history(await handle.fetch_history(), cipher, NAMESPACE))
     return mine

@@ -17,8 +17,9 @@ from tests.node.conftest import BUSYBOX
 from tests.node.tempolet_node import PATIENCE
 from worker.standalone.containerd import CNI_CACHE, Containerd
 from worker.standalone.containerd_config import PAUSE_IMAGE, ContainerdPlaces, PodNetwork
-from worker.standalone.cri_sweep import CriSweep
-from worker.standalone.machine import programs, remains
+from worker.standalone.cri_client import CriClient
+from worker.standalone.machine import leftovers as remains
+from worker.standalone.machine import programs
 from worker.standalone.machine.process import wait_for_end
 from worker.standalone.temporal_server import TemporalServer, free_ports
 
@@ -68,7 +69,7 @@ def run_pod(daemon: Containerd, name: str, host_port: int = 0) -> tuple[str, str
         command=["sh", "-c", SERVE],
         linux=cri.LinuxContainerConfig(),
     )
-    with CriSweep(daemon.socket) as runtime:
+    with CriClient(daemon.socket) as runtime:
         sandbox = runtime.runtime.RunPodSandbox(cri.RunPodSandboxRequest(config=config)).pod_sandbox_id
         created = runtime.runtime.CreateContainer(
             cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=container, sandbox_config=config)
@@ -95,7 +96,7 @@ def fetch(address: str) -> bytes:
 
 def test_network_and_images_are_there(containerd: Containerd) -> None:
     """A pod could start at once: network ready, sandbox image and busybox known to CRI."""
-    with CriSweep(containerd.socket) as runtime:
+    with CriClient(containerd.socket) as runtime:
         assert runtime.network_problem() == ""
         assert runtime.has_image(BUSYBOX)
         assert runtime.has_image(PAUSE_IMAGE)
@@ -122,7 +123,7 @@ def test_pods_outlive_their_containerd_and_go_with_it_when_it_stops(own: Contain
     assert wait_for_end(identity.pid, 10)
     assert fetch(f"{address}:80") == b"hello\n"
     own.start()
-    with CriSweep(own.socket) as runtime:
+    with CriClient(own.socket) as runtime:
         assert [sandbox.metadata.name for sandbox in runtime.sandboxes()] == ["web"]
     assert own.stop() == []
     assert what_is_left(own) == []

@@ -32,7 +32,7 @@ SUMMARIES: Final = (
     "start main",
     "start main, restart 1",
 )
-SEALED: Final = "YmluYXJ5L2VuY3J5cHRlZA"  # binary/encrypted in base64
+ENCRYPTED: Final = "YmluYXJ5L2VuY3J5cHRlZA"  # binary/encrypted in base64
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,10 @@ def test_the_timeline_is_readable(shown: Shown) -> None:
 
 
 def test_the_event_history_is_readable(shown: Shown) -> None:
-    """Summaries and results too; nothing that is sealed is left."""
+    """Summaries and results too; nothing that is encrypted is left."""
     text = shown.tab("history", *SUMMARIES, '{"sandbox_id":"', f"default/{shown.pod.name} on node-ui")
     assert "encrypted" not in text
-    assert SEALED not in text
+    assert ENCRYPTED not in text
 
 
 def test_the_card_says_where_the_pod_stands(shown: Shown) -> None:
@@ -117,9 +117,9 @@ def test_the_search_attributes_have_a_page(shown: Shown) -> None:
 
 
 def test_temporal_itself_could_show_none_of_it(shown: Shown) -> None:
-    """What the UI is given by Temporal is sealed: only the browser asks the codec endpoint."""
+    """What the UI is given by Temporal is encrypted: only the browser asks the codec endpoint."""
     with urllib.request.urlopen(history_url(shown.node, shown.pod)) as answer:
         history = answer.read().decode()
-    assert SEALED in history
+    assert ENCRYPTED in history
     opened = [base64.b64decode(one) for one in re.findall(r'"data": ?"([^"]*)"', history)]
     assert not any(b"busybox" in one or b"sandbox" in one for one in opened)

@@ -23,7 +23,7 @@ from tests.patience import PATIENCE
 from worker.settings.flags import Flags
 from worker.standalone.containerd import Containerd
 from worker.standalone.containerd_config import PodNetwork
-from worker.standalone.cri_sweep import CriSweep
+from worker.standalone.cri_client import CriClient
 from worker.standalone.down import DownFailed, down, what_is_left
 from worker.standalone.given_configuration import read_given
 from worker.standalone.machine.process import wait_for_end
@@ -211,7 +211,7 @@ def test_purge_takes_the_whole_state_and_names_what_it_leaves(node: Settings) ->
     (node.state_dir / "notes").write_text("mine")
     shown = Progress(Console(file=(output := io.StringIO()), width=200))
     down(node, shown, purge=True)
-    assert f"{node.state_dir} keeps what is not the node's: notes" in output.getvalue()
+    assert f"{node.state_dir} still has files that are not the node's: notes" in output.getvalue()
     assert [path.name for path in node.state_dir.iterdir()] == ["notes"]
     (node.state_dir / "notes").unlink()
     down(node, shown, purge=True)
@@ -261,7 +261,7 @@ def test_a_containerd_that_runs_already_is_used_and_left_alone(
 ) -> None:
     """With its endpoint given, only this node's pods come and go; another pod of it and its images stay."""
     other = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="other", uid="other-uid", namespace="default"))
-    with CriSweep(containerd.socket) as runtime:
+    with CriClient(containerd.socket) as runtime:
         request = cri.RunPodSandboxRequest(config=other)
         other_id = runtime.runtime.RunPodSandbox(request).pod_sandbox_id
         try:

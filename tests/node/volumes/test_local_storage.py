@@ -38,7 +38,7 @@ def test_a_pod_that_fills_its_empty_dir_is_evicted(node: TempoletNode) -> None:
     assert shown.status["message"] == 'Usage of EmptyDir volume "data" exceeds the limit "2Mi". '
     assert all(one["type"] != "DisruptionTarget" for one in shown.status["conditions"])
     told = story(node, full)
-    assert sum(one.startswith("volume data holds more than its sizeLimit: 4") for one in told) == 1
+    assert sum(one.startswith("volume data exceeds its sizeLimit: 4") for one in told) == 1
     assert any("stopped" in one and "Evicted: Usage of EmptyDir" in one for one in told)
     for name in ("below", "vital"):
         lives = node.pod(name)

@@ -69,7 +69,7 @@ def test_a_host_path_of_another_type_keeps_its_pod_waiting(node: TempoletNode, t
     node.until(lambda: (there / "here").exists() and (there / "here").read_text(), "what the container wrote")
     told = story(node, snapshot)
     assert any("mounting volume host failed" in one and "FailedMount" in one for one in told)
-    assert any(one.startswith("volume host found mounted") for one in told)
+    assert any(one.startswith("volume host already mounted") for one in told)
     node.take_away("mismatch")
     assert (there / "here").read_text() == "found\n"
 

@@ -39,24 +39,24 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
         pytest.param(["condition", "a/b", "gate"], Exit.USAGE, "write TYPE=True", id="a-condition-without-status"),
         pytest.param(["stop", "a/b", "--grace-period", "0"], Exit.USAGE, "add --force", id="no-grace-without-force"),
         pytest.param(
-            ["stop", "a/b", "--grace-period", "9", "--force"], Exit.USAGE, "a grace of 0", id="force-with-grace"
+            ["stop", "a/b", "--grace-period", "9", "--force"], Exit.USAGE, "a grace period of 0", id="force-with-grace"
         ),
         pytest.param(
             ["stop", "a/b", "--grace-period", "-1"], Exit.USAGE, "greater than or equal to 0", id="a-negative-grace"
         ),
-        pytest.param(["debug", "a/b"], Exit.USAGE, "--image: say which image to look with", id="look-with-nothing"),
+        pytest.param(["debug", "a/b"], Exit.USAGE, "--image: name an image", id="look-with-nothing"),
         pytest.param(
             ["debug", "a/b", "--image", "x", "--env", "A"], Exit.USAGE, "--env A: write NAME=VALUE", id="no-variable"
         ),
         pytest.param(["evict"], Exit.USAGE, "Missing argument 'NAMESPACE/POD'", id="evict-nothing"),
-        pytest.param(["replay"], Exit.USAGE, "give either --live or files", id="replay-of-nothing"),
-        pytest.param(["replay", "--live", "f"], Exit.USAGE, "give either --live or files", id="replay-of-both"),
+        pytest.param(["replay"], Exit.USAGE, "give --live or files", id="replay-of-nothing"),
+        pytest.param(["replay", "--live", "f"], Exit.USAGE, "give --live or files", id="replay-of-both"),
         pytest.param(["replay", "/nowhere"], Exit.FAILED, "/nowhere: No such file", id="replay-of-no-file"),
         pytest.param(["replay", "{tmp}/k"], Exit.FAILED, "no exported history", id="replay-of-another-file"),
         pytest.param(["up", "--kubeconfig", "/nowhere"], Exit.USAGE, "'/nowhere' does not exist", id="no-kubeconfig"),
         pytest.param(["worker", "--bogus"], Exit.USAGE, "unknown argument '--bogus'", id="an-unknown-flag"),
         pytest.param(["worker", "pod"], Exit.USAGE, "unknown argument 'pod'", id="a-word-too-many"),
-        pytest.param(["worker", "--max-pods", "x"], Exit.USAGE, "'x' is no whole number", id="no-number"),
+        pytest.param(["worker", "--max-pods", "x"], Exit.USAGE, "'x' is not a whole number", id="no-number"),
         pytest.param(["worker", "--root-dir"], Exit.USAGE, "--root-dir: expected one argument", id="no-value"),
         pytest.param(["worker", "--conf", "x"], Exit.USAGE, "unknown argument '--conf'", id="no-abbreviations"),
         pytest.param(["poller", "--config", "/nowhere"], Exit.USAGE, "/nowhere: cannot be read", id="no-config"),
@@ -145,7 +145,7 @@ def test_a_service_starts_without_any_command_line_library(word: str) -> None:
 
 
 def test_the_models_come_without_the_rest_of_their_library() -> None:
-    """The worker needs V1Pod, not an HTTP client: 13 MB; what is wanted later is still found."""
+    """The worker needs V1Pod, not an HTTP client: 13 MB; what is selector later is still found."""
     check = (
         "import sys\nfrom worker.daemon.lean_imports import bare_kubernetes\nbare_kubernetes()\nimport worker.processes.worker\n"
         "from kubernetes.client.models.v1_pod import V1Pod\nassert V1Pod.from_dict({'kind': 'Pod'}).kind == 'Pod'\n"

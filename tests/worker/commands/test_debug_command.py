@@ -40,7 +40,7 @@ async def test_a_look_into_a_pod(node: Node, client: Client, tempolet: Commands)
     assert f"operator {operator()} added ephemeral container debug of tools:1, to see the processes of web" in out
     assert "container debug started" in out
     _, out, _ = await tempolet("explain", name)
-    assert "stands: Running and ready, web, debug run" in out
+    assert "state: Running and ready, web, debug run" in out
     assert "if debug ended now, it would stay down" in out
     await node.exits(handle, "web", 1)
     code, out, _ = await tempolet("debug", name, "--image", "tools:1")
@@ -56,7 +56,7 @@ async def test_a_look_that_waits_for_its_target(node: Node, client: Client, temp
     await listed(client, node, 1)
     code, out, _ = await tempolet("debug", f"default/{node.name}", "--image", "tools:1", "--target", "web")
     assert code == Exit.DONE
-    assert "it starts as soon as it can look there: unable to find target container web" in out
+    assert "it starts later: unable to find target container web" in out
     await node.delete(handle)
 
 

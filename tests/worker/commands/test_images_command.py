@@ -81,7 +81,7 @@ async def test_what_is_known_is_told(node: str, tempolet: Commands, tmp_path: Pa
     code, out, _ = await tempolet(*words)
     assert code == Exit.DONE
     first, prepull, news = out.splitlines()
-    assert first.startswith("images: 7, their disk: 91 % of 100.0 GiB used, as seen at ")
+    assert first.startswith("images: 7, disk: 91 % of 100.0 GiB used, at ")
     assert prepull == "to prepull: a:1"
     assert news.partition("  ")[2].startswith("busybox:1 (1.0 MiB) removed: the disk is 91 % full")
     assert "\x1b" not in out
@@ -94,7 +94,7 @@ async def test_what_is_known_is_told(node: str, tempolet: Commands, tmp_path: Pa
 async def test_a_node_that_was_never_here(tempolet: Commands) -> None:
     """Exit code 3, and who would start it."""
     code, _, err = await tempolet("images", "--hostname-override", "elsewhere")
-    assert (code, "node elsewhere has no workflow of its own here" in err) == (Exit.NOT_FOUND, True)
+    assert (code, "node elsewhere has no workflow, which its poller starts" in err) == (Exit.NOT_FOUND, True)
 
 
 def test_what_is_not_prepulled_says_why_and_when_it_is_tried_again() -> None:
@@ -111,4 +111,4 @@ def test_what_is_not_prepulled_says_why_and_when_it_is_tried_again() -> None:
 def test_what_cannot_be_mended_stands_above_the_news() -> None:
     """And a disk that nobody has looked at is not 0 % full."""
     status = NodeStatus(None, 0, "no room", (), NEWS)
-    assert lines(status, None)[:2] == ["images: no worker has looked at them yet", "FreeDiskSpaceFailed: no room"]
+    assert lines(status, None)[:2] == ["images: not read by a worker yet", "FreeDiskSpaceFailed: no room"]

@@ -31,7 +31,7 @@ def test_a_key_is_named_and_never_shown(options: list[str], tmp_path: Path, caps
     [line] = (tmp_path / "tempolet" / "payload.keys").read_text().splitlines()
     key_id, secret = line.split()
     token = (tmp_path / "tempolet" / "codec.token").read_text().strip()
-    assert f"{key_id}  seals and opens" in said
+    assert f"{key_id}  encrypts and decrypts" in said
     assert secret not in said
     assert f"http://127.0.0.1:8234/{token}" in said
 
@@ -41,7 +41,7 @@ def test_rotation_adds_a_key_that_seals(options: list[str], tmp_path: Path, caps
     assert run(["keys", "--rotate", *options]) == Exit.DONE
     said = capsys.readouterr().out
     old, new = read_key_file(tmp_path / "tempolet" / "payload.keys").keys
-    assert said.splitlines()[:2] == [f"{old.key_id}  opens", f"{new.key_id}  seals and opens"]
+    assert said.splitlines()[:2] == [f"{old.key_id}  decrypts", f"{new.key_id}  encrypts and decrypts"]
     assert "Restart worker and poller" in said
 
 

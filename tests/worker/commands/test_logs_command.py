@@ -120,7 +120,7 @@ def test_several_containers(machine: Machine) -> None:
     assert machine.tempolet("default/web", "-c", "init")[1] == "init\n"
     code, out, err = machine.tempolet("default/web", "--all-containers")
     assert (code, out) == (Exit.DONE, "init\nweb\nside\n")
-    assert "container debug of default/web has written nothing: it is waiting to start: ErrImagePull: its image" in err
+    assert "container debug of default/web has no log: it is waiting to start: ErrImagePull: its image" in err
 
 
 @pytest.mark.parametrize(
@@ -137,12 +137,12 @@ def test_several_containers(machine: Machine) -> None:
         pytest.param(("default/web", "--since", "0s"), Exit.USAGE, "it must be above 0s", id="since-now"),
         pytest.param(("default/web", "--since", "soon"), Exit.USAGE, "is no duration", id="since-soon"),
         pytest.param(
-            ("default/web", "--since-time", "2026-11-21T12:00:00"), Exit.USAGE, "zone is missing", id="no-zone"
+            ("default/web", "--since-time", "2026-11-21T12:00:00"), Exit.USAGE, "has no time zone", id="no-zone"
         ),
         pytest.param(
             ("default/web", "--since-time", "noon"),
             Exit.USAGE,
-            "'noon' is no time: write one of RFC 3339, such as 2026-11-21T",
+            "'noon' is not an RFC 3339 time such as 2026-11-21T",
             id="no-time",
         ),
         pytest.param(
@@ -172,19 +172,19 @@ MOUNT = "MountVolume.SetUp failed for volume"
                 "status": {"reason": "PodOSNotSupported", "message": "Pod was rejected"},
             },
             {"waiting": {"reason": "ContainerCreating"}},
-            "it will not start any more: the pod has Failed: PodOSNotSupported: Pod was rejected",
+            "it will not start: the pod has Failed: PodOSNotSupported: Pod was rejected",
             id="rejected",
         ),
         pytest.param(
             {"phase": "Failed", "reason": "Evicted", "message": "too much"},
             {},
-            "it will not start any more: the pod has Failed: Evicted: too much",
+            "it will not start: the pod has Failed: Evicted: too much",
             id="failed",
         ),
         pytest.param(
             {"deleting": True, "reason": "Terminating", "message": "ManifestRemoved"},
             {"waiting": {"reason": "ContainerCreating"}},
-            "it will not start any more: the pod goes: Terminating: ManifestRemoved",
+            "it will not start: the pod is terminating: Terminating: ManifestRemoved",
             id="going",
         ),
         pytest.param(
@@ -196,7 +196,7 @@ MOUNT = "MountVolume.SetUp failed for volume"
         pytest.param(
             {"phase": "Pending", "reason": "ErrImagePull", "message": "gone"},
             {"waiting": {"reason": "ErrImagePull", "message": "gone"}},
-            "it is waiting to start: ErrImagePull: its image can't be pulled: gone",
+            "it is waiting to start: ErrImagePull: its image cannot be pulled: gone",
             id="its-own-reason-is-said-once",
         ),
     ],
@@ -208,7 +208,7 @@ def test_why_nothing_was_written(machine: Machine, changes: dict[str, Any], stat
     keep(machine.root, replace(WEB, **pod))
     code, out, err = machine.tempolet("default/web")
     assert (code, out) == (Exit.FAILED, "")
-    assert err == f"tempolet: container web of default/web has written nothing: {said}\n"
+    assert err == f"tempolet: container web of default/web has no log: {said}\n"
 
 
 def test_a_pod_without_statuses(machine: Machine) -> None:
@@ -217,7 +217,7 @@ def test_a_pod_without_statuses(machine: Machine) -> None:
     for words in ((), ("--all-containers",), ("-c", "web")):
         code, out, err = machine.tempolet("default/web", *words)
         assert (code, out) == (Exit.FAILED, "")
-        assert "default/web has written nothing: it will not start any more: the pod has Failed: NodeAffinity" in err
+        assert "default/web has no logs: it will not start: the pod has Failed: NodeAffinity" in err
 
 
 def test_a_refused_manifest(machine: Machine) -> None:
@@ -238,7 +238,7 @@ def test_a_name_without_the_node_s(machine: Machine) -> None:
     keep(machine.root, replace(WEB, name="shop-n", uid="u-2"))
     code, _, err = machine.tempolet("default/shop", "--hostname-override", "N")
     assert code == Exit.NOT_FOUND
-    assert err.endswith("a manifest's pod has its node's name behind its own: default/shop-n\n")
+    assert err.endswith("the name of a static pod ends with its node's name: default/shop-n\n")
 
 
 def test_a_log_that_is_a_link_is_not_printed(machine: Machine, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_log_that_is_a_link_is_not_printed(machine: Machine, tmp_path: Path) -
     log.symlink_to(tmp_path / "shadow")
     code, out, err = machine.tempolet("default/web")
     assert (code, out) == (Exit.FAILED, "")
-    assert "can't be read: 1.log is a link, so it is left alone" in err
+    assert "cannot be read: 1.log is a link, so it is left alone" in err
 
 
 def test_following_ends_with_the_container(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ async def test_a_crash_loop_is_explained_and_skipped(node: Node, client: Client,
     assert code == Exit.DONE
     said = out.splitlines()
     assert said[0] == f"{name} on {node.name}, UID {pod['metadata']['uid']}"
-    assert said[1] == "stands: Running and not ready, nothing of it runs, CrashLoopBackOff"
+    assert said[1] == "state: Running and not ready, nothing of it runs, CrashLoopBackOff"
     assert said[2].startswith("waits for: CrashLoopBackOff: restart 2 of web at ")
     assert f", because it ended with exit 1 Error, and has ended twice; `tempolet skip-backoff {name}` ends" in said[2]
     assert said[3:] == [
@@ -47,7 +47,7 @@ async def test_a_crash_loop_is_explained_and_skipped(node: Node, client: Client,
     code, _, err = await tempolet("skip-backoff", name, "api")
     assert (code, "no container 'api': it has web" in err) == (Exit.NOT_FOUND, True)
     code, out, _ = await tempolet("skip-backoff", name, "web")
-    assert (code, out.startswith("CrashLoopBackOff: restart 2 of web begins now, ")) == (Exit.DONE, True)
+    assert (code, out.startswith("CrashLoopBackOff: restart 2 of web starts now, ")) == (Exit.DONE, True)
     await node.until(pod, lambda one: one.ready and one.restarts == 2)
     code, _, err = await tempolet("skip-backoff", name)
     assert (code, f"no container of {name} waits in a back-off" in err) == (Exit.FAILED, True)
@@ -69,7 +69,7 @@ async def test_tries_that_only_temporal_knows(node: Node, client: Client, tempol
             pass
     assert "under way: run sandbox, attempt 0" in out
     assert "after RuntimeUnavailable: no container runtime answers)" in out
-    assert "held back: web waits for the sandbox, which is being made" in out
+    assert "blocked: web waits for the sandbox, which is being made" in out
     _, out, _ = await tempolet("explain", f"default/{node.name}", "-o", "json")
     found = json.loads(out)
     assert (found["lifecycle"], found["phase"], found["gone"]) == ("sync", "Pending", "")
@@ -90,7 +90,7 @@ async def test_a_pod_that_is_gone(node: Node, client: Client, tempolet: Commands
     code, out, _ = await tempolet("explain", name)
     assert code == Exit.DONE
     assert "the pod is gone: Failed, restarts 0 (ManifestRemoved: web.yaml is gone)" in out
-    assert f"`tempolet history {name}` tells its story" in out
+    assert f"`tempolet history {name}` shows what happened" in out
     code, _, err = await tempolet("skip-backoff", name)
     assert (code, f"{name} is gone" in err) == (Exit.NOT_FOUND, True)
 
@@ -103,7 +103,7 @@ async def test_a_workflow_that_was_terminated(node: Node, client: Client, tempol
     await handle.terminate("a test")
     await listed(client, node, 1)
     code, out, _ = await tempolet("explain", f"default/{node.name}")
-    assert (code, "its workflow was terminated from outside" in out) == (Exit.DONE, True)
+    assert (code, "its workflow was terminated by somebody" in out) == (Exit.DONE, True)
 
 
 @pytest.mark.parametrize("word", ["explain", "skip-backoff"])
@@ -116,7 +116,7 @@ async def test_a_pod_that_never_was(
     """Not found is an exit code of its own."""
     code, out, err = await tempolet(word, f"default/{node.name}")
     assert (code, out) == (Exit.NOT_FOUND, "")
-    assert f"no pod default/{node.name} is or was here" in err
+    assert f"there is and was no pod default/{node.name}" in err
 
 
 async def test_a_refused_manifest_is_the_answer(
@@ -148,14 +148,14 @@ async def test_what_is_away_on_this_node(node: Node, client: Client, tempolet: C
     write_node_runtime(tmp_path, NodeRuntime(ready=False, endpoint="unix:///r", reason="Away", message="m"))
     here = ("--root-dir", str(tmp_path), "--hostname-override", node.name)
     _, out, _ = await tempolet("explain", f"default/{node.name}", *here)
-    assert out.splitlines()[1] == "stands: Running and ready, web runs"
+    assert out.splitlines()[1] == "state: Running and ready, web runs"
     assert out.splitlines()[-3:] == [
         (
-            f"refused /m/web.yaml: InvalidManifest: spec.volumes: not supported yet (default/{node.name} of its last good "
-            "version goes on)"
+            f"refused /m/web.yaml: InvalidManifest: spec.volumes: not supported yet (default/{node.name} continues "
+            "with the last valid version)"
         ),
         "the container runtime at unix:///r is not ready: Away: m",
-        "no poller runs on this node: a changed manifest or an end that the runtime tells is not heard of",
+        "no poller runs on this node: changed manifests and exited containers go unnoticed",
     ]
     await node.delete(handle)
 
@@ -176,7 +176,7 @@ async def test_no_worker_answers(
     assert (code, out) == (Exit.FAILED, "")
     assert f"no worker of node {alone.name} answers" in err
     assert "answers ()" not in err
-    assert ("what was asked may still be heard when one comes" in err) is (word != "explain")
+    assert ("the request is delivered when a worker starts" in err) is (word != "explain")
     assert "`tempolet up` or `systemctl start tempolet-worker`" in err
     await handle.terminate("a test")
 
@@ -191,4 +191,4 @@ async def test_no_worker_answers(
 )
 def test_why_nobody_answers_is_said(error: Exception, why: str) -> None:
     """Never empty brackets."""
-    assert no_worker("n", error).startswith(f"no worker of node n answers ({why}), ")
+    assert no_worker("n", error).startswith(f"no worker of node n answers ({why}); ")

@@ -72,7 +72,7 @@ def keep(root_dir: Path, pod: PodSnapshot) -> None:
             },
             (
                 *("default", "web", "1/1", "Running", "0", "3m"),
-                "Error; debugger-b2c4d looks into it; tools is to look into it (ErrImagePull)",
+                "Error; debugger-b2c4d is debugging it; tools is about to debug it (ErrImagePull)",
             ),
             id="looked-into",
         ),
@@ -124,7 +124,7 @@ def test_ages_as_kubectl_says_them(age: timedelta, said: str) -> None:
         ),
         pytest.param(
             NodeView(refusals=[Refusal("/m/web.yaml", "InvalidManifest", "x", "t", "default/web", pod_kept=True)]),
-            ["refused /m/web.yaml: InvalidManifest: x (default/web of its last good version goes on)"],
+            ["refused /m/web.yaml: InvalidManifest: x (default/web continues with the last valid version)"],
             id="a-bad-edit",
         ),
         pytest.param(
@@ -139,7 +139,7 @@ def test_ages_as_kubectl_says_them(age: timedelta, said: str) -> None:
         ),
         pytest.param(
             NodeView(absent=("worker",)),
-            ["no worker runs on this node: what stands here is the last that was known"],
+            ["no worker runs on this node: this is the last known state"],
             id="no-worker",
         ),
     ],
@@ -163,7 +163,7 @@ def test_the_table_of_a_node(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "x" * 300 in lines[1]
     assert lines[3:] == [
         "refused /m/bad.yaml: InvalidManifest: not YAML",
-        "no poller runs on this node: what stands here is the last that was known",
+        "no poller runs on this node: this is the last known state",
     ]
 
 
@@ -171,7 +171,7 @@ def test_where_it_looked_is_said_when_nobody_runs_there(tmp_path: Path, capsys: 
     """The node may run elsewhere."""
     assert run(["pods", "--root-dir", str(tmp_path)]) == Exit.DONE
     said = capsys.readouterr().out
-    assert f"looked in {tmp_path}: a node of `tempolet up` elsewhere is found by TEMPOLET_RUN_DIR" in said
+    assert f"looked in {tmp_path}: set TEMPOLET_RUN_DIR" in said
 
 
 def test_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,7 @@ async def test_the_story_of_a_pod_that_is_gone(node: Node, client: Client, tempo
     await listed(client, node, 1)
     code, out, err = await tempolet("history", f"default/{node.name}")
     assert (code, err) == (Exit.DONE, "")
-    wanted = [
+    selector = [
         f"default/{node.name} on {node.name}, UID {pod['metadata']['uid']}, gone after",
         "manifest web.yaml listed",
         "image busybox:1 (IfNotPresent) failed after",
@@ -92,7 +92,7 @@ async def test_the_story_of_a_pod_that_is_gone(node: Node, client: Client, tempo
         "deletion requested by file: ManifestRemoved: web.yaml is gone",
         "the pod is gone: ",
     ]
-    places = [out.find(text) for text in wanted]
+    places = [out.find(text) for text in selector]
     assert -1 not in places
     assert places == sorted(places)
     assert "sandbox attempt 0 ready in" in out  # before or after the image: they are asked for side by side
@@ -114,9 +114,9 @@ async def test_the_newest_pod_of_a_name_one_by_uid_or_all(node: Node, client: Cl
         assert (code, [life["uid"] for life in json.loads(out)]) == (Exit.DONE, expected)
     code, _, err = await tempolet(*asked, "--uid", "nope")
     assert code == Exit.NOT_FOUND
-    assert f"known are {old}, {new}" in err
+    assert f"known UIDs: {old}, {new}" in err
     code, _, err = await tempolet(*asked, "--hostname-override", "elsewhere")
-    assert (code, "is or was here" in err) == (Exit.NOT_FOUND, True)
+    assert (code, "there is and was no pod" in err) == (Exit.NOT_FOUND, True)
 
 
 async def test_what_a_pod_waits_for_now(node: Node, client: Client, tempolet: Commands) -> None:
@@ -142,7 +142,7 @@ async def test_a_pod_that_never_was(node: Node, client: Client, tempolet: Comman
     """Not found is an exit code of its own."""
     code, out, err = await tempolet("history", f"default/{node.name}")
     assert (code, out) == (Exit.NOT_FOUND, "")
-    assert f"no pod default/{node.name} is or was here" in err
+    assert f"there is and was no pod default/{node.name}" in err
 
 
 @pytest.mark.parametrize("word", ["history", "explain"])
@@ -153,8 +153,8 @@ async def test_a_name_without_the_node_s(word: str, node: Node, client: Client, 
     await listed(client, node, 1)
     code, out, err = await tempolet(word, "default/web", "--hostname-override", node.name)
     assert (code, out) == (Exit.NOT_FOUND, "")
-    named = f"a manifest's pod has its node's name behind its own: default/web-{node.name}\n"
-    assert err == f"tempolet: no pod default/web is or was here; {named}"
+    named = f"the name of a static pod ends with its node's name: default/web-{node.name}\n"
+    assert err == f"tempolet: there is and was no pod default/web; {named}"
     await node.delete(handle)
 
 
@@ -170,9 +170,9 @@ async def test_a_refused_manifest(node: Node, client: Client, tempolet: Commands
     here = ("--root-dir", str(root))
     code, out, err = await tempolet("history", "default/new", *here)
     assert (code, out) == (Exit.NOT_FOUND, "")
-    assert err == "tempolet: no pod default/new is or was here; refused /m/new.yaml: InvalidPod: spec: wrong\n"
+    assert err == "tempolet: there is and was no pod default/new; refused /m/new.yaml: InvalidPod: spec: wrong\n"
     code, out, _ = await tempolet("history", f"default/{node.name}", *here)
-    last = f"refused /m/kept.yaml: InvalidPod: spec: no (default/{node.name} of its last good version goes on)"
+    last = f"refused /m/kept.yaml: InvalidPod: spec: no (default/{node.name} continues with the last valid version)"
     assert (code, out.splitlines()[-1]) == (Exit.DONE, last)
     await node.delete(handle)
 

@@ -13,7 +13,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 
 from worker.endpoints.decode import CodecEndpointSettings, serve_codec, ui_origins
 from worker.endpoints.server import LARGEST_BODY, Address, Endpoint
-from worker.temporal.codec import Seal
+from worker.temporal.codec import PayloadCipher
 from worker.temporal.keys import KeyFile, add_key, create_key_file
 
 TOKEN = "0123456789abcdefghij"
@@ -43,9 +43,9 @@ def endpoint(settings: CodecEndpointSettings) -> Iterator[Endpoint]:
 
 
 @pytest.fixture
-def seal(key_file: Path) -> Seal:
-    """Seal as the worker does."""
-    return Seal(KeyFile(key_file))
+def cipher(key_file: Path) -> PayloadCipher:
+    """PayloadCipher as the worker does."""
+    return PayloadCipher(KeyFile(key_file))
 
 
 class Answer(NamedTuple):
@@ -75,21 +75,21 @@ def decode(endpoint: Endpoint, *payloads: Payload, **headers: str) -> list[Paylo
     return list(ParseDict(json.loads(answer.payload), Payloads()).payloads)
 
 
-def test_the_ui_gets_its_payloads_opened(endpoint: Endpoint, seal: Seal) -> None:
+def test_the_ui_gets_its_payloads_opened(endpoint: Endpoint, cipher: PayloadCipher) -> None:
     """In order; clear ones (headers, the SDK's markers) are returned unchanged."""
-    sealed = seal.close(PLAIN, "tempolet", WORKFLOW_ID)
+    encrypted = cipher.encrypt(PLAIN, "tempolet", WORKFLOW_ID)
     clear = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
-    assert decode(endpoint, sealed, clear, sealed) == [PLAIN, clear, PLAIN]
+    assert decode(endpoint, encrypted, clear, encrypted) == [PLAIN, clear, PLAIN]
 
 
-def test_a_payload_that_does_not_open_hides_no_other(endpoint: Endpoint, seal: Seal, tmp_path: Path) -> None:
+def test_a_payload_that_does_not_open_hides_no_other(endpoint: Endpoint, cipher: PayloadCipher, tmp_path: Path) -> None:
     """It is replaced by the reason, as text that the UI shows."""
     create_key_file(tmp_path / "other")
-    foreign = Seal(KeyFile(tmp_path / "other")).close(PLAIN, "tempolet", WORKFLOW_ID)
-    elsewhere = seal.close(PLAIN, "default", WORKFLOW_ID)
-    answers = decode(endpoint, foreign, seal.close(PLAIN, "tempolet", WORKFLOW_ID), elsewhere)
+    foreign = PayloadCipher(KeyFile(tmp_path / "other")).encrypt(PLAIN, "tempolet", WORKFLOW_ID)
+    elsewhere = cipher.encrypt(PLAIN, "default", WORKFLOW_ID)
+    answers = decode(endpoint, foreign, cipher.encrypt(PLAIN, "tempolet", WORKFLOW_ID), elsewhere)
     texts = [json.loads(answer.data) for answer in answers]
-    assert "sealed with key" in texts[0]
+    assert "encrypted with key" in texts[0]
     assert texts[1] == "hello"
     assert "another namespace" in texts[2]
 
@@ -97,8 +97,8 @@ def test_a_payload_that_does_not_open_hides_no_other(endpoint: Endpoint, seal: S
 def test_a_rotated_key_is_found_without_a_restart(endpoint: Endpoint, key_file: Path) -> None:
     """The key file is read again when a payload names an unknown key."""
     add_key(key_file)
-    sealed = Seal(KeyFile(key_file)).close(PLAIN, "tempolet", WORKFLOW_ID)
-    assert decode(endpoint, sealed) == [PLAIN]
+    encrypted = PayloadCipher(KeyFile(key_file)).encrypt(PLAIN, "tempolet", WORKFLOW_ID)
+    assert decode(endpoint, encrypted) == [PLAIN]
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"payloads":[]}'])
@@ -143,10 +143,10 @@ def test_the_ui_may_ask_under_each_of_its_names(endpoint: Endpoint, origin: str)
     ],
 )
 def test_nobody_else_gets_anything(
-    endpoint: Endpoint, seal: Seal, path: str, method: str, headers: dict[str, str], status: int
+    endpoint: Endpoint, cipher: PayloadCipher, path: str, method: str, headers: dict[str, str], status: int
 ) -> None:
     """Each refusal has its status, shows nothing and, for another origin, has no CORS permission."""
-    body = json.dumps(MessageToDict(Payloads(payloads=[seal.close(PLAIN, "tempolet", WORKFLOW_ID)]))).encode()
+    body = json.dumps(MessageToDict(Payloads(payloads=[cipher.encrypt(PLAIN, "tempolet", WORKFLOW_ID)]))).encode()
     answer = ask(endpoint, path, body, method, **headers)
     assert answer.status == status
     assert b"hello" not in answer.payload

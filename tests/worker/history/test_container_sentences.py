@@ -84,7 +84,7 @@ def stop(recorded: Recorder, ended: Any, *, grace: timedelta = THIRTY, reason: s
             2,
             30,
             "could not\n",
-            f"exit 3 Error, after 2.00 s of 30.0 s grace; why: {WHY}; it said: could not",
+            f"exit 3 Error, after 2.00 s of 30.0 s grace; why: {WHY}; termination message: could not",
             id="its-last-words",
         ),
     ],
@@ -119,7 +119,7 @@ def test_a_kill_that_was_not_ours_is_told_as_that(recorded: Recorder) -> None:
     end(recorded, 0, 137)
     end(recorded, 1, 137, "OOMKilled")
     assert recorded.texts()[1:] == [
-        "container web ended: exit 137 Error (a SIGKILL that was not ours)",
+        "container web ended: exit 137 Error (SIGKILL not sent by tempolet)",
         "container web ended: exit 137 OOMKilled",
     ]
 
@@ -168,7 +168,7 @@ def test_a_restart_of_what_was_lost(recorded: Recorder) -> None:
     """Nobody can say how it ended."""
     start(recorded, 0)
     start(recorded, 1)
-    assert recorded.texts()[-1] == "container web started, restart 1 (0.00 s): the one before it was lost"
+    assert recorded.texts()[-1] == "container web started, restart 1 (0.00 s): the previous instance was lost"
 
 
 def test_a_story_that_begins_with_a_later_run_knows_what_was_earned() -> None:

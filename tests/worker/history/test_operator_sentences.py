@@ -69,7 +69,7 @@ def test_who_looks_into_a_pod_is_told(recorded: Recorder, answer: EphemeralConta
             id="an-image",
         ),
         pytest.param(
-            BackoffsSkipped("a@b"), "operator a@b asked to skip a back-off that was over already", id="too-late"
+            BackoffsSkipped("a@b"), "operator a@b asked to skip a back-off that had already ended", id="too-late"
         ),
         pytest.param({"odd": 1}, "update SkipBackoff, which this release does not know or cannot read", id="odd"),
     ],

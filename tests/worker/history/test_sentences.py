@@ -74,7 +74,7 @@ def recorded() -> Recorder:
             names.UPDATE_CONTAINER_RESOURCES,
             RESIZE_WEB,
             RuntimeResources(gone=True),
-            ["container web was gone when it was to be resized"],
+            ["container web was gone before it could be resized"],
             id="container-gone-before-its-resize",
         ),
         pytest.param(
@@ -93,7 +93,7 @@ def recorded() -> Recorder:
             seen(),
             [
                 (
-                    "container web started (1.00 s); the runtime takes no notice of its stopSignal SIGUSR1:"
+                    "container web started (1.00 s); the runtime ignores its stopSignal SIGUSR1:"
                     " its image's, or SIGTERM will stop it"
                 )
             ],
@@ -125,7 +125,7 @@ def recorded() -> Recorder:
             names.MOUNT_VOLUMES,
             volumes.MountVolumes(POD, ({"name": "a"}, {"name": "b"}, {"name": "c"}), {}),
             volumes.MountedVolumes(found=("c",)),
-            ["volumes a, b mounted in 1.00 s", "volume c found mounted"],
+            ["volumes a, b mounted in 1.00 s", "volume c already mounted"],
             id="mounted-and-found",
         ),
         pytest.param(
@@ -136,7 +136,7 @@ def recorded() -> Recorder:
             volumes.MountedVolumes(found=("b",)),
             [
                 "volume a refreshed in 1.00 s: configmap web, secret x",
-                "volume b had these files already: configmap web, secret x",
+                "volume b unchanged: configmap web, secret x",
             ],
             id="refreshed",
         ),
@@ -182,7 +182,7 @@ def recorded() -> Recorder:
             names.STOP_CONTAINER,
             requests.StopContainer(POD, "web", "c1", timedelta(seconds=1), START, "ManifestRemoved"),
             None,
-            ["container web stopped in 1.00 s, its end is not known; why: ManifestRemoved"],
+            ["container web stopped in 1.00 s, how it ended is not known; why: ManifestRemoved"],
             id="stopped-and-forgotten",
         ),
         pytest.param(
@@ -199,7 +199,7 @@ def recorded() -> Recorder:
             [
                 (
                     "postStop of web after exit 1 failed after 1.00 s: FailedPostStopHook: exit code 4, at try 2,"
-                    " run again, for nobody knows how an earlier try ended"
+                    " repeated, because the result of an earlier try is not known"
                 )
             ],
             id="a-hook-of-ours-that-failed",
@@ -224,8 +224,8 @@ def recorded() -> Recorder:
             HookEnded(succeeded=False, message="exit code 3", again=True),
             [
                 (
-                    "preStop of web failed after 1.00 s: FailedPreStopHook: exit code 3, run again, for nobody knows how an"
-                    " earlier try ended"
+                    "preStop of web failed after 1.00 s: FailedPreStopHook: exit code 3, repeated, because the result of an"
+                    " earlier try is not known"
                 )
             ],
             id="pre-stop-failed-again",
@@ -311,7 +311,7 @@ def test_every_activity_and_signal_has_a_row() -> None:
             names.POD_LISTED,
             PodListed("file", pod=edited(hostNetwork=True), in_place=True),
             [
-                "manifest changed: hostNetwork set to True; the pod is replaced, for hostNetwork set to True can't be changed"
+                "manifest changed: hostNetwork set to True; the pod is replaced, because hostNetwork set to True cannot be changed"
             ],
             id="an-edit-that-replaces",
         ),
@@ -337,19 +337,19 @@ def test_every_activity_and_signal_has_a_row() -> None:
         pytest.param(
             names.STORAGE_EXCEEDED,
             StorageExceeded("local-storage", "data", 2_101_248),
-            ["volume data holds more than its sizeLimit: 2101248 bytes"],
+            ["volume data exceeds its sizeLimit: 2101248 bytes"],
             id="storage",
         ),
         pytest.param(
             names.STORAGE_EXCEEDED,
             StorageExceeded("local-storage", used_bytes=7, container="web"),
-            ["container web holds more on disk than its limit of ephemeral-storage: 7 bytes"],
+            ["container web exceeds its ephemeral-storage limit: 7 bytes"],
             id="storage-of-a-container",
         ),
         pytest.param(
             names.STORAGE_EXCEEDED,
             StorageExceeded("local-storage", used_bytes=7),
-            ["the pod holds more on disk than its limit of ephemeral-storage: 7 bytes"],
+            ["the pod exceeds its ephemeral-storage limit: 7 bytes"],
             id="storage-of-all",
         ),
         pytest.param("FromTomorrow", {}, ["signal FromTomorrow, which this release does not know"], id="unknown"),
@@ -365,7 +365,7 @@ def test_every_activity_and_signal_has_a_row() -> None:
         pytest.param(
             names.STATUS_GIVEN,
             StatusGiven("api", conditions={"gate": GivenCondition("True", START)}),
-            ["others' conditions in the API: gate True"],
+            ["conditions set by others in the API: gate True"],
             id="conditions-of-others",
         ),
     ],

@@ -26,11 +26,11 @@ HERE = f"it is here since {START.astimezone():%Y-%m-%d %H:%M:%S}, and had no wor
         pytest.param(
             SYSCTLS,
             FirstSight(rejected=Rejected("OutOfcpu", "Node didn't have enough resource: cpu")),
-            ["the node does not take it: OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu"],
+            ["the node rejects the pod: OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu"],
             id="one-that-is-refused-beside-others",
         ),
         pytest.param(
-            SYSCTLS, None, ["the node does not take it: SysctlForbidden: "], id="one-that-is-refused-by-itself"
+            SYSCTLS, None, ["the node rejects the pod: SysctlForbidden: "], id="one-that-is-refused-by-itself"
         ),
     ],
 )

@@ -51,7 +51,7 @@ def test_a_life_from_listing_to_running(recorded: Recorder) -> None:
     story = tell([recorded.events])
     assert [(line.since_start.total_seconds(), line.text) for line in story.lines] == [
         (0.0, "manifest hello.yaml listed (UID u-1)"),
-        (0.004, "directories made (0.00 s)"),
+        (0.004, "directories created (0.00 s)"),
         (0.014, "image busybox:1 present (0.01 s)"),
         (0.104, "sandbox attempt 0 ready in 0.09 s, 10.88.0.5"),
         (0.134, "container web started (0.03 s)"),
@@ -86,7 +86,7 @@ def test_a_sandbox_that_was_ready_is_lost(recorded: Recorder) -> None:
     old = Sandbox("s0", 0, ready=False)
     for _ in range(2):
         recorded.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), requests.PodRuntime(sandboxes=(gone, old)))
-    assert recorded.texts()[2:] == ["sandbox attempt 0 is not ready any more"]
+    assert recorded.texts()[2:] == ["sandbox attempt 0 is no longer ready"]
 
 
 def test_a_pod_that_its_source_takes_back(recorded: Recorder) -> None:
@@ -109,7 +109,7 @@ def test_a_pod_that_has_finished_takes_no_edit_over(recorded: Recorder) -> None:
     assert recorded.texts()[1:] == [
         "manifest changed: activeDeadlineSeconds set to 60",
         "pod Succeeded",
-        "manifest changed: activeDeadlineSeconds from 60 to 30; a pod that has finished takes nothing over",
+        "manifest changed: activeDeadlineSeconds from 60 to 30; ignored, because the pod has finished",
     ]
 
 
@@ -154,7 +154,7 @@ def test_an_activity_without_answer(recorded: Recorder) -> None:
     asked = recorded.ask(names.RUN_POD_SANDBOX, RUN_SANDBOX, took=10)
     kind = TimeoutFailureInfo(timeout_type=TimeoutType.TIMEOUT_TYPE_HEARTBEAT)
     recorded.event("ACTIVITY_TASK_TIMED_OUT", scheduled_event_id=asked, failure=Failure(timeout_failure_info=kind))
-    assert recorded.texts()[1:] == ["sandbox attempt 0 gave no answer in 10.0 s (heartbeat)"]
+    assert recorded.texts()[1:] == ["sandbox attempt 0 timed out after 10.0 s (heartbeat)"]
 
 
 def test_what_is_under_way_is_told_apart(recorded: Recorder) -> None:
@@ -224,12 +224,12 @@ def test_another_worker_takes_over(recorded: Recorder) -> None:
             id="cancel",
         ),
         pytest.param(
-            "WORKFLOW_TASK_FAILED", {"failure": Failure(message="boom")}, "the worker could not go on: boom", id="task"
+            "WORKFLOW_TASK_FAILED", {"failure": Failure(message="boom")}, "the workflow task failed: boom", id="task"
         ),
         pytest.param(
             "WORKFLOW_TASK_TIMED_OUT",
             {"timeout_type": TimeoutType.TIMEOUT_TYPE_START_TO_CLOSE},
-            "the worker went away at its work",
+            "the worker disappeared during a workflow task",
             id="worker-killed",
         ),
     ],
@@ -252,7 +252,7 @@ def test_all_runs_are_one_story(recorded: Recorder) -> None:
     story: Story = tell([recorded.events, second.events])
     last = story.lines[-1]
     assert (last.text, last.run, last.since_start) == (
-        "the history had grown long: it goes on in a new run",
+        "the history had grown long: continued in a new run",
         2,
         timedelta(hours=2),
     )
@@ -265,7 +265,7 @@ def test_a_pod_that_came_back_begins_anew() -> None:
     again.begin(continued="run-1")
     recorded = Recorder()
     recorded.begin()
-    assert tell([recorded.events, again.events]).lines[-1].text == "its source lists the pod again: it begins anew"
+    assert tell([recorded.events, again.events]).lines[-1].text == "its source lists the pod again: it starts over"
 
 
 def test_a_history_without_its_key_is_still_told() -> None:
@@ -278,7 +278,7 @@ def test_a_history_without_its_key_is_still_told() -> None:
     ).event_id
     recorded.event("ACTIVITY_TASK_COMPLETED", scheduled_event_id=asked, result=sealed)
     assert recorded.texts() == [
-        "the pod's start cannot be read: is this node's key file the one that sealed it?",
+        "the start of the pod cannot be read: was it encrypted with another key file?",
         "RunPodSandbox done",
     ]
 

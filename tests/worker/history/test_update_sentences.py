@@ -48,13 +48,13 @@ def test_every_update_has_a_row() -> None:
         pytest.param(
             names.STOP_POD,
             PodStops("root@node-1", FIVE, FIVE, NOON, timedelta(seconds=20)),
-            f"operator root@node-1 asked to stop it within 5.00 s: its grace is over 20.0 s sooner, SIGKILL at {LOCAL_NOON}",
+            f"operator root@node-1 asked to stop it within 5.00 s: its grace period ends 20.0 s sooner, SIGKILL at {LOCAL_NOON}",
             id="a-stop-that-is-over-sooner",
         ),
         pytest.param(
             names.STOP_POD,
             PodStops("root@node-1", FIVE, timedelta(seconds=1), NOON, timedelta()),
-            "operator root@node-1 asked to stop it within 5.00 s, by when its grace is over anyway",
+            "operator root@node-1 asked to stop it within 5.00 s, but its grace period ends before that anyway",
             id="a-stop-that-was-to-be-over-by-then",
         ),
         pytest.param(

@@ -7,7 +7,7 @@ import pytest
 
 from tests.patience import PATIENCE
 from worker.host import bounded_threads as thread_room
-from worker.host.bounded_threads import USUAL, make_room_for_hung_files
+from worker.host.bounded_threads import USUAL, install_bounded_thread_pool
 
 
 def ours() -> int:
@@ -17,7 +17,7 @@ def ours() -> int:
 
 async def test_hung_files_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as there are threads wait, twice over, and the next one works all the same."""
-    make_room_for_hung_files()
+    install_bounded_thread_pool()
     monkeypatch.setattr(thread_room, "HUNG_AFTER", 0.05)
     answers = threading.Event()
     waiting = [asyncio.create_task(asyncio.to_thread(answers.wait)) for _ in range(2 * USUAL)]
@@ -30,7 +30,7 @@ async def test_hung_files_leave_room_for_others(monkeypatch: pytest.MonkeyPatch)
 
 async def test_files_that_answer_have_the_usual_threads() -> None:
     """However many are asked at once."""
-    make_room_for_hung_files()
+    install_bounded_thread_pool()
     before = ours()
     await asyncio.gather(*(asyncio.to_thread(lambda: None) for _ in range(500)))
     assert ours() <= before + USUAL

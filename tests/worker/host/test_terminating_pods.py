@@ -9,7 +9,7 @@ from activities.objects.going_pods import GoingPods
 from proto.pod_snapshot import PodSnapshot, snapshot_path
 from proto.temporal.pod import Lifecycle
 from worker.host.pod_cache import PodCache
-from worker.host.terminating_pods import Departures
+from worker.host.terminating_pods import TerminatingPods
 
 SNAPSHOT = PodSnapshot("pod/n/default/web/u", "n", "default", "web", "u", "file", "web.yaml", Lifecycle.SYNC.value)
 
@@ -38,7 +38,7 @@ def test_a_snapshot_tells(tmp_path: Path, lifecycle: Lifecycle, going: bool) -> 
     """And goes on to the cache."""
     told = Told()
     with PodCache(tmp_path) as cache:
-        Departures(told, cache, cache).publish(replace(SNAPSHOT, lifecycle=lifecycle.value))
+        TerminatingPods(told, cache, cache).publish(replace(SNAPSHOT, lifecycle=lifecycle.value))
         assert told.told == [("u", going)]
         assert [one.lifecycle for one in cache.snapshots()] == [lifecycle.value]
 
@@ -50,5 +50,5 @@ def test_what_an_earlier_worker_knew(tmp_path: Path) -> None:
     path.write_bytes(replace(SNAPSHOT, lifecycle=Lifecycle.TERMINATING.value).to_json())
     told = Told()
     with PodCache(tmp_path) as cache:
-        Departures(told, cache, cache)
+        TerminatingPods(told, cache, cache)
     assert told.told == [("u", True)]

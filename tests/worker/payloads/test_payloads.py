@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from proto.temporal.pod import NodeSettings, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, RuntimeChanged
-from worker.payloads.reading import ReadingConverter
-from worker.payloads.telling import TellingConverter
+from worker.payloads.receiving import ReceivingConverter
+from worker.payloads.sending import SendingConverter
 
 WORDS: Final = st.text(max_size=8)
 NUMBERS: Final = st.integers(0, 2**53)
@@ -55,7 +55,7 @@ def test_what_is_told_is_read_as_it_was_meant(shape: type) -> None:
     @settings(max_examples=60, deadline=None)
     @given(TOLD[shape])
     def comes_back(value: Any) -> None:
-        telling, reading = TellingConverter(), ReadingConverter()
+        telling, reading = SendingConverter(), ReceivingConverter()
         [told], [written] = telling.to_payloads([value]), reading.to_payloads([value])
         assert reading.from_payloads([told], [shape]) == [value]
         assert told.metadata == written.metadata
@@ -66,4 +66,4 @@ def test_what_is_told_is_read_as_it_was_meant(shape: type) -> None:
 def test_what_json_has_no_word_for_is_refused() -> None:
     """A new kind of field shows here, not in a workflow that cannot read it."""
     with pytest.raises(TypeError, match="not JSON serializable"):
-        TellingConverter().to_payloads([object()])
+        SendingConverter().to_payloads([object()])

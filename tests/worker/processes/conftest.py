@@ -15,7 +15,7 @@ from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 
 @pytest.fixture
 async def client(settings: TemporalSettings) -> Client:
-    """Connect to the session's Temporal, prepared as tempolet wants it."""
+    """Connect to the session's Temporal, prepared as tempolet lists it."""
     connected = await connect(settings)
     await prepare(connected, settings)
     return connected

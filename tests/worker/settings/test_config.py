@@ -85,28 +85,28 @@ def test_parallel_image_pulls(tmp_path: Path, text: str, parallel: int | None) -
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        pytest.param("podPidLimit: 3", "podPidLimit: no key of KubeletConfiguration, ignored", id="an-unknown-key"),
+        pytest.param("podPidLimit: 3", "podPidLimit: not a key of KubeletConfiguration, ignored", id="an-unknown-key"),
         pytest.param(
             "authentication: {anon: 1}",
-            "authentication.anon: no key of KubeletConfiguration, ignored",
+            "authentication.anon: not a key of KubeletConfiguration, ignored",
             id="an-unknown-key-inside",
         ),
         pytest.param(
-            "podPidsLimit: 3\npodPidsLimit: 4", "podPidsLimit: said twice, the last one counts", id="a-duplicate-key"
+            "podPidsLimit: 3\npodPidsLimit: 4", "podPidsLimit: set twice, the last one is used", id="a-duplicate-key"
         ),
         pytest.param(
             "maxOpenFiles: 5",
-            "maxOpenFiles: set, but tempolet does not act on it yet",
+            "maxOpenFiles: has no effect in tempolet yet",
             id="a-key-without-effect",
         ),
         pytest.param(
             "authentication: {anonymous: {enabled: true}}",
-            "authentication.anonymous.enabled: set, but tempolet does not act on it yet",
+            "authentication.anonymous.enabled: has no effect in tempolet yet",
             id="a-nested-key-without-effect",
         ),
         pytest.param(
             "featureGates: {ReduceDefaultCrashLoopBackOffDecay: true}",
-            "featureGates.ReduceDefaultCrashLoopBackOffDecay: set to true, which tempolet does not act on yet",
+            "featureGates.ReduceDefaultCrashLoopBackOffDecay: set to true, which has no effect in tempolet yet",
             id="a-gate-without-effect",
         ),
         pytest.param(
@@ -143,21 +143,29 @@ def test_a_default_is_no_warning(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("maxPods: many", "maxPods: 'many' is text, but a whole number (int32)", id="text-for-a-number"),
-        pytest.param("maxPods: 1.0", "maxPods: 1.0 is a number, but a whole number", id="a-fraction-for-a-number"),
+        pytest.param(
+            "maxPods: many", "maxPods: 'many' is text; must be a whole number (int32)", id="text-for-a-number"
+        ),
+        pytest.param("maxPods: 1.0", "maxPods: 1.0 is a number; must be a whole number", id="a-fraction-for-a-number"),
         pytest.param("maxPods: 9999999999", "maxPods: 9999999999", id="beyond-int32"),
-        pytest.param("clusterDomain: yes", "clusterDomain: true is true or false, but text", id="yaml-1.1-yes"),
-        pytest.param("clusterDNS: 10.0.0.10", "clusterDNS: '10.0.0.10' is text, but a list", id="text-for-a-list"),
-        pytest.param("syncFrequency: 60", "syncFrequency: 60 is a number, but a duration", id="number-for-duration"),
+        pytest.param("clusterDomain: yes", "clusterDomain: true is true or false; must be text", id="yaml-1.1-yes"),
+        pytest.param("clusterDNS: 10.0.0.10", "clusterDNS: '10.0.0.10' is text; must be a list", id="text-for-a-list"),
+        pytest.param(
+            "syncFrequency: 60", "syncFrequency: 60 is a number; must be a duration", id="number-for-duration"
+        ),
         pytest.param("syncFrequency: 1min", "syncFrequency: '1min' is no duration", id="a-wrong-duration"),
-        pytest.param("authentication: true", "authentication: true is true or false, but a mapping", id="no-mapping"),
-        pytest.param("logging: {verbosity: -1}", "logging.verbosity: -1 is a number, but", id="a-negative-uint"),
-        pytest.param("featureGates: {X: 1}", "featureGates.X: 1 is a number, but true or false", id="a-gates-value"),
+        pytest.param(
+            "authentication: true", "authentication: true is true or false; must be a mapping", id="no-mapping"
+        ),
+        pytest.param("logging: {verbosity: -1}", "logging.verbosity: -1 is a number; must be", id="a-negative-uint"),
+        pytest.param(
+            "featureGates: {X: 1}", "featureGates.X: 1 is a number; must be true or false", id="a-gates-value"
+        ),
         pytest.param("featureGates: {Nope: true}", "featureGates.Nope: Kubernetes 1.36.3 has no such", id="no-gate"),
         pytest.param("featureGates: {APIServerTracing: false}", "locked to true", id="a-locked-gate"),
         pytest.param("cgroupDriver: systemd", "cgroupDriver: systemd is not supported yet", id="systemd-cgroups"),
         pytest.param("podLogsDir: /a/../b", "must be written '/b'", id="a-log-path-that-is-not-normal"),
-        pytest.param("clusterDNS: [x]", "clusterDNS[0]: 'x' is no IP address", id="a-dns-name-as-dns-server"),
+        pytest.param("clusterDNS: [x]", "clusterDNS[0]: 'x' is not an IP address", id="a-dns-name-as-dns-server"),
         pytest.param("healthzPort: 70000", "healthzPort: 70000", id="a-port-beyond"),
         pytest.param("port: 70000", "port: 70000, but a port is", id="the-apis-port-beyond"),
         pytest.param("readOnlyPort: -1", "readOnlyPort: -1, but a port is", id="the-read-only-port-below"),

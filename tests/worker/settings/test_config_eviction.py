@@ -92,7 +92,9 @@ def test_it_is_said_that_no_pod_is_evicted(tmp_path: Path) -> None:
     """Once for both kinds, and what is not measured by name."""
     text = "evictionHard: {containerfs.available: 5%}\nevictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}"
     warnings = load(tmp_path, text).warnings
-    assert any("evictionHard, evictionSoft: kept back" in one and "evicts no pod" in one for one in warnings)
+    assert any(
+        "evictionHard, evictionSoft: reserved from pods" in one and "does not evict pods" in one for one in warnings
+    )
     assert any("containerfs.available: ignored" in one for one in warnings)
 
 

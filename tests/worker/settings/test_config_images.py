@@ -143,7 +143,7 @@ def changed(old: str, new: str) -> str:
             id="service-account-tokens",
         ),
         pytest.param(PROVIDERS + "  []", "at least one is required", id="none"),
-        pytest.param("apiVersion: v1\nkind: Pod", "kind CredentialProviderConfig belong there", id="something-else"),
+        pytest.param("apiVersion: v1\nkind: Pod", "and kind CredentialProviderConfig", id="something-else"),
     ],
 )
 def test_credential_providers_that_cannot_be(tmp_path: Path, flags: Flags, text: str, words: str) -> None:

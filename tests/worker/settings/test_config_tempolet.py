@@ -68,7 +68,7 @@ def test_container_logs_have_links_where_log_agents_look(tmp_path: Path) -> None
         pytest.param(HEAD + "temporal: {retention: 30d}", "temporal.retention: '30d' is no duration", id="days"),
         pytest.param(HEAD + "codec: {address: here}", "codec.address", id="no-port"),
         pytest.param(HEAD + "behaviour: {commit: Never}", "behaviour.commit: 'Never'; it is ByCommand or", id="a-word"),
-        pytest.param(HEAD + "codec: {}\ncodec: {}", "codec: said twice", id="a-duplicate"),
+        pytest.param(HEAD + "codec: {}\ncodec: {}", "codec: set twice", id="a-duplicate"),
         pytest.param(
             "apiVersion: tempolet.dev/v1alpha1\nkind: KubeletConfiguration\n",
             "a KubeletConfiguration goes to --config",

@@ -35,7 +35,7 @@ def test_larger_ranges() -> None:
         pytest.param(f"0: kubelet {2**32} 65536\n", "two numbers", id="a-number-too-large"),
         pytest.param("0: kubelet 1 2147483648\n", "must be multiples of 65536", id="first-in-the-middle"),
         pytest.param("0: kubelet 65536 65537\n", "must be multiples of 65536", id="count-in-the-middle"),
-        pytest.param("0: kubelet 0 2147483648\n", "must begin at 65536", id="the-node's-own"),
+        pytest.param("0: kubelet 0 2147483648\n", "must start at 65536", id="the-node's-own"),
         pytest.param("0: kubelet 65536 65536\n", "are not enough for 110 pods", id="too-few"),
     ],
 )

@@ -9,9 +9,9 @@ import pytest
 
 from worker.daemon.config import load_node_config
 from worker.standalone.containerd_config import (
+    ContainerdOptions,
     ContainerdPlaces,
     PodNetwork,
-    Surroundings,
     cni_config,
     containerd_config,
     port_mapper,
@@ -26,7 +26,7 @@ CRI = "io.containerd.grpc.v1.cri"
 
 def test_containerd_keeps_to_its_own_folders() -> None:
     """Every path is below root or run, the cgroup driver is cgroupfs, the runtime is the one that was found."""
-    around = Surroundings(Path("/parts/runc"), Path("/parts/cni"), restrict_oom_score=True)
+    around = ContainerdOptions(Path("/parts/runc"), Path("/parts/cni"), restrict_oom_score=True)
     config: dict[str, Any] = tomllib.loads(containerd_config(PLACES, around))
     cri = config["plugins"][CRI]
     assert config["version"] == 2
@@ -42,7 +42,7 @@ def test_containerd_keeps_to_its_own_folders() -> None:
 
 def test_a_folder_with_quotes_stays_a_path() -> None:
     """Paths are quoted, not pasted."""
-    around = Surroundings(Path('/a"b/runc'), Path("/c\\d"), restrict_oom_score=False)
+    around = ContainerdOptions(Path('/a"b/runc'), Path("/c\\d"), restrict_oom_score=False)
     config = tomllib.loads(containerd_config(PLACES, around))
     assert config["plugins"][CRI]["cni"]["bin_dir"] == "/c\\d"
 

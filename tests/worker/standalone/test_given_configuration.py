@@ -135,8 +135,8 @@ def test_a_file_that_cannot_be_obeyed(tmp_path: Path, flag: str, text: str, mess
 def test_what_is_not_acted_on_is_told(tmp_path: Path) -> None:
     """With the file that says it."""
     _, warnings = read_given(Flags(config=written(tmp_path, KUBELET + "maxOpenFiles: 5\nmaxPod: 3\n")))
-    assert any("maxOpenFiles: set, but tempolet does not act on it" in warning for warning in warnings)
-    assert any(f"{tmp_path}/given.yaml: maxPod: no key" in warning for warning in warnings)
+    assert any("maxOpenFiles: has no effect in tempolet" in warning for warning in warnings)
+    assert any(f"{tmp_path}/given.yaml: maxPod: not a key" in warning for warning in warnings)
 
 
 def test_what_was_given_is_remembered(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, snapshot_path
 from proto.refusals import Refusal, write_refusals
-from worker.standalone.cri_sweep import CriSweep
+from worker.standalone.cri_client import CriClient
 from worker.standalone.pods_watch import DEFAULT_GRACE, Manifest, Pods, longest_grace, look, pods_left
 
 
@@ -72,7 +72,7 @@ def write(root: Path, uid: str = "u1", **changes: Any) -> None:
 
 def seen(root: Path, *alive: str, old: tuple[str, ...] = ()) -> Pods:
     """Look at the one manifest."""
-    return look(root, [Manifest(Path("/m/web.yaml"), old)], cast("CriSweep", FakeRuntime(alive)))
+    return look(root, [Manifest(Path("/m/web.yaml"), old)], cast("CriClient", FakeRuntime(alive)))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_what_is_left_of_the_pods(tmp_path: Path, shared: bool, left: list[str])
     """A snapshot, or a sandbox: u2 has a folder on this node, u3 is a stranger's."""
     write(tmp_path)
     (tmp_path / "pods" / "u2").mkdir()
-    runtime = cast("CriSweep", FakeRuntime(sandbox_uids=("u1", "u2", "u3")))
+    runtime = cast("CriClient", FakeRuntime(sandbox_uids=("u1", "u2", "u3")))
     assert pods_left(tmp_path, runtime, shared=shared) == left
 
 

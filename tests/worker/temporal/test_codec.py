@@ -1,4 +1,4 @@
-"""Does what is sealed open again for its own workflow only, and is everything else refused with its reason?"""
+"""Does what is encrypted open again for its own workflow only, and is everything else refused with its reason?"""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import ActivitySerializationContext, DataConverter, WorkflowSerializationContext
 
 from worker.payloads.refused import REFUSED, PayloadRefused
-from worker.temporal.codec import SEALED, CodecUnbound, KeyMissing, data_converter
+from worker.temporal.codec import ENCRYPTED, CodecUnbound, KeyMissing, data_converter
 from worker.temporal.keys import KeyFile, add_key, create_key_file
 
 CANARY = "xyzzy-canary-9f4e"
@@ -22,8 +22,8 @@ def converter(key_file: Path) -> DataConverter:
     return data_converter(KeyFile(key_file))
 
 
-async def sealed(converter: DataConverter, value: Any = CANARY) -> Payload:
-    """Seal one value for WORKFLOW_ID."""
+async def encrypted(converter: DataConverter, value: Any = CANARY) -> Payload:
+    """PayloadCipher one value for WORKFLOW_ID."""
     [payload] = await converter.with_context(BOUND).encode([value])
     return payload
 
@@ -47,13 +47,13 @@ async def opened(converter: DataConverter, payload: Payload, workflow_id: str = 
 )
 async def test_what_is_sealed_opens_again(converter: DataConverter, value: Any) -> None:
     """Every kind of value comes back as it was."""
-    assert await opened(converter, await sealed(converter, value)) == value
+    assert await opened(converter, await encrypted(converter, value)) == value
 
 
 async def test_a_payload_is_sealed_and_short(converter: DataConverter) -> None:
     """A short value costs its metadata, a zstd frame, 12 bytes of nonce and 16 of tag."""
-    payload = await sealed(converter)
-    assert payload.metadata["encoding"] == SEALED
+    payload = await encrypted(converter)
+    assert payload.metadata["encoding"] == ENCRYPTED
     assert CANARY.encode() not in payload.SerializeToString()
     assert payload.ByteSize() <= len(CANARY) + len(WORKFLOW_ID) + 130
 
@@ -69,7 +69,7 @@ async def test_an_activity_opens_what_its_workflow_sealed(converter: DataConvert
         activity_task_queue="node/node-1",
         is_local=False,
     )
-    assert await converter.with_context(context).decode([await sealed(converter)]) == [CANARY]
+    assert await converter.with_context(context).decode([await encrypted(converter)]) == [CANARY]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ async def test_an_activity_opens_what_its_workflow_sealed(converter: DataConvert
             lambda _: Payload(metadata={"encoding": b"json/plain"}, data=b'"hi"'), "not encrypted", id="not-encrypted"
         ),
         pytest.param(
-            lambda p: Payload(metadata={"encoding": SEALED}, data=p.data), "not encrypted", id="metadata-taken-away"
+            lambda p: Payload(metadata={"encoding": ENCRYPTED}, data=p.data), "not encrypted", id="metadata-taken-away"
         ),
         pytest.param(
             lambda _: Payload(metadata={"encoding": REFUSED}, data=b"forged"), "not encrypted", id="a-forged-refusal"
@@ -96,7 +96,7 @@ async def test_an_activity_opens_what_its_workflow_sealed(converter: DataConvert
 )
 async def test_what_is_not_ours_is_refused_with_its_reason(converter: DataConverter, change: Any, reason: str) -> None:
     """The refusal says why and names the workflow."""
-    payload = change(await sealed(converter))
+    payload = change(await encrypted(converter))
     with pytest.raises(PayloadRefused, match=reason):
         await opened(converter, payload)
 
@@ -114,39 +114,39 @@ async def test_a_payload_of_elsewhere_is_refused(
     """A payload copied into another workflow or namespace does not open there."""
     context = WorkflowSerializationContext(namespace=namespace, workflow_id=workflow_id)
     with pytest.raises(PayloadRefused, match=reason):
-        await converter.with_context(context).decode([await sealed(converter)])
+        await converter.with_context(context).decode([await encrypted(converter)])
 
 
 async def test_a_renamed_payload_of_another_workflow_is_refused(converter: DataConverter) -> None:
-    """The id in the metadata is only a hint: the seal itself holds the workflow."""
+    """The id in the metadata is only a hint: the cipher itself holds the workflow."""
     other = "pod/node-1/default/other/1"
-    payload = await sealed(converter)
+    payload = await encrypted(converter)
     renamed = Payload(metadata={**payload.metadata, "w": other.encode()}, data=payload.data)
     with pytest.raises(PayloadRefused, match="altered"):
         await opened(converter, renamed, other)
 
 
 async def test_no_workflow_no_seal(converter: DataConverter) -> None:
-    """A payload that belongs to no workflow is neither sealed nor opened."""
+    """A payload that belongs to no workflow is neither encrypted nor opened."""
     with pytest.raises(CodecUnbound, match="activity_of"):
         await converter.encode([CANARY])
     with pytest.raises(CodecUnbound):
-        await converter.decode([await sealed(converter)])
+        await converter.decode([await encrypted(converter)])
 
 
 async def test_an_old_key_still_opens_and_the_newest_seals(key_file: Path) -> None:
     """After a rotation, old payloads open and new ones name the new key."""
-    before = await sealed(data_converter(KeyFile(key_file)))
+    before = await encrypted(data_converter(KeyFile(key_file)))
     ring = add_key(key_file)
     converter = data_converter(KeyFile(key_file))
     assert await opened(converter, before) == CANARY
-    assert (await sealed(converter)).metadata["k"].decode() == ring.newest.key_id != before.metadata["k"].decode()
+    assert (await encrypted(converter)).metadata["k"].decode() == ring.newest.key_id != before.metadata["k"].decode()
 
 
 async def test_a_key_added_while_we_run_is_found(converter: DataConverter, key_file: Path) -> None:
     """The file is read again when a payload names a key that was not there at the start."""
     add_key(key_file)
-    payload = await sealed(data_converter(KeyFile(key_file)))
+    payload = await encrypted(data_converter(KeyFile(key_file)))
     assert await opened(converter, payload) == CANARY
 
 
@@ -154,7 +154,7 @@ async def test_a_missing_key_is_named_and_drops_nothing(converter: DataConverter
     """An unknown key id raises out of the codec, so that a workflow task waits for the key instead of losing a signal."""
     elsewhere = tmp_path / "elsewhere"
     key_id = create_key_file(elsewhere).newest.key_id
-    payload = await sealed(data_converter(KeyFile(elsewhere)))
+    payload = await encrypted(data_converter(KeyFile(elsewhere)))
     with pytest.raises(KeyMissing, match=key_id):
         await opened(converter, payload)
 
@@ -175,7 +175,7 @@ async def test_copies_are_kept_for_the_workflows_met_last(
     )
     mine = converter.with_context(BOUND)
     assert converter.with_context(activity) is mine
-    payload = await sealed(converter)
+    payload = await encrypted(converter)
     for number in range(5):
         with pytest.raises(PayloadRefused, match="belongs to workflow"):
             await opened(converter, payload, f"{WORKFLOW_ID}-{number}")

@@ -18,8 +18,8 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import Replayer, Worker
 
-from worker.temporal.codec import SEALED, KeyMissing, Seal, data_converter, plain_data_converter
-from worker.temporal.decoded_history import decode_history, is_sealed, payloads_in
+from worker.temporal.codec import ENCRYPTED, KeyMissing, PayloadCipher, data_converter, plain_data_converter
+from worker.temporal.decoded_history import decode_history, is_encrypted, payloads_in
 from worker.temporal.keys import KeyFile, create_key_file
 from worker.temporal.temporal_client import TemporalSettings, activity_of, connect, prepare
 
@@ -151,7 +151,7 @@ async def live_one_run(client: Client, outside: Outside, handle: WorkflowHandle[
     pending = activity_of(client, handle.id, await outside.waiting.get())
     await pending.heartbeat(CANARY)
     before = await describe(client, handle.id)
-    assert SEALED in before.SerializeToString().partition(b"WaitOutside")[2]  # the heartbeat's details are there
+    assert ENCRYPTED in before.SerializeToString().partition(b"WaitOutside")[2]  # the heartbeat's details are there
     assert CANARY.encode() not in before.SerializeToString()
     await pending.complete(CANARY)
     assert CANARY in await handle.query(Leaky.ask, CANARY)
@@ -186,15 +186,15 @@ async def test_nothing_of_a_life_is_readable_in_temporal(settings: TemporalSetti
     """Every way a payload can take, on both sides of a continue-as-new: the canary is nowhere clear, and all opens."""
     workflow_id = "pod/node-1/default/leaky/1"
     histories = await two_lives(settings, workflow_id)
-    seal = Seal(KeyFile(settings.key_file))
+    cipher = PayloadCipher(KeyFile(settings.key_file))
     for history in histories:
-        assert is_sealed(history)
+        assert is_encrypted(history)
         clear = [event.event_id for event in history.events if CANARY.encode() in event.SerializeToString()]
         assert clear == []
         bound = {p.metadata["w"].decode() for e in history.events for p in payloads_in(e) if "w" in p.metadata}
         assert bound == {workflow_id}
-        decoded = decode_history(history, seal, "tempolet")
-        assert not is_sealed(decoded)
+        decoded = decode_history(history, cipher, "tempolet")
+        assert not is_encrypted(decoded)
         assert CANARY in str(decoded.events)
         await Replayer(workflows=[Leaky], data_converter=plain_data_converter()).replay_workflow(decoded)
         keyed = data_converter(KeyFile(settings.key_file))
@@ -214,15 +214,15 @@ async def test_a_clear_signal_is_dropped_and_stops_no_pod(settings: TemporalSett
         )
         request.input.payloads.add(metadata={"encoding": b"json/plain"}, data=b'"in the clear"')
         await client.workflow_service.signal_workflow_execution(request)
-        await handle.signal(Leaky.tell, "sealed")
+        await handle.signal(Leaky.tell, "encrypted")
         answer = await handle.query(Leaky.ask, "what did you hear?")
-        assert "sealed" in answer
+        assert "encrypted" in answer
         assert "in the clear" not in answer
         await handle.terminate()
 
 
 async def test_a_client_with_another_key_is_told_which_is_missing(settings: TemporalSettings, tmp_path: Path) -> None:
-    """What was sealed with a key we lack names that key."""
+    """What was encrypted with a key we lack names that key."""
     async with leaky_worker(settings) as (client, _):
         handle = await start_leaky(client, "pod/node-1/default/leaky/3")
         other_file = tmp_path / "other"

@@ -42,7 +42,7 @@ GOOD = base64.b64encode(b"k" * 32).decode()
         pytest.param(f"a {GOOD}\n", 0o604, "chmod 0600", id="others-may-read"),
         pytest.param("", 0o600, "no key", id="empty"),
         pytest.param("a b\n", 0o600, "line 1", id="short-key"),
-        pytest.param(f"a {GOOD}\n\na {GOOD}\n", 0o600, "line 3: key id a is there twice", id="one-id-twice"),
+        pytest.param(f"a {GOOD}\n\na {GOOD}\n", 0o600, "line 3: key id a is used twice", id="one-id-twice"),
         pytest.param(f"a/b {GOOD}\n", 0o600, "line 1", id="odd-id"),
         pytest.param("\udcff", 0o600, "not text", id="not-text"),
         pytest.param("#" * 70_000, 0o600, "65536 bytes", id="too-big"),
@@ -62,7 +62,7 @@ def test_a_key_file_that_is_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(create_key_path(tmp_path))
     with pytest.raises(KeyFileRefused, match="does not exist"):
         read_key_file(tmp_path / "absent")
-    with pytest.raises(KeyFileRefused, match="no regular file"):
+    with pytest.raises(KeyFileRefused, match="not a regular file"):
         read_key_file(tmp_path)
     with pytest.raises(KeyFileRefused, match="symbolic link"):
         read_key_file(tmp_path / "link")

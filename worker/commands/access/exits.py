@@ -31,7 +31,7 @@ class Exit(IntEnum):
 
 
 class CommandFailed(Exception):
-    """A command that cannot do what it was asked; the message is the line that the operator sees."""
+    """A command failed; the message is the line that the operator sees."""
 
     def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
         super().__init__(message)
@@ -47,22 +47,24 @@ _CODES: Final = {
     "CommitmentTooOld": Exit.USAGE,
     "NodeLockHeld": Exit.ALREADY_RUNNING,
 }
-"""By class name, so that telling an error imports nothing."""
+"""By class name, so that reporting an error imports nothing."""
 
-_SAY_SO: Final = "; run it again with --debug to see where"
+_SAY_SO: Final = "; run it again with --debug for the traceback"
 
 
 def tell(error: BaseException, *, debug: bool) -> int:
-    """Say an error in one line (with --debug, the traceback before it) and give the exit code."""
+    """Print an error as one line (with --debug, its traceback first) and return the exit code."""
     if debug and not isinstance(error, KeyboardInterrupt):
         traceback.print_exception(error)
-    while isinstance(error, BaseExceptionGroup):  # parts of a process that ran side by side: the first that failed
+    while isinstance(error, BaseExceptionGroup):  # tasks of a group: report the first that failed
         error = error.exceptions[0]
     match error:
         case KeyboardInterrupt():
             return Exit.INTERRUPTED
         case BrokenPipeError():
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains once more at its end
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+            )  # otherwise Python reports the closed pipe again on exit
             return Exit.FAILED
         case CommandFailed():
             line, code = str(error), error.code

@@ -19,17 +19,17 @@ ROLES: Final = ("worker", "poller")
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """Everything the command shows, read in one look."""
+    """Everything that `tempolet pods` shows."""
 
     pods: list[PodSnapshot] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     runtime: NodeRuntime | None = None
     absent: tuple[str, ...] = ()
-    """The services that nobody runs: worker, poller."""
+    """Services that are not running: worker, poller."""
 
 
 def look(config: NodeConfig) -> NodeView:
-    """Read the node's caches."""
+    """Read the node's files."""
     return NodeView(
         pods=sorted(read_snapshots(config.root_dir), key=lambda pod: (pod.namespace, pod.name, pod.started_at)),
         refusals=read_refusals(config.root_dir),
@@ -39,9 +39,9 @@ def look(config: NodeConfig) -> NodeView:
 
 
 def notes(view: NodeView) -> Iterator[str]:
-    """Say what keeps the table from being the whole or the current truth."""
+    """List the reasons why the table is incomplete or out of date."""
     for refusal in view.refusals:
-        kept = f" ({refusal.pod} of its last good version goes on)" if refusal.pod_kept else ""
+        kept = f" ({refusal.pod} continues with the last valid version)" if refusal.pod_kept else ""
         yield f"refused {refusal.path}: {refusal.reason}: {refusal.message}{kept}"
     if view.runtime is not None and not (view.runtime.ready and view.runtime.network_ready):
         what = "the container runtime" if not view.runtime.ready else "the runtime's network"
@@ -49,11 +49,11 @@ def notes(view: NodeView) -> Iterator[str]:
         why = ": ".join(filter(None, (view.runtime.reason, view.runtime.message)))
         yield f"{what} at {view.runtime.endpoint} is not ready{since}: {why}"
     for role in view.absent:
-        yield f"no {role} runs on this node: what stands here is the last that was known"
+        yield f"no {role} runs on this node: this is the last known state"
 
 
 def short_age(age: timedelta) -> str:
-    """Say an age as kubectl does: its two largest units, one where the first is large."""
+    """Format an age as kubectl does: the two largest units, or one if that is large."""
     seconds = max(0, int(age.total_seconds()))
     if seconds < 120:
         return f"{seconds}s"

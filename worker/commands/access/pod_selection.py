@@ -1,7 +1,7 @@
-"""Which pod an operator means by NAMESPACE/POD, and which of its lives Temporal knows.
+"""Which pod an operator means by NAMESPACE/POD, and which workflows Temporal has of it.
 
-Asked by the commands about one pod. Several lives where the pod was made anew under another UID; each is one workflow, found
-by its search attributes, with the runs that it was continued in.
+Used by the commands about one pod. There are several workflows if the pod was created again with another UID; each is
+found by its search attributes, with all runs it was continued in.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from worker.history.story_state import Story
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PodSelector:
     """Which pod."""
 
     namespace: str
@@ -27,13 +27,13 @@ class Wanted:
     uid: str | None = None
     every: bool = False
     node: str | None = None
-    """Only of this node; None: wherever it ran."""
+    """Only on this node; None: on any node."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
     @classmethod
-    def parse(cls, text: str) -> "Wanted":
+    def parse(cls, text: str) -> "PodSelector":
         """Read NAMESPACE/POD; raises CommandFailed."""
         namespace, slash, name = text.partition("/")
         if not slash or not namespace or not name or "/" in name:
@@ -42,19 +42,20 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Life:
+class FoundPod:
     """One pod of that name: all runs of one workflow, oldest first.
 
-    Visibility only says which runs there are, for it comes late; whether the pod is gone is for the history to say.
+    Visibility is eventually consistent, so it only tells which runs there are; whether the pod is gone is read from the
+    history.
     """
 
     workflow_id: str
     newest: datetime
-    """When the newest run began."""
+    """When the newest run started."""
     runs: list[str] = field(default_factory=list)
     story: Story = field(default_factory=Story)
     under_way: list[str] = field(default_factory=list)
-    """What has not answered yet, with its tries."""
+    """Activities that have not completed, with their attempts."""
 
     @property
     def pod(self) -> PodWorkflowId:
@@ -62,41 +63,41 @@ class Life:
         return PodWorkflowId.parse(self.workflow_id)
 
 
-async def lives_of(client: Client, config: NodeConfig, wanted: Wanted) -> list[Life]:
-    """Find the lives that are asked for; raises CommandFailed when there is none."""
-    by_id: dict[str, Life] = {}
-    async for one in executions(client, _conditions(config, wanted)):
-        life = by_id.setdefault(one.id, Life(one.id, one.start_time))
+async def find_pods(client: Client, config: NodeConfig, selector: PodSelector) -> list[FoundPod]:
+    """Find the selected pods; raises CommandFailed if there is none."""
+    by_id: dict[str, FoundPod] = {}
+    async for one in executions(client, _conditions(config, selector)):
+        life = by_id.setdefault(one.id, FoundPod(one.id, one.start_time))
         life.runs.append(one.run_id)
         life.newest = one.start_time
     if not by_id:
-        instead = await _instead(client, config, wanted)
-        why = instead or "`tempolet pods` lists those that are"
+        instead = await _instead(client, config, selector)
+        why = instead or "`tempolet pods` lists the present pods"
         kept = "" if instead else " (as far back as the Temporal namespace keeps histories)"
-        raise CommandFailed(f"no pod {wanted} is or was here{kept}; {why}", Exit.NOT_FOUND)
-    return choose(list(by_id.values()), wanted)
+        raise CommandFailed(f"there is and was no pod {selector}{kept}; {why}", Exit.NOT_FOUND)
+    return choose(list(by_id.values()), selector)
 
 
-def _conditions(config: NodeConfig, wanted: Wanted) -> list[str]:
-    found = [f"PodNamespace = {quoted(wanted.namespace)}", f"PodName = {quoted(wanted.name)}"]
-    return found if wanted.node is None else [*found, f"PodNode = {quoted(config.node_name)}"]
+def _conditions(config: NodeConfig, selector: PodSelector) -> list[str]:
+    found = [f"PodNamespace = {quoted(selector.namespace)}", f"PodName = {quoted(selector.name)}"]
+    return found if selector.node is None else [*found, f"PodNode = {quoted(config.node_name)}"]
 
 
-async def _instead(client: Client, config: NodeConfig, wanted: Wanted) -> str:
-    """Say why there is none of this name, or which the operator may mean."""
-    full = replace(wanted, name=full_name(config, wanted.name))
+async def _instead(client: Client, config: NodeConfig, selector: PodSelector) -> str:
+    """Return why there is no pod of this name, or which name may be meant."""
+    full = replace(selector, name=full_name(config, selector.name))
     known = [one async for one in executions(client, _conditions(config, full))]
-    return what_instead(config, wanted.namespace, wanted.name, full_name_known=bool(known))
+    return what_instead(config, selector.namespace, selector.name, full_name_known=bool(known))
 
 
-def choose(lives: Sequence[Life], wanted: Wanted) -> list[Life]:
-    """Pick the newest, the one asked for, or all; raises CommandFailed when there is none of that UID."""
-    if wanted.every:
+def choose(lives: Sequence[FoundPod], selector: PodSelector) -> list[FoundPod]:
+    """Pick the newest pod, the one with the UID, or all; raises CommandFailed if no pod has the UID."""
+    if selector.every:
         return list(lives)
-    if wanted.uid is None:
+    if selector.uid is None:
         return [max(lives, key=lambda life: life.newest)]
-    found = [life for life in lives if life.pod.uid.startswith(wanted.uid)]
+    found = [life for life in lives if life.pod.uid.startswith(selector.uid)]
     if not found:
         known = ", ".join(life.pod.uid for life in lives)
-        raise CommandFailed(f"no pod {wanted} has UID {wanted.uid}; known are {known}", Exit.NOT_FOUND)
+        raise CommandFailed(f"no pod {selector} has UID {selector.uid}; known UIDs: {known}", Exit.NOT_FOUND)
     return found

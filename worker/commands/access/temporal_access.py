@@ -1,4 +1,4 @@
-"""How the reading commands reach Temporal: soon or not at all, and with payloads opened as far as the keys go."""
+"""How commands connect to Temporal: with a short timeout, and payloads decrypted as far as the node's keys allow."""
 
 import asyncio
 import contextlib
@@ -16,31 +16,31 @@ from worker.commands.access.exits import CommandFailed
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_client import temporal_settings
 from worker.payloads.refused import PayloadRefused
-from worker.temporal.codec import SEALED, KeyMissing, Seal
+from worker.temporal.codec import ENCRYPTED, KeyMissing, PayloadCipher
 from worker.temporal.decoded_history import payloads_in
 from worker.temporal.keys import KeyFile
 from worker.temporal.temporal_client import connect
 
 ANSWER_WITHIN: Final = timedelta(seconds=10)
-"""A person waits; services wait for ever."""
+"""Commands time out after this; services wait for ever."""
 
 
 def no_answer() -> str:
-    """Say how long nobody has answered."""
+    """Say that the timeout has passed."""
     return f"no answer within {ANSWER_WITHIN.total_seconds():.0f} s"
 
 
 def no_worker(node: str, error: Exception) -> str:
-    """Say that nobody answers for a node, and what to do."""
+    """Say that no worker of a node answers, and what to do."""
     why = str(error) or (no_answer() if isinstance(error, TimeoutError) else type(error).__name__)
     return (
-        f"no worker of node {node} answers ({why}), and only it knows; what runs goes on meanwhile. Start it with "
-        "`tempolet up` or `systemctl start tempolet-worker`; `tempolet pods` shows the last that was known"
+        f"no worker of node {node} answers ({why}); running containers are not affected. Start it with "
+        "`tempolet up` or `systemctl start tempolet-worker`; `tempolet pods` shows the last known state"
     )
 
 
 async def client_of(config: NodeConfig) -> Client:
-    """Connect; raises CommandFailed when Temporal does not answer soon."""
+    """Connect; raises CommandFailed if Temporal does not answer in time."""
     told: list[str] = []
     try:
         async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
@@ -56,7 +56,7 @@ async def client_of(config: NodeConfig) -> Client:
 
 
 def namespace_of(config: NodeConfig) -> str:
-    """Say which namespace payloads are sealed for, without asking Temporal."""
+    """Return the namespace that payloads are encrypted for, without asking Temporal."""
     settings = temporal_settings(config)
     profile = ClientConfigProfile.load(profile=settings.profile, config_source=settings.config_file)
     return settings.namespace or profile.namespace or NAMESPACE
@@ -65,7 +65,7 @@ def namespace_of(config: NodeConfig) -> str:
 async def executions(
     client: Client, conditions: Sequence[str], types: Sequence[str] = (POD_WORKFLOW,)
 ) -> AsyncIterator[WorkflowExecution]:
-    """List workflows, those of pods unless told otherwise, runs of a continued one apart, oldest first; raises CommandFailed."""
+    """List workflows, by default those of pods, each run by itself, oldest first; raises CommandFailed."""
     query = " AND ".join([f"WorkflowType IN ({', '.join(map(quoted, types))})", *conditions])
     try:
         found = [one async for one in client.list_workflows(query)]
@@ -82,17 +82,17 @@ def _began(execution: WorkflowExecution) -> datetime:
     return execution.start_time
 
 
-def open_payloads(message: Message, config: NodeConfig, namespace: str) -> None:
-    """Open in place what the node's keys open and leave the rest sealed: a story with a gap is better than none."""
+def decrypt_payloads(message: Message, config: NodeConfig, namespace: str) -> None:
+    """Decrypt payloads in place where the node's keys allow; a history with gaps is better than none."""
     if not config.payload_key_file.exists():
         return
-    seal = Seal(KeyFile(config.payload_key_file))
+    cipher = PayloadCipher(KeyFile(config.payload_key_file))
     for payload in list(payloads_in(message)):
-        if payload.metadata.get("encoding") == SEALED:
+        if payload.metadata.get("encoding") == ENCRYPTED:
             with contextlib.suppress(KeyMissing, PayloadRefused):
-                payload.CopyFrom(seal.open(payload, namespace))
+                payload.CopyFrom(cipher.decrypt(payload, namespace))
 
 
 def quoted(text: str) -> str:
-    """Write text into a visibility query."""
+    """Quote text for a visibility query."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,7 +1,7 @@
-"""`tempolet debug NAMESPACE/POD --image IMAGE -- COMMAND...`: look into a running pod with an ephemeral container.
+"""`tempolet debug NAMESPACE/POD --image IMAGE -- COMMAND...`: inspect a running pod with an ephemeral container.
 
-An Update of the pod's workflow (`asking`): what the API would refuse is refused with its field path. The container is started
-once, beside whatever the pod is about, and stopped with it; what it writes lies in a log file like any container's.
+An Update of the pod's workflow (`updates`). What the API would refuse is refused with its field path. The container is
+started once and stopped with the pod; its output is in a log file like any container's.
 """
 
 import secrets
@@ -13,18 +13,18 @@ from proto.temporal import names
 from proto.temporal.operator import AddEphemeralContainer, EphemeralContainerAdded
 from proto.temporal.pod import PodJson, PodKey
 from worker.commands.access.exits import CommandFailed, Exit
-from worker.commands.access.pod_selection import Wanted
+from worker.commands.access.pod_selection import PodSelector
 from worker.commands.change.updates import ask_pod, operator
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 
 _SIGNS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Those of Kubernetes' own random names (apimachinery util/rand): they spell no words."""
+"""The characters of Kubernetes' random names (apimachinery util/rand): they spell no words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What to look with."""
+    """The ephemeral container to add."""
 
     image: str
     name: str = ""
@@ -34,26 +34,26 @@ class Look:
     command: tuple[str, ...] = ()
 
 
-def run(config: NodeConfig, wanted: Wanted, look: Look) -> None:
-    """Add the container and say where it writes; raises CommandFailed when it is refused."""
+def run(config: NodeConfig, selector: PodSelector, look: Look) -> None:
+    """Add the container and print the path of its log; raises CommandFailed if it is refused."""
     asked = AddEphemeralContainer(operator(), ephemeral_container(look))
-    added = ask_pod(config, wanted, asked, update=names.ADD_EPHEMERAL_CONTAINER, answer=EphemeralContainerAdded)
+    added = ask_pod(config, selector, asked, update=names.ADD_EPHEMERAL_CONTAINER, answer=EphemeralContainerAdded)
     into = f", which sees the processes of {added.target}" if added.target else ""
-    print(printable(f"added ephemeral container {added.container} of {added.image} to {wanted}{into}"))
+    print(printable(f"added ephemeral container {added.container} of {added.image} to {selector}{into}"))
     if added.waits_for:
-        print(printable(f"it starts as soon as it can look there: {added.waits_for}"))
-    print(f"its log: {log_of(config, PodKey(wanted.namespace, wanted.name, added.pod_uid), added.container)}")
+        print(printable(f"it starts later: {added.waits_for}"))
+    print(f"its log: {log_of(config, PodKey(selector.namespace, selector.name, added.pod_uid), added.container)}")
 
 
 def log_of(config: NodeConfig, pod: PodKey, container: str) -> str:
-    """Say where it writes; a command that was told another podLogsDir than the worker knows only what lies below."""
+    """Return the path of its log; only the part below podLogsDir if that is not known to this command."""
     paths = PodPaths(config.root_dir, config.pod_logs_dir, pod)
     log = paths.container_logs(container) / "0.log"
     return str(log) if paths.logs.is_dir() else f"{log.relative_to(config.pod_logs_dir)} below the node's podLogsDir"
 
 
 def ephemeral_container(look: Look) -> PodJson:
-    """Write the container as spec.ephemeralContainers has it; raises CommandFailed for a variable without a value."""
+    """Build the entry of spec.ephemeralContainers; raises CommandFailed for a variable without a value."""
     container: PodJson = {"name": look.name or f"debugger-{''.join(secrets.choice(_SIGNS) for _ in range(5))}"}
     container["image"] = look.image
     if look.command:
@@ -66,7 +66,7 @@ def ephemeral_container(look: Look) -> PodJson:
 
 
 def variable(text: str) -> PodJson:
-    """Read K=V; raises CommandFailed."""
+    """Parse K=V; raises CommandFailed."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise CommandFailed(f"--env {text}: write NAME=VALUE", Exit.USAGE)

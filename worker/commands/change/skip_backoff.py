@@ -1,23 +1,22 @@
-"""`tempolet skip-backoff NAMESPACE/POD [CONTAINER]`: restart a crash-looping container now, pull a missing image now.
+"""`tempolet skip-backoff NAMESPACE/POD [CONTAINER]`: restart a crash-looping container or pull a missing image now.
 
-An Update of the pod's workflow (`asking`). What the wait was earned by stays: the next back-off is as long as it would have
-been.
+An Update of the pod's workflow (`updates`). Failures still count: the next back-off is as long as it would have been.
 """
 
 from proto.temporal import names
 from proto.temporal.operator import BackoffsSkipped, SkipBackoff
-from worker.commands.access.pod_selection import Wanted
+from worker.commands.access.pod_selection import PodSelector
 from worker.commands.change.updates import ask_pod, operator
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 from worker.history.story_state import seconds
 
 
-def run(config: NodeConfig, wanted: Wanted, container: str) -> None:
-    """Skip the back-offs of one container or of all that wait; raises CommandFailed when none does."""
+def run(config: NodeConfig, selector: PodSelector, container: str) -> None:
+    """Skip the back-off of one container or of all; raises CommandFailed if none is backed off."""
     asked = SkipBackoff(operator(), container)
-    answer = ask_pod(config, wanted, asked, update=names.SKIP_BACKOFF, answer=BackoffsSkipped)
+    answer = ask_pod(config, selector, asked, update=names.SKIP_BACKOFF, answer=BackoffsSkipped)
     for one in answer.skipped:
-        print(printable(f"{one} begins now, {seconds(one.left)} before its time"))
+        print(printable(f"{one} starts now, {seconds(one.left)} early"))
     if not answer.skipped:
-        print(f"{wanted}: the back-off was over already")
+        print(f"{selector}: the back-off had already ended")

@@ -1,6 +1,6 @@
-"""How a command asks a pod's workflow for something: by an Update, answered with what it did or with why it was refused.
+"""Sends Updates to a pod's workflow; the response says what was done, a rejection says why not.
 
-Used by every command that changes a pod's life; who asked, and what came of it, stands in the pod's history.
+Used by every command that changes a pod. The pod's history shows who asked and what changed.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from worker.commands.access import temporal_access
 from worker.commands.access.exits import CommandFailed, Exit
-from worker.commands.access.pod_selection import Wanted, lives_of
+from worker.commands.access.pod_selection import PodSelector, find_pods
 from worker.daemon.config import NodeConfig
 
 ASK_AGAIN: Final = timedelta(milliseconds=100)
@@ -24,7 +24,7 @@ Answered = TypeVar("Answered")
 
 
 class Refused(CommandFailed):
-    """The workflow does not do that; its message says why and what now."""
+    """The workflow rejected the Update; the message says why and what to do."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message, Exit.NOT_FOUND if reason.startswith("NoSuch") else Exit.FAILED)
@@ -32,7 +32,7 @@ class Refused(CommandFailed):
 
 
 def operator() -> str:
-    """Say who asks, as the history will tell it: user@host."""
+    """Return who asks, as shown in the history: user@host."""
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -40,15 +40,17 @@ def operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def ask_pod(config: NodeConfig, wanted: Wanted, asked: object, *, update: str, answer: type[Answered]) -> Answered:
-    """Ask the newest pod of this name; raises Refused, and CommandFailed when there is none or nobody answers."""
-    return asyncio.run(_ask_pod(config, wanted, asked, update=update, answer=answer))
+def ask_pod(
+    config: NodeConfig, selector: PodSelector, asked: object, *, update: str, answer: type[Answered]
+) -> Answered:
+    """Send an Update to the newest pod of this name; raises CommandFailed, or Refused if the pod rejects it."""
+    return asyncio.run(_ask_pod(config, selector, asked, update=update, answer=answer))
 
 
 async def ask(handle: WorkflowHandle[Any, Any], asked: object, *, update: str, answer: type[Answered]) -> Answered:
-    """Send the Update until it is heard.
+    """Send the Update until it is accepted.
 
-    Temporal gives an Update back unheard (FAILED_PRECONDITION) when signals arrive while a run is being continued as new.
+    Temporal returns FAILED_PRECONDITION without delivering the Update if signals arrive while a run continues as new.
     """
     while True:
         try:
@@ -62,10 +64,10 @@ async def ask(handle: WorkflowHandle[Any, Any], asked: object, *, update: str, a
 
 
 async def _ask_pod(
-    config: NodeConfig, wanted: Wanted, asked: object, *, update: str, answer: type[Answered]
+    config: NodeConfig, selector: PodSelector, asked: object, *, update: str, answer: type[Answered]
 ) -> Answered:
     client = await temporal_access.client_of(config)
-    pod = (await lives_of(client, config, wanted))[-1].pod
+    pod = (await find_pods(client, config, selector))[-1].pod
     handle = client.get_workflow_handle(str(pod))
     try:
         async with asyncio.timeout(temporal_access.ANSWER_WITHIN.total_seconds()):
@@ -75,10 +77,10 @@ async def _ask_pod(
         message, reason = (why.message, why.type or "") if isinstance(why, ApplicationError) else (str(why), "")
         raise Refused(message, reason) from error
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
-        # Temporal keeps what it has taken in, and hands it to the next worker
-        unheard = TimeoutError(f"{temporal_access.no_answer()}; what was asked may still be heard when one comes")
+        # Temporal keeps an accepted Update and delivers it to the next worker
+        unheard = TimeoutError(f"{temporal_access.no_answer()}; the request is delivered when a worker starts")
         raise CommandFailed(temporal_access.no_worker(pod.node, unheard)) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
-            raise CommandFailed(f"{wanted} is gone", Exit.NOT_FOUND) from error
+            raise CommandFailed(f"{selector} is gone", Exit.NOT_FOUND) from error
         raise CommandFailed(temporal_access.no_worker(pod.node, error)) from error

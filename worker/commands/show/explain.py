@@ -1,7 +1,8 @@
-"""`tempolet explain NAMESPACE/POD`: what a pod's workflow waits for now, and what would happen next.
+"""`tempolet explain NAMESPACE/POD`: what a pod waits for now, and what happens next.
 
-The workflow itself answers (the query Explain, `workflows/decide/explain/explain.py`). Added here is what only others know: Temporal
-the tries of an activity, the poller a refused manifest and a runtime that is away, the clock how long something lasts still.
+The workflow answers the query Explain (`workflows/decide/explain/explain.py`). Added here is what the workflow does not
+know: the attempts of an activity, a refused manifest, a runtime that does not answer, and how long each state has
+lasted.
 """
 
 import asyncio
@@ -25,36 +26,36 @@ from proto.temporal.pod import PodOutcome
 from worker.commands.access import temporal_access
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.node_view import NodeView, notes
-from worker.commands.access.pod_selection import Wanted, lives_of
+from worker.commands.access.pod_selection import PodSelector, find_pods
 from worker.commands.access.unknown_pod import refusals_of
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_lock import lock_holder, lock_path
 from worker.documents.printable import printable
-from worker.history.failures import said_failure
+from worker.history.failures import describe_failure
 from worker.history.sentences import pod_gone
 from worker.history.story_state import seconds
 
 LABELS: Final = {
-    SentenceKind.STANDS: "stands",
+    SentenceKind.STANDS: "state",
     SentenceKind.UNDER_WAY: "under way",
     SentenceKind.WAITS: "waits for",
-    SentenceKind.HELD: "held back",
+    SentenceKind.HELD: "blocked",
     SentenceKind.NEXT: "next",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """What Temporal alone knows of an activity that has not answered."""
+    """The attempts of an activity that has not completed, as Temporal reports them."""
 
     number: int
     since: datetime | None
-    """When the present try began; None while it waits for the next."""
+    """When the current attempt started; None while it waits for the next."""
     next_at: datetime | None
     last_failure: str = ""
 
     def words(self, now: datetime) -> str:
-        """Say it behind what is under way."""
+        """Describe the attempts."""
         said = f" since {self.since.astimezone():%H:%M:%S}, for {seconds(now - self.since)}" if self.since else ""
         if self.number > 1:
             said += f" (try {self.number}, after {self.last_failure})"
@@ -63,39 +64,41 @@ class Try:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """All that is known of a pod."""
+    """Everything known about a pod."""
 
     pod: PodWorkflowId
     gone: str = ""
-    """How it ended, when it is gone."""
+    """How it ended, if it is gone."""
     explanation: Explanation | None = None
     tries: dict[str, Try] = field(default_factory=dict)
     """By activity id, which is the key of its action."""
 
 
-def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
-    """Print the explanation; raises CommandFailed for a pod that is not known, and when nobody answers."""
-    refused = refusals_of(config, wanted.namespace, wanted.name)
+def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
+    """Print the explanation; raises CommandFailed if the pod is unknown or no worker answers."""
+    refused = refusals_of(config, selector.namespace, selector.name)
     answer, failure = None, None
     try:
-        answer = asyncio.run(_ask(config, wanted))
+        answer = asyncio.run(_ask(config, selector))
     except CommandFailed as error:
         if not refused:
             raise
         failure = error
     remarks = list(remarks_of(config, answer, refused))
     if output == "json":
-        print(json.dumps(as_json(wanted, answer, remarks), indent=2))
+        print(json.dumps(as_json(selector, answer, remarks), indent=2))
     else:
-        for line in [*(lines(answer, datetime.now(UTC)) if answer else [str(wanted)]), *remarks]:
+        for line in [*(lines(answer, datetime.now(UTC)) if answer else [str(selector)]), *remarks]:
             print(printable(line))
-    if failure is not None and failure.code is not Exit.NOT_FOUND:  # a refused pod need not be in Temporal
+    if (
+        failure is not None and failure.code is not Exit.NOT_FOUND
+    ):  # a pod with a refused manifest need not be in Temporal
         raise failure
 
 
-async def _ask(config: NodeConfig, wanted: Wanted) -> Answer:
+async def _ask(config: NodeConfig, selector: PodSelector) -> Answer:
     client = await temporal_access.client_of(config)
-    pod = (await lives_of(client, config, wanted))[-1].pod
+    pod = (await find_pods(client, config, selector))[-1].pod
     handle = client.get_workflow_handle(str(pod), result_type=PodOutcome)
     try:
         described = await handle.describe()
@@ -103,11 +106,13 @@ async def _ask(config: NodeConfig, wanted: Wanted) -> Answer:
             return Answer(pod, pod_gone(await handle.result()))
         if described.status is not WorkflowExecutionStatus.RUNNING:
             status = described.status.name.lower() if described.status else "ended"
-            return Answer(pod, f"its workflow was {status} from outside: what it had may still be on the node")
+            return Answer(
+                pod, f"its workflow was {status} by somebody: the pod's containers and volumes may still be on the node"
+            )
         within = temporal_access.ANSWER_WITHIN
         explanation = await handle.query(names.EXPLAIN, result_type=Explanation, rpc_timeout=within)
     except WorkflowQueryFailedError as error:
-        raise CommandFailed(f"the worker of node {pod.node} can't explain {wanted}: {error}") from error
+        raise CommandFailed(f"the worker of node {pod.node} cannot explain {selector}: {error}") from error
     except RPCError as error:
         raise CommandFailed(temporal_access.no_worker(pod.node, error)) from error
     return Answer(pod, explanation=explanation, tries=_tries(client, config, described))
@@ -116,7 +121,7 @@ async def _ask(config: NodeConfig, wanted: Wanted) -> Answer:
 def _tries(client: Client, config: NodeConfig, described: WorkflowExecutionDescription) -> dict[str, Try]:
     found = {}
     for one in described.raw_description.pending_activities:
-        temporal_access.open_payloads(one, config, client.namespace)
+        temporal_access.decrypt_payloads(one, config, client.namespace)
         found[one.activity_id] = _try(one)
     return found
 
@@ -127,35 +132,35 @@ def _try(one: PendingActivityInfo) -> Try:
         one.attempt,
         one.last_started_time.ToDatetime(tzinfo=UTC) if runs else None,
         one.next_attempt_schedule_time.ToDatetime(tzinfo=UTC) if one.HasField("next_attempt_schedule_time") else None,
-        said_failure(one.last_failure) if one.HasField("last_failure") else "",
+        describe_failure(one.last_failure) if one.HasField("last_failure") else "",
     )
 
 
 def remarks_of(config: NodeConfig, answer: Answer | None, refused: list[Refusal]) -> Iterator[str]:
-    """Say what else keeps the pod from changing: a refused manifest, and on this node a runtime or poller that is away."""
+    """Report what else keeps the pod from changing: refused manifests, and this node's runtime and poller."""
     view = NodeView(refusals=refused)
     if answer and not answer.gone and answer.pod.node == config.node_name:
         away = lock_holder(lock_path(config.root_dir, "poller")) is None
         view = NodeView(refusals=refused, runtime=read_node_runtime(config.root_dir))
         yield from notes(view)
         if away:
-            yield "no poller runs on this node: a changed manifest or an end that the runtime tells is not heard of"
+            yield "no poller runs on this node: changed manifests and exited containers go unnoticed"
         return
     yield from notes(view)
 
 
 def lines(answer: Answer, now: datetime) -> Iterator[str]:
-    """Write the answer, a sentence a line."""
+    """Format the answer, one sentence a line."""
     pod = answer.pod
     yield f"{pod.namespace}/{pod.name} on {pod.node}, UID {pod.uid}"
     if answer.gone:
-        yield f"{answer.gone} (`tempolet history {pod.namespace}/{pod.name}` tells its story)"
+        yield f"{answer.gone} (`tempolet history {pod.namespace}/{pod.name}` shows what happened)"
     for sentence in answer.explanation.sentences if answer.explanation else ():
         yield f"{LABELS[sentence.kind]}: {in_full(sentence, answer.tries, now)}"
 
 
 def in_full(sentence: Sentence, tries: dict[str, Try], now: datetime) -> str:
-    """Write one sentence with its time, its tries, its reason and what can be done."""
+    """Format one sentence with its time, attempts, reason and remedy."""
     text = sentence.text
     if sentence.kind is SentenceKind.UNDER_WAY and (known := tries.get(sentence.about)):
         text += known.words(now)
@@ -168,9 +173,9 @@ def in_full(sentence: Sentence, tries: dict[str, Try], now: datetime) -> str:
     return text + (f"; {sentence.remedy}" if sentence.remedy else "")
 
 
-def as_json(wanted: Wanted, answer: Answer | None, remarks: list[str]) -> dict[str, Any]:
-    """Give the answer as JSON."""
-    known: dict[str, Any] = {"pod": str(wanted), "remarks": remarks}
+def as_json(selector: PodSelector, answer: Answer | None, remarks: list[str]) -> dict[str, Any]:
+    """Return the answer as JSON."""
+    known: dict[str, Any] = {"pod": str(selector), "remarks": remarks}
     if answer is None:
         return known
     known |= {"node": answer.pod.node, "uid": answer.pod.uid, "gone": answer.gone}

@@ -1,7 +1,7 @@
-"""`tempolet history NAMESPACE/POD`: a pod's story from Temporal, with times and durations, also when the pod is gone.
+"""`tempolet history NAMESPACE/POD`: a pod's history with times and durations, even after the pod is gone.
 
-Finds the pod's workflows by their search attributes (several when the pod was made anew under another UID), fetches the
-histories of all their runs, opens the payloads with the node's keys and lets `story` tell them.
+Finds the pod's workflows by search attributes (several if the pod was created again with another UID), fetches the
+histories of all their runs, decrypts the payloads with the node's keys, and formats them with `worker/history`.
 """
 
 import asyncio
@@ -13,19 +13,19 @@ from temporalio.api.history.v1 import History, HistoryEvent
 from temporalio.client import Client
 
 from worker.commands.access.node_view import NodeView, notes, short_age
-from worker.commands.access.pod_selection import Life, Wanted, lives_of
-from worker.commands.access.temporal_access import client_of, open_payloads
+from worker.commands.access.pod_selection import FoundPod, PodSelector, find_pods
+from worker.commands.access.temporal_access import client_of, decrypt_payloads
 from worker.commands.access.unknown_pod import refusals_of
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
-from worker.history.failures import said_failure
+from worker.history.failures import describe_failure
 from worker.history.story import tell
 from worker.history.story_state import Line, seconds
 
 
-def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
-    """Print the story of the newest pod of that name, of the one of a UID, or of all."""
-    lives = asyncio.run(_find(config, wanted))
+def show(config: NodeConfig, selector: PodSelector, *, output: str) -> None:
+    """Print the history of the newest pod of that name, of the one with the UID, or of all."""
+    lives = asyncio.run(_find(config, selector))
     if output == "json":
         print(json.dumps([as_json(life) for life in lives], indent=2))
         return
@@ -35,13 +35,13 @@ def show(config: NodeConfig, wanted: Wanted, *, output: str) -> None:
             print(text)
         for text in life.under_way:
             print(f"now: {printable(text)}")
-    for note in notes(NodeView(refusals=refusals_of(config, wanted.namespace, wanted.name))):
+    for note in notes(NodeView(refusals=refusals_of(config, selector.namespace, selector.name))):
         print(printable(note))
 
 
-async def _find(config: NodeConfig, wanted: Wanted) -> list[Life]:
+async def _find(config: NodeConfig, selector: PodSelector) -> list[FoundPod]:
     client = await client_of(config)
-    chosen = await lives_of(client, config, wanted)
+    chosen = await find_pods(client, config, selector)
     for life in chosen:
         life.story = tell(await _histories(client, config, life))
         if life.story.ended_at is None:
@@ -49,15 +49,15 @@ async def _find(config: NodeConfig, wanted: Wanted) -> list[Life]:
     return chosen
 
 
-async def _histories(client: Client, config: NodeConfig, life: Life) -> list[Sequence[HistoryEvent]]:
-    """Fetch all runs, and those that the last one was continued in meanwhile."""
+async def _histories(client: Client, config: NodeConfig, life: FoundPod) -> list[Sequence[HistoryEvent]]:
+    """Fetch all runs, including those started by continue-as-new in the meantime."""
     found: list[Sequence[HistoryEvent]] = []
     left = list(life.runs)
     while left:
         run_id = left.pop(0)
         history = await client.get_workflow_handle(life.workflow_id, run_id=run_id).fetch_history()
         opened = History(events=history.events)
-        open_payloads(opened, config, client.namespace)
+        decrypt_payloads(opened, config, client.namespace)
         found.append(opened.events)
         next_run = opened.events[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id
         if next_run and not left:
@@ -65,8 +65,8 @@ async def _histories(client: Client, config: NodeConfig, life: Life) -> list[Seq
     return found
 
 
-async def _under_way(client: Client, config: NodeConfig, life: Life) -> list[str]:
-    """Say what the pod waits for now: the tries of an activity stand in no history."""
+async def _under_way(client: Client, config: NodeConfig, life: FoundPod) -> list[str]:
+    """Report what the pod waits for now: the attempts of an activity are not in the history."""
     described = (await client.get_workflow_handle(life.workflow_id).describe()).raw_description
     pending = {one.activity_id: one for one in described.pending_activities}
     said = []
@@ -74,14 +74,14 @@ async def _under_way(client: Client, config: NodeConfig, life: Life) -> list[str
         text = f"{one.what} under way for {seconds(datetime.now(UTC) - one.since)}"
         known = pending.get(one.activity_id)
         if known is not None and known.attempt > 1:
-            open_payloads(known, config, client.namespace)
-            text += f" (try {known.attempt}, after {said_failure(known.last_failure)})"
+            decrypt_payloads(known, config, client.namespace)
+            text += f" (try {known.attempt}, after {describe_failure(known.last_failure)})"
         said.append(text)
     return said
 
 
-def heading(life: Life) -> str:
-    """Say which pod this is and how old."""
+def heading(life: FoundPod) -> str:
+    """Format which pod this is and its age."""
     pod, lines, ended_at = life.pod, life.story.lines, life.story.ended_at
     began = lines[0].at if lines else life.newest
     age = short_age((ended_at or datetime.now(UTC)) - began)
@@ -90,7 +90,7 @@ def heading(life: Life) -> str:
 
 
 def rows(lines: Sequence[Line], *, wide: bool) -> list[str]:
-    """Write the lines with local time and seconds since the first; the date where it changes."""
+    """Format the lines with local time and seconds since the first, and the date when it changes."""
     said = []
     day = None
     for line in lines:
@@ -106,8 +106,8 @@ def rows(lines: Sequence[Line], *, wide: bool) -> list[str]:
     return said
 
 
-def as_json(life: Life) -> dict[str, object]:
-    """Give one life as JSON."""
+def as_json(life: FoundPod) -> dict[str, object]:
+    """Return one pod as JSON."""
     return {
         "workflowId": life.workflow_id,
         "node": life.pod.node,

@@ -1,6 +1,6 @@
-"""`tempolet images`: how full the images' disk is, what was removed from it and why, what is still to be prepulled.
+"""`tempolet images`: usage of the image file system, removed images and why, images to be prepulled.
 
-How full it is comes from the node's files; what was done from a query of the node's own workflow, which needs a worker.
+Usage is read from the node's files, the rest by a query of the node's workflow, which needs a worker.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 from workflows.decide.node.image_collection import size_in_words
 
-UNSEEN: Final = "images: no worker has looked at them yet"
+UNSEEN: Final = "images: not read by a worker yet"
 
 
 def show(config: NodeConfig, *, output: str) -> None:
-    """Print it; raises CommandFailed when the node has no workflow, or nobody answers for it."""
+    """Print it; raises CommandFailed if the node has no workflow or no worker answers."""
     status, seen = asyncio.run(_ask(config)), read_node_images(config.root_dir)
     if output == "json":
         print(json.dumps({**asdict(status), "seen": asdict(seen) if seen else None}, default=str, indent=2))
@@ -34,13 +34,13 @@ def show(config: NodeConfig, *, output: str) -> None:
 
 
 def lines(status: NodeStatus, seen: NodeImages | None) -> list[str]:
-    """Say it in words, the newest last."""
+    """Format it as text, newest last."""
     if seen is None:
         said = [UNSEEN]
     else:
         at = datetime.fromisoformat(seen.at).astimezone()
         disk = f"{seen.used_percent} % of {size_in_words(seen.capacity_bytes)} used"
-        said = [f"images: {seen.images}, their disk: {disk}, as seen at {at:%H:%M:%S}"]
+        said = [f"images: {seen.images}, disk: {disk}, at {at:%H:%M:%S}"]
     said += [f"FreeDiskSpaceFailed: {status.too_full}"] if status.too_full else []
     said += [f"to prepull: {image}{_failure(status.failures.get(image))}" for image in status.prepulling]
     said += [f"{one.at.astimezone():%Y-%m-%d %H:%M:%S}  {one.words}" for one in status.news]
@@ -48,7 +48,7 @@ def lines(status: NodeStatus, seen: NodeImages | None) -> list[str]:
 
 
 def _failure(failure: PrepullFailure | None) -> str:
-    """Say why an image is not there yet, and when it is tried again."""
+    """Say why an image is not pulled yet, and when it is tried again."""
     if failure is None:
         return ""
     again = (failure.at + failure.delay).astimezone()
@@ -66,7 +66,7 @@ async def _ask(config: NodeConfig) -> NodeStatus:
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise CommandFailed(
-                f"node {config.node_name} has no workflow of its own here: its poller starts it; is it another node's name "
+                f"node {config.node_name} has no workflow, which its poller starts; is the node's name right "
                 "(--hostname-override)?",
                 Exit.NOT_FOUND,
             ) from error

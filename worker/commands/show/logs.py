@@ -1,7 +1,7 @@
-"""`tempolet logs NAMESPACE/POD`: what a pod's containers have written, also while Temporal or the runtime is away.
+"""`tempolet logs NAMESPACE/POD`: the output of a pod's containers, also while Temporal or the runtime is down.
 
-Which containers there are and what stands where is read from the node's cache of the pod, the text from the log files by the
-reader that every server of logs uses (`activities/container_logs`), which also says which run of a container is meant.
+The node's pod cache says which containers there are and in which state. The text comes from the log files, read by the
+code that serves `kubectl logs` (`activities/logs/reader.py`).
 """
 
 import sys
@@ -20,7 +20,7 @@ from proto.kubernetes.go_duration import parse_duration
 from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, read_snapshots
 from proto.temporal.pod import PodKey
 from worker.commands.access.exits import CommandFailed, Exit
-from worker.commands.access.pod_selection import Wanted
+from worker.commands.access.pod_selection import PodSelector
 from worker.commands.access.unknown_pod import full_name, what_instead
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
@@ -28,31 +28,31 @@ from worker.documents.printable import printable
 BETWEEN_LOOKS: Final = timedelta(milliseconds=100)
 A_TIME: Final = "2026-11-21T12:00:00Z"
 _WAITS: Final = {
-    "ErrImagePull": "its image can't be pulled",
-    "ImagePullBackOff": "it is tried and failed to pull its image",
+    "ErrImagePull": "its image cannot be pulled",
+    "ImagePullBackOff": "pulling its image failed and is backed off",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which containers' logs, and how of them."""
+    """Which logs to print, and how."""
 
     options: LogOptions
     container: str = ""
-    """Empty: the pod's first."""
+    """Empty: the pod's first container."""
     every: bool = False
     previous: bool = False
     follow: bool = False
 
 
-def show(config: NodeConfig, wanted: Wanted, asked: Asked) -> None:
-    """Print them; raises CommandFailed where there is no such pod, container or log."""
+def show(config: NodeConfig, selector: PodSelector, asked: Asked) -> None:
+    """Print the logs; raises CommandFailed if there is no such pod, container or log."""
     if asked.every and asked.container:
         raise CommandFailed("give either --container or --all-containers", Exit.USAGE)
-    pod = find_pod(config, wanted)
+    pod = find_pod(config, selector)
     names = containers_of(pod)
     if not names:
-        raise CommandFailed(printable(f"{wanted} has written nothing: {why_none(pod)}"))
+        raise CommandFailed(printable(f"{selector} has no logs: {why_none(pod)}"))
     if asked.every:
         chosen = names
     elif asked.container:
@@ -65,7 +65,7 @@ def show(config: NodeConfig, wanted: Wanted, asked: Asked) -> None:
 
 
 def begin(since: str, since_time: str) -> datetime | None:
-    """Read from when on; raises CommandFailed."""
+    """Parse the time to start from; raises CommandFailed."""
     if since and since_time:
         raise CommandFailed("give either --since or --since-time", Exit.USAGE)
     try:
@@ -78,40 +78,44 @@ def begin(since: str, since_time: str) -> datetime | None:
             found = datetime.fromisoformat(since_time)
             if found.tzinfo is not None:
                 return found
-            raise CommandFailed(f"--since-time {since_time}: its zone is missing: {A_TIME}", Exit.USAGE)
+            raise CommandFailed(
+                f"--since-time {since_time}: it has no time zone; write for example {A_TIME}", Exit.USAGE
+            )
     except ValueError as error:
-        wanted = f"{since_time!r} is no time: write one of RFC 3339, such as {A_TIME}" if since_time else error
-        raise CommandFailed(f"--since{'-time' if since_time else ''}: {wanted}", Exit.USAGE) from error
+        message = f"{since_time!r} is not an RFC 3339 time such as {A_TIME}" if since_time else error
+        raise CommandFailed(f"--since{'-time' if since_time else ''}: {message}", Exit.USAGE) from error
     return None
 
 
-def find_pod(config: NodeConfig, wanted: Wanted) -> PodSnapshot:
+def find_pod(config: NodeConfig, selector: PodSelector) -> PodSnapshot:
     """Find the newest pod of that name on this node; raises CommandFailed."""
     found = [
-        one for one in read_snapshots(config.root_dir) if (one.namespace, one.name) == (wanted.namespace, wanted.name)
+        one
+        for one in read_snapshots(config.root_dir)
+        if (one.namespace, one.name) == (selector.namespace, selector.name)
     ]
-    if wanted.uid is not None:
-        found = [one for one in found if one.uid.startswith(wanted.uid)]
+    if selector.uid is not None:
+        found = [one for one in found if one.uid.startswith(selector.uid)]
     if not found:
-        full = (wanted.namespace, full_name(config, wanted.name))
+        full = (selector.namespace, full_name(config, selector.name))
         known = any((one.namespace, one.name) == full for one in read_snapshots(config.root_dir))
-        if instead := what_instead(config, wanted.namespace, wanted.name, full_name_known=known):
-            raise CommandFailed(printable(f"no pod {wanted} is on this node: {instead}"), Exit.NOT_FOUND)
-        gone = "the logs of a pod go with it; `tempolet pods` lists those that are, `tempolet history` tells of others"
-        raise CommandFailed(f"no pod {wanted} is on this node: {gone}", Exit.NOT_FOUND)
+        if instead := what_instead(config, selector.namespace, selector.name, full_name_known=known):
+            raise CommandFailed(printable(f"no pod {selector} is on this node: {instead}"), Exit.NOT_FOUND)
+        gone = "a pod's logs are removed with it; `tempolet pods` lists the present pods, `tempolet history` shows past ones"
+        raise CommandFailed(f"no pod {selector} is on this node: {gone}", Exit.NOT_FOUND)
     return max(found, key=lambda one: one.started_at)
 
 
 def containers_of(pod: PodSnapshot) -> list[str]:
-    """Name a pod's containers, init containers first."""
+    """List a pod's containers, init containers first."""
     return list(statuses_of(pod.status))
 
 
 def log_of(config: NodeConfig, pod: PodSnapshot, name: str, *, previous: bool) -> ContainerLog:
-    """Say which log a container's run has; raises CommandFailed where it has none."""
+    """Find the log of a container's run; raises CommandFailed if it has none."""
     statuses = statuses_of(pod.status)
     if name not in statuses:
-        known = ", ".join(statuses) or "none that is known yet"
+        known = ", ".join(statuses) or "none known yet"
         raise CommandFailed(
             printable(f"no container {name} in {pod.namespace}/{pod.name}: there are {known}"), Exit.NOT_FOUND
         )
@@ -119,7 +123,7 @@ def log_of(config: NodeConfig, pod: PodSnapshot, name: str, *, previous: bool) -
         what = f"container {name} of {pod.namespace}/{pod.name}"
         if previous:
             raise CommandFailed(printable(f"{what} has not run before"), Exit.NOT_FOUND)
-        raise CommandFailed(printable(f"{what} has written nothing: {why_none(pod, statuses[name])}"))
+        raise CommandFailed(printable(f"{what} has no log: {why_none(pod, statuses[name])}"))
     paths = PodPaths(config.root_dir, config.pod_logs_dir, PodKey(pod.namespace, pod.name, pod.uid))
     newest = pod.containers[name]
     try:
@@ -128,19 +132,19 @@ def log_of(config: NodeConfig, pod: PodSnapshot, name: str, *, previous: bool) -
         raise _unreadable(ContainerLog(paths, name, newest.attempt), error) from error
     if log is None:
         folder = paths.container_logs(name)
-        raise CommandFailed(f"the log of the run before is gone with its container ({folder})", Exit.NOT_FOUND)
+        raise CommandFailed(f"the log of the previous run was removed with its container ({folder})", Exit.NOT_FOUND)
     return log
 
 
 def why_none(pod: PodSnapshot, status: Mapping[str, Any] | None = None) -> str:
-    """Say why a pod's container has no log: what it waits for, or that it will not start."""
+    """Say why a container has no log: what it waits for, or that it will not start."""
     shown = pod.status if pod.status.get("reason") else {"reason": pod.reason, "message": pod.message}
     of_pod = ": ".join(filter(None, (shown.get("reason"), shown.get("message"))))
     if pod.deleting or pod.phase in FINAL_PHASES:
-        state = "goes" if pod.deleting else f"has {pod.phase}"
-        return f"it will not start any more: the pod {state}" + (f": {of_pod}" if of_pod else "")
+        state = "is terminating" if pod.deleting else f"has {pod.phase}"
+        return f"it will not start: the pod {state}" + (f": {of_pod}" if of_pod else "")
     waiting = ((status or {}).get("state") or {}).get("waiting") or {}
-    reason = waiting.get("reason") or "it has not begun"
+    reason = waiting.get("reason") or "it has not started"
     why = ": ".join(filter(None, (reason, _WAITS.get(reason), waiting.get("message"))))
     held = of_pod and pod.reason != reason and not waiting.get("message")
     return f"it is waiting to start: {why}" + (f"; the pod: {of_pod}" if held else "")
@@ -148,17 +152,17 @@ def why_none(pod: PodSnapshot, status: Mapping[str, Any] | None = None) -> str:
 
 @dataclass(slots=True)
 class CachedPod:
-    """Waits for more of a container's log, by the node's cache of its pod."""
+    """Waits for more output of a container, by the node's pod cache."""
 
     running: StillRunning
 
     def wait(self) -> None:
-        """Wait a moment."""
+        """Sleep until the next look."""
         time.sleep(BETWEEN_LOOKS.total_seconds())
 
 
 def _logs(config: NodeConfig, pod: PodSnapshot, names: list[str], asked: Asked) -> Iterator[ContainerLog]:
-    """Find the logs of these containers; of all, those are left out that have none, and that is said."""
+    """Find the logs of these containers; with --all-containers, containers without a log are reported and skipped."""
     for name in names:
         try:
             yield log_of(config, pod, name, previous=asked.previous)
@@ -169,7 +173,7 @@ def _logs(config: NodeConfig, pod: PodSnapshot, names: list[str], asked: Asked) 
 
 
 def _print_all(pod: PodSnapshot, logs: list[ContainerLog], asked: Asked) -> None:
-    """Print one after the other, or side by side what goes on; raises what went wrong first."""
+    """Print the logs one after the other, or concurrently with --follow; raises the first error at the end."""
     failures: list[Exception] = []
     writing = threading.Lock()
 
@@ -198,7 +202,7 @@ def _print_all(pod: PodSnapshot, logs: list[ContainerLog], asked: Asked) -> None
 
 
 def _texts(pod: PodSnapshot, log: ContainerLog, asked: Asked) -> Iterator[bytes]:
-    """Give what is asked for of one log; raises CommandFailed when it can't be read."""
+    """Read one log; raises CommandFailed if it cannot be read."""
     following = CachedPod(StillRunning(log, pod.containers[log.container].container_id)) if asked.follow else None
     texts = read_log(log, asked.options, None if asked.previous else following)
     while True:
@@ -215,4 +219,4 @@ def _unreadable(log: ContainerLog, error: OSError) -> CommandFailed:
     if isinstance(error, FileNotFoundError):
         where = "it is gone, or the node has another podLogsDir (--config FILE of the node says which)"
         return CommandFailed(f"no log at {log}: {where}", Exit.NOT_FOUND)
-    return CommandFailed(f"the log {log} can't be read: {error.strerror or error}")
+    return CommandFailed(f"the log {log} cannot be read: {error.strerror or error}")

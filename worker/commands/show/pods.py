@@ -1,7 +1,6 @@
-"""`tempolet pods`: what runs on this node, what was refused, and whether the runtime answers.
+"""`tempolet pods`: what runs on this node, which manifests are refused, and whether the runtime is ready.
 
-Reads the node's caches only (`proto/pod_snapshot.py`, `proto/refusals.py`, `proto/node_runtime.py`), so it works while
-Temporal, worker or containerd are away, and then says that they are.
+Reads only the node's files, so it works while Temporal, the worker or containerd are down, and then says so.
 """
 
 import json
@@ -24,7 +23,7 @@ WIDE_COLUMNS: Final = (*COLUMNS, "IP", "UID", "SOURCE")
 
 
 def show(config: NodeConfig, *, output: str, watch: bool) -> None:
-    """Print the pods; with `watch` again at each change, until interrupted."""
+    """Print the pods; with `watch`, again after each change, until interrupted."""
     before: NodeView | None = None
     while True:
         view = look(config)
@@ -38,9 +37,9 @@ def show(config: NodeConfig, *, output: str, watch: bool) -> None:
 
 
 def row(pod: PodSnapshot, now: datetime) -> tuple[str, ...]:
-    """Say one pod in the columns of the wide table."""
+    """Format one pod as the columns of the wide table."""
     statuses = pod.status.get("containerStatuses", [])
-    wanted = len(statuses) or len(pod.containers)
+    total = len(statuses) or len(pod.containers)
     ready = sum(1 for one in statuses if one.get("ready"))
     phase = "Terminating" if pod.deleting else pod.phase
     reason = f"{pod.reason}: {pod.message}" if pod.message else pod.reason
@@ -48,19 +47,19 @@ def row(pod: PodSnapshot, now: datetime) -> tuple[str, ...]:
     ips = ",".join(one["ip"] for one in pod.status.get("podIPs", []) if "ip" in one)
     age = short_age(now - datetime.fromisoformat(pod.started_at)) if pod.started_at else ""
     return (
-        *(pod.namespace, pod.name, f"{ready}/{wanted}", phase, str(pod.restarts), age, reason),
+        *(pod.namespace, pod.name, f"{ready}/{total}", phase, str(pod.restarts), age, reason),
         *(ips, pod.uid, pod.path or pod.source),
     )
 
 
 def looked_into(pod: PodSnapshot) -> Iterator[str]:
-    """Say which ephemeral containers run in it or are to; they count for none of the other columns."""
+    """Describe ephemeral containers that run or wait; no other column counts them."""
     for one in pod.status.get("ephemeralContainerStatuses", []):
         state = one.get("state", {})
         if "running" in state:
-            yield f"{one['name']} looks into it"
+            yield f"{one['name']} is debugging it"
         elif "waiting" in state:
-            yield f"{one['name']} is to look into it ({state['waiting'].get('reason', 'waiting')})"
+            yield f"{one['name']} is about to debug it ({state['waiting'].get('reason', 'waiting')})"
 
 
 def _print(view: NodeView, output: str, root_dir: Path) -> None:
@@ -72,13 +71,13 @@ def _print(view: NodeView, output: str, root_dir: Path) -> None:
         print(printable(note))
     if view.absent == ROLES:
         print(
-            f"looked in {root_dir}: a node of `tempolet up` elsewhere is found by TEMPOLET_RUN_DIR (its --run-dir), "
-            "any other by --root-dir"
+            f"looked in {root_dir}: set TEMPOLET_RUN_DIR to find a node that `tempolet up` started with another --run-dir, "
+            "use --root-dir for any other"
         )
 
 
 def as_json(view: NodeView) -> dict[str, Any]:
-    """Give the whole view as JSON."""
+    """Return the whole view as JSON."""
     return {
         "pods": [asdict(pod) for pod in view.pods],
         "refused": [asdict(one) for one in view.refusals],
@@ -105,7 +104,7 @@ def _print_table(view: NodeView, *, wide: bool) -> None:
     if sys.stdout.isatty():
         Console().print(table)
         return
-    console = Console(width=10_000)  # a pipe gets whole lines, without the padding of a terminal's
+    console = Console(width=10_000)  # whole lines for a pipe, without padding to a terminal's width
     with console.capture() as capture:
         console.print(table)
     for line in capture.get().splitlines():

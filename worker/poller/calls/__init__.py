@@ -1,1 +1,1 @@
-"""Calls to pod workflows: one at a time for each key, repeated until they succeed, rate limited where they are frequent."""
+"""Calls to pod workflows: one at a time for each key, repeated until they succeed, rate limited."""

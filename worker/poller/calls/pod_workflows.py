@@ -1,8 +1,8 @@
-"""The few calls that the poller makes to Temporal, and what their errors mean.
+"""The poller's calls to Temporal, and what their errors mean.
 
-Used by `pods`, `hints` and `janitor`. An error is sorted by what the caller may do: `TemporalAway` passes by waiting,
-`CallRefused` does not, and no such workflow is an answer, not an error. That Temporal is away is said once, and once
-that it is back.
+Errors are classified by what the caller may do: after `TemporalUnavailable` it retries, after `CallRefused` it does
+not. That a workflow does not exist is a return value, not an error. An unavailable Temporal is logged once, and once
+when it is back.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ from worker.behaviours.commitment import Commitment
 from worker.temporal.signal_numbers import SignalNumbers
 
 TASK_TIMEOUT: Final = timedelta(seconds=3)
-"""What a workflow task in flight costs after a kill -9 of the worker (design §4.7)."""
+"""How soon another worker takes over a workflow task after the first was killed."""
 CALL_LIMIT: Final = timedelta(seconds=10)
 MOST_CALLS: Final = 16
-"""At once, so that 110 manifests do not time each other out on a small node's Temporal."""
+"""Concurrent calls: 110 manifests at once would otherwise time out on a small node's Temporal."""
 VISIBILITY_LAGS: Final = 10.0
-"""Seconds for which a workflow that was told something may be missing among the open ones."""
+"""Seconds for which visibility may not list a workflow that was just started or signalled."""
 _NOT_PASSING: Final = frozenset(
     {
         RPCStatusCode.INVALID_ARGUMENT,
@@ -51,35 +51,35 @@ _NOT_PASSING: Final = frozenset(
 _log: Final = structlog.get_logger(__name__)
 
 
-class TemporalAway(Exception):
-    """Temporal did not answer, or not now: the call may or may not have arrived, so make it again later."""
+class TemporalUnavailable(Exception):
+    """Temporal did not answer: the call may or may not have arrived, and must be repeated later."""
 
 
 class CallRefused(Exception):
-    """Temporal refuses this call whenever it is made; the message is Temporal's own."""
+    """Temporal refuses this call and would refuse it again; the message is Temporal's."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPod:
-    """A pod whose workflow is open; its source and the path of its manifest where they are known."""
+    """A pod whose workflow is open; its source and the path of its manifest if they are known."""
 
     workflow_id: str
     path: str = ""
     source: str = ""
-    """file, http or api; empty: not known."""
+    """file, http or api; empty if not known."""
 
     @property
     def id(self) -> PodWorkflowId:
-        """Its parts."""
+        """The parts of the workflow id."""
         return PodWorkflowId.parse(self.workflow_id)
 
 
 class PodWorkflows:
-    """The pod workflows of one node, seen through one client."""
+    """The pod workflows of one node, called by one client."""
 
     def __init__(self, client: Client, node: str, numbers: SignalNumbers, commitment: Commitment) -> None:
         self.numbers = numbers
-        """Those of all signals that are told this way."""
+        """Sequence numbers of all signals sent by this process."""
         self._commitment = commitment
         self._client = client
         self._node = node
@@ -87,7 +87,7 @@ class PodWorkflows:
         self._away_since: float | None = None
 
     async def start(self, start: PodStart, said: PodListed | DeletionRequested) -> None:
-        """Start the pod's workflow, or tell the open one that its source lists it (again), or that it is to go.
+        """Start the pod's workflow; if it is open, signal it that its pod is listed or its deletion requested.
 
         A new one follows the behaviour that the node is committed to.
         """
@@ -113,7 +113,7 @@ class PodWorkflows:
             )
 
     async def configure_node(self, configured: NodeConfigured) -> None:
-        """Start the node's own workflow, or tell the open one how the node is configured now."""
+        """Start the node's workflow, or signal it the current configuration if it is open."""
         async with self._call("start the node's workflow"):
             await self._client.start_workflow(
                 names.NODE_WORKFLOW,
@@ -134,29 +134,29 @@ class PodWorkflows:
             )
 
     async def request_deletion(self, workflow_id: str, request: DeletionRequested) -> bool:
-        """Ask an open workflow to take its pod down; False when there is none."""
+        """Request the deletion of a pod from its workflow; False if the workflow does not exist."""
         return await self._signal(workflow_id, names.DELETION_REQUESTED, request)
 
     async def hint(self, workflow_id: str, hint: RuntimeChanged) -> bool:
-        """Tell an open workflow that the runtime has changed; False when there is none: a hint never starts one."""
+        """Signal a change in the runtime; False if the workflow does not exist: a hint never starts one."""
         return await self._signal(workflow_id, names.RUNTIME_CHANGED, hint)
 
     async def objects_changed(self, workflow_id: str, hint: ObjectsChanged) -> bool:
-        """Tell an open workflow of other versions of objects; False when there is none."""
+        """Signal new versions of objects; False if the workflow does not exist."""
         return await self._signal(workflow_id, names.OBJECTS_CHANGED, hint)
 
     async def status_given(self, workflow_id: str, given: StatusGiven) -> bool:
-        """Tell an open workflow what others have written into its pod's status; False when there is none."""
+        """Signal what others have written into the pod's status; False if the workflow does not exist."""
         return await self._signal(workflow_id, names.STATUS_GIVEN, given)
 
     async def list_open(self) -> list[str]:
-        """List the ids of this node's open pod workflows by visibility, which may lag a second behind."""
+        """List the ids of this node's open pod workflows by visibility, which may lag a second."""
         query = f"WorkflowType = '{names.POD_WORKFLOW}' AND PodNode = '{self._node}' AND ExecutionStatus = 'Running'"
         async with self._call("list the open workflows"):
             return [found.id async for found in self._client.list_workflows(query, rpc_timeout=CALL_LIMIT)]
 
     async def is_open(self, workflow_id: str) -> bool:
-        """Say whether a workflow is open, by the record itself."""
+        """Report whether a workflow is open, by its own record instead of visibility."""
         async with self._call(f"describe {workflow_id}"):
             try:
                 found = await self._client.get_workflow_handle(workflow_id).describe(rpc_timeout=CALL_LIMIT)
@@ -189,22 +189,22 @@ class PodWorkflows:
                     self._note_back()
                     raise CallRefused(f"Temporal refuses to {doing}: {error.message}") from error
                 self._note_away(doing, error)
-                raise TemporalAway(error.message) from error
-            except RuntimeError as error:  # how the SDK's core says that it could not connect
+                raise TemporalUnavailable(error.message) from error
+            except RuntimeError as error:  # raised by the SDK's core if it cannot connect
                 self._note_away(doing, error)
-                raise TemporalAway(str(error)) from error
+                raise TemporalUnavailable(str(error)) from error
             self._note_back()
 
     def _note_away(self, doing: str, error: Exception) -> None:
         if self._away_since is None:
             self._away_since = asyncio.get_running_loop().time()
-            _log.warning("Temporal is away: pods stay as they are, it is tried again", doing=doing, err=str(error))
+            _log.warning("Temporal is unavailable: pods keep running, retrying", doing=doing, err=str(error))
 
     def _note_back(self) -> None:
         if self._away_since is not None:
             seconds = asyncio.get_running_loop().time() - self._away_since
             self._away_since = None
-            _log.info("Temporal is back", away_seconds=round(seconds, 1))
+            _log.info("Temporal is available again", away_seconds=round(seconds, 1))
 
     def _id_of(self, start: PodStart) -> PodWorkflowId:
         metadata = start.pod["metadata"]
@@ -212,14 +212,14 @@ class PodWorkflows:
 
 
 def marked(pod: PodJson, node: str) -> PodJson:
-    """Write into a pod that this node is to run whose it is."""
+    """Add the annotation that marks the pod as this node's."""
     metadata = pod["metadata"]
     annotations = {**(metadata.get("annotations") or {}), NODE_ANNOTATION: node}
     return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _search_attributes(workflow_id: PodWorkflowId) -> TypedSearchAttributes:
-    """Say who the pod is, and where every pod begins: the workflow tells only what differs from that."""
+    """Return the pod's search attributes and their initial values; the workflow upserts only what differs."""
     keyword, number = SearchAttributeKey.for_keyword, SearchAttributeKey.for_int
     return TypedSearchAttributes(
         [

@@ -1,7 +1,7 @@
-"""Makes what is needed for each key, one call at a time, until nothing is: the engine behind the listers of pods.
+"""Makes the calls that each key needs, one at a time, until none is needed.
 
-What a key needs is asked anew before each call (level-triggered), so a call that failed is simply needed again. A key whose
-call fails holds up no other.
+What a key needs is computed before each call (level-triggered), so a failed call is simply needed again. Failures of
+one key do not delay the others.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final, Generic, Protocol, TypeVar
 
 from activities.clients.api_server.errors import ApiAway
-from worker.poller.calls.pod_workflows import TemporalAway
+from worker.poller.calls.pod_workflows import TemporalUnavailable
 
 RETRY_FIRST: Final = timedelta(milliseconds=100)
 RETRY_LONGEST: Final = timedelta(seconds=5)
@@ -22,20 +22,20 @@ Call = TypeVar("Call")
 
 
 class Needs(Protocol[Call]):
-    """Whose calls are made."""
+    """What a Reconciler works for."""
 
     def next_call(self, key: str) -> Call | None:
-        """Say what a key needs next; None: nothing for now."""
+        """Return the next call for a key; None if none is needed now."""
 
     async def make(self, key: str, call: Call) -> None:
         """Make a call."""
 
     def refused(self, key: str, call: Call | None, error: Exception | None) -> None:
-        """Take what a call for a key came to; without an error, one that went well, or that nothing is needed."""
+        """Handle the result of a call for a key; `error` is None if it succeeded or no call is needed."""
 
 
-class Convergence(Generic[Call]):
-    """One task for each key that needs something."""
+class Reconciler(Generic[Call]):
+    """Runs one task for each key that needs calls."""
 
     def __init__(self, needs: Needs[Call]) -> None:
         self._needs = needs
@@ -43,23 +43,23 @@ class Convergence(Generic[Call]):
         self._changed: dict[str, asyncio.Event] = {}
 
     def is_at(self, key: str) -> bool:
-        """Say whether calls for a key are under way."""
+        """Report whether calls for a key are in progress."""
         return key in self._tasks
 
     def changed(self, key: str) -> None:
-        """Take that a key needs something else now: one that waits after a failure looks again at once."""
+        """Signal that a key's needs have changed: a key that waits after a failure is retried at once."""
         if event := self._changed.get(key):
             event.set()
 
     def go(self, keys: Iterable[str]) -> None:
-        """Make what these keys need."""
+        """Start the calls that these keys need."""
         for key in keys:
             if key not in self._tasks and self._needs.next_call(key) is not None:
                 self._changed[key] = asyncio.Event()
                 self._tasks[key] = asyncio.create_task(self._converge(key), name=f"pod {key}")
 
     async def close(self) -> None:
-        """Stop calling; what was not said is worked out again at the next start."""
+        """Stop calling; what is still needed is computed again at the next start."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -74,13 +74,13 @@ class Convergence(Generic[Call]):
                     self._needs.refused(key, None, None)
                     wait = RETRY_FIRST
                     continue
-                except (TemporalAway, ApiAway):
+                except (TemporalUnavailable, ApiAway):
                     pause, wait = wait, min(wait * 2, RETRY_LONGEST)
                 except Exception as error:  # noqa: BLE001 - a pod that can't be sent must not stop the others
                     pause = RETRY_REFUSED
                     self._needs.refused(key, call, error)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), pause.total_seconds())
-            self._needs.refused(key, None, None)  # what was refused may not be needed any more
+            self._needs.refused(key, None, None)  # a refused call may not be needed any more
         finally:
             del self._tasks[key], self._changed[key]

@@ -1,10 +1,10 @@
-"""How often a pod's workflow is told that the runtime knows something new, and that the last word always arrives.
+"""Coalesces and rate limits the RuntimeChanged signals to each pod's workflow; the latest state always arrives.
 
-Fed by `runtime_events` and `relist`. `Coalescer` is the pure core: events and `now` in, what to send out; `HintSender`
-moves it along. A pod has at most one RPC in flight and one merged hint behind it. Hints of one pod keep to five a second
-in the long run, which is what Temporal advises a workflow, but the first five go at once: with a fixed gap of 200 ms a pod
-of three short init containers would wait 0.4 s for nothing. Hints are level-triggered, so a merged, doubled, late or
-lost one does no harm (design §4.3).
+Fed by `runtime/event_stream.py` and `runtime/relist.py`. `SignalCoalescer` is pure: hints and `now` in, signals to send
+out; `SignalSender` sends them. A pod has at most one call in flight and one merged hint waiting behind it. Each pod is
+limited to five signals a second on average, which is what Temporal advises for a workflow, with a burst of five: with a
+fixed gap of 200 ms a pod of three short init containers would wait 0.4 s for nothing. A hint only asks the workflow to
+read the runtime, so a merged, repeated, late or lost one does no harm.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from typing import Final
 import structlog
 
 from proto.temporal.signals import RuntimeChanged
-from worker.poller.calls.pod_workflows import TemporalAway
+from worker.poller.calls.pod_workflows import TemporalUnavailable
 from worker.temporal.signal_numbers import SignalNumbers
 
 GAP: Final = timedelta(milliseconds=200).total_seconds()
 BURST: Final = 5
 MOST_IDS: Final = 64
-"""In one hint."""
+"""In one signal."""
 RETRY_FIRST: Final = 0.1
 RETRY_LONGEST: Final = 5.0
 
@@ -33,13 +33,13 @@ _DEMANDING: Final = ("event", "relist", "resync", "restart")
 
 @dataclass(slots=True)
 class _Pod:
-    """What one pod still has to be told."""
+    """The pending hint of one pod, and its rate limit."""
 
     waiting: RuntimeChanged | None = None
     not_before: float = 0.0
     in_flight: RuntimeChanged | None = None
     paid_until: float = 0.0
-    """When the allowance is full again (a leaky bucket of BURST hints)."""
+    """When the whole burst is available again (a leaky bucket of BURST signals)."""
     failures: int = 0
     retry_at: float = 0.0
 
@@ -47,22 +47,22 @@ class _Pod:
         return max(self.not_before, self.retry_at, self.paid_until - (BURST - 1) * GAP)
 
 
-def says_all(hint: RuntimeChanged) -> bool:
-    """Say whether a hint names nothing, so that the workflow re-reads whatever it knows."""
+def is_general(hint: RuntimeChanged) -> bool:
+    """Report whether a hint names no container and no sandbox, so that the workflow reads all that it knows."""
     return not hint.exited and not hint.sandbox_lost
 
 
 def merge(first: RuntimeChanged, second: RuntimeChanged) -> RuntimeChanged:
-    """Make one hint of two: all that either names; where one names nothing, or both too much, one that names nothing."""
+    """Merge two hints; if either is general, or the ids are too many, the merged hint is general."""
     source = max(first.source, second.source, key=_DEMANDING.index)
     exited = tuple(dict.fromkeys(first.exited + second.exited))
     lost = first.sandbox_lost or second.sandbox_lost
-    if says_all(first) or says_all(second) or len(exited) > MOST_IDS:
+    if is_general(first) or is_general(second) or len(exited) > MOST_IDS:
         return RuntimeChanged(source)
     return RuntimeChanged(source, exited=exited, sandbox_lost=lost)
 
 
-class Coalescer:
+class SignalCoalescer:
     """Decides what to send when; times are seconds of one monotonic clock."""
 
     def __init__(self) -> None:
@@ -72,14 +72,14 @@ class Coalescer:
         return len(self._pods)
 
     def add(self, workflow_id: str, hint: RuntimeChanged, now: float, *, after: float = 0.0) -> None:
-        """File a hint; `after` holds it back so long, unless one that waits already goes earlier."""
+        """Add a hint, to be sent `after` seconds or with an earlier pending one."""
         pod = self._pods.setdefault(workflow_id, _Pod())
         due = now + after
         pod.not_before = min(pod.not_before, due) if pod.waiting else due
         pod.waiting = merge(pod.waiting, hint) if pod.waiting else hint
 
     def take_due(self, now: float) -> list[tuple[str, RuntimeChanged]]:
-        """Take what goes out now; each is in flight until `done`, `skipped` or `failed` is told."""
+        """Return what is due; each stays in flight until `done`, `skipped` or `failed` is called."""
         due = []
         for workflow_id, pod in list(self._pods.items()):
             if pod.waiting and not pod.in_flight and pod.ready_at() <= now:
@@ -91,22 +91,22 @@ class Coalescer:
         return due
 
     def next_at(self) -> float | None:
-        """Say when `take_due` has something next; None while everything is sent or in flight."""
+        """Return when the next hint is due; None if none is pending."""
         return min((pod.ready_at() for pod in self._pods.values() if pod.waiting and not pod.in_flight), default=None)
 
     def done(self, workflow_id: str) -> None:
-        """It arrived."""
+        """Record that the signal arrived."""
         if pod := self._pods.get(workflow_id):
             pod.in_flight, pod.failures, pod.retry_at = None, 0, 0.0
 
     def skipped(self, workflow_id: str) -> None:
-        """It was not sent after all, for it was no longer news: it costs nothing."""
+        """Record that the signal was not needed any more: it does not count for the rate limit."""
         if pod := self._pods.get(workflow_id):
             pod.in_flight = None
             pod.paid_until -= GAP
 
     def failed(self, workflow_id: str, now: float) -> None:
-        """It may not have arrived: it goes out again, merged with what came since, after a growing pause."""
+        """Record that the signal may not have arrived: it is merged with newer hints and retried with back-off."""
         pod = self._pods.get(workflow_id)
         if not pod or not pod.in_flight:
             return
@@ -116,36 +116,36 @@ class Coalescer:
         pod.failures = min(pod.failures + 1, 10)
 
     def forget(self, workflow_id: str) -> None:
-        """The workflow is gone: nothing more is sent to it."""
+        """Drop a pod whose workflow is closed."""
         self._pods.pop(workflow_id, None)
 
 
-class HintSender:
-    """Sends what the coalescer lets out."""
+class SignalSender:
+    """Sends the signals that a SignalCoalescer releases."""
 
     def __init__(
         self,
         send: Callable[[str, RuntimeChanged], Awaitable[bool]],
         *,
-        still_news: Callable[[str, RuntimeChanged], RuntimeChanged | None],
+        unknown_part: Callable[[str, RuntimeChanged], RuntimeChanged | None],
         gone: Callable[[str], None],
         numbers: SignalNumbers,
     ) -> None:
-        """Take how to send, what of a hint the pod does not know yet, and whom to tell of a workflow that is gone.
+        """Take the send function, the filter for what a pod knows already, and the callback for closed workflows.
 
-        `send` answers False for no such workflow, and raises when the hint may not have arrived.
+        `send` returns False if the workflow does not exist, and raises if the signal may not have arrived.
         """
         self._send = send
-        self._still_news = still_news
+        self._unknown_part = unknown_part
         self._gone = gone
         self._numbers = numbers
-        self._coalescer = Coalescer()
+        self._coalescer = SignalCoalescer()
         self._more = asyncio.Event()
         self._calls: set[asyncio.Task[None]] = set()
         self._clock = asyncio.get_running_loop().time
 
     def tell(self, workflow_id: str, hint: RuntimeChanged, *, after: float = 0.0) -> None:
-        """File a hint; it goes out as soon as its pod's turn comes."""
+        """Queue a hint for a workflow."""
         self._coalescer.add(workflow_id, hint, self._clock(), after=after)
         self._more.set()
 
@@ -168,7 +168,7 @@ class HintSender:
         self._more.clear()
 
     def _dispatch(self, workflow_id: str, hint: RuntimeChanged) -> None:
-        news = self._still_news(workflow_id, hint)
+        news = self._unknown_part(workflow_id, hint)
         if news is None:
             self._coalescer.skipped(workflow_id)
             return
@@ -179,10 +179,10 @@ class HintSender:
     async def _call(self, workflow_id: str, hint: RuntimeChanged) -> None:
         try:
             arrived = await self._send(workflow_id, hint)
-        except TemporalAway:  # said by whoever found out
+        except TemporalUnavailable:  # logged where it was detected
             self._coalescer.failed(workflow_id, self._clock())
         except Exception as error:  # noqa: BLE001 - whatever it was, the hint goes out again and the others go on
-            _log.error("a hint could not be sent, it is tried again", workflow=workflow_id, err=str(error))
+            _log.error("could not send a signal, retrying", workflow=workflow_id, err=str(error))
             self._coalescer.failed(workflow_id, self._clock())
         else:
             if arrived:

@@ -1,1 +1,1 @@
-"""The pods of the API, and what else a cluster adds to the poller. See ../README.md."""
+"""The API's pods, mirror pods and admission on a node of a cluster. See ../README.md."""

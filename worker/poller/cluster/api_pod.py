@@ -1,7 +1,7 @@
-"""A pod as the API server tells it, cut into what each of its readers needs.
+"""A pod as the API server returns it, reduced to what its readers need.
 
-Made by `api_source` from each object of the watch. A pod's workflow keeps its metadata and spec: who manages which field,
-which version it is and what its status says is no part of it, or each of our own status patches would be a change of the pod.
+Created by `api_source` from each object of the watch. A pod's workflow gets metadata and spec only: with managed
+fields, resource version and status, each of our own status patches would count as a change of the pod.
 """
 
 from collections.abc import Mapping
@@ -35,19 +35,19 @@ class ApiPod:
     namespace: str
     name: str
     mirror: str = ""
-    """The hash of the static pod that it stands for; empty: it is a pod itself."""
+    """The hash of the static pod that it mirrors; empty if it is not a mirror pod."""
     owner_uid: str = ""
-    """Of a mirror: the Node object's uid."""
+    """The Node object's uid, for a mirror pod."""
     deleted: bool = False
     grace: timedelta | None = None
-    """Of its deletion."""
+    """The grace period of its deletion."""
     held: bool = False
-    """Finalizers keep its object when everything of it is gone."""
+    """Whether finalizers keep its object after the pod has ended."""
     ended: Ended | None = None
-    """A final phase that its status shows."""
+    """The final phase that its status shows."""
     started_at: datetime | None = None
     conditions: Mapping[str, GivenCondition] = field(default_factory=dict)
-    """Those of others that the node must know of."""
+    """Conditions set by others that the node must know."""
 
     @property
     def full_name(self) -> str:
@@ -56,7 +56,7 @@ class ApiPod:
 
 
 def read_api_pod(document: Mapping[str, Any], now: datetime) -> ApiPod:
-    """Read an object of the API; `now` becomes the annotation of when it was seen first."""
+    """Read an object of the API; `now` becomes the annotation of when it was first seen."""
     metadata, status = document["metadata"], document.get("status") or {}
     annotations = metadata.get("annotations") or {}
     kept = {name: value for name, value in metadata.items() if name not in _NOT_KEPT}
@@ -86,8 +86,8 @@ def _ended(status: Mapping[str, Any]) -> Ended | None:
 
 
 def _conditions(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, GivenCondition]:
-    """Take the conditions that readiness gates wait for, and the one by which the API's controllers announce an eviction."""
-    wanted = {one.get("conditionType") for one in spec.get("readinessGates") or ()} | {DISRUPTION_TARGET}
+    """Return the conditions that readiness gates wait for, and the one that announces an eviction."""
+    desired = {one.get("conditionType") for one in spec.get("readinessGates") or ()} | {DISRUPTION_TARGET}
     return {
         one["type"]: GivenCondition(
             status=one.get("status") or "Unknown",
@@ -96,7 +96,7 @@ def _conditions(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str,
             message=one.get("message") or "",
         )
         for one in status.get("conditions") or ()
-        if one.get("type") in wanted
+        if one.get("type") in desired
     }
 
 

@@ -1,4 +1,4 @@
-"""What one pod of the API needs next: the pure part of `api_pods`."""
+"""The next call that a pod of the API needs: the pure part of `api_pods`."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -13,32 +13,32 @@ LONG_AGO: Final = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class StartPod:
-    """List this pod to its workflow, starting it where there is none."""
+    """Signal the pod's workflow that the pod is listed; start the workflow if there is none."""
 
     pod: ApiPod
 
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Ask the workflow of a pod with a deletionTimestamp to take it down, starting it where there is none."""
+    """Request the deletion of a pod with a deletionTimestamp; start the workflow if there is none."""
 
     pod: ApiPod
 
 
 @dataclass(frozen=True, slots=True)
 class TellStatus:
-    """Tell the workflow what others have written into the pod's status."""
+    """Signal what others have written into the pod's status."""
 
     pod: ApiPod
 
 
 @dataclass(frozen=True, slots=True)
 class RemovePod:
-    """The API lists the pod no more: make sure of that, and ask its workflow to take it down."""
+    """The API does not list the pod any more: confirm that, then request the deletion."""
 
     workflow_id: str
     grace: timedelta | None = None
-    """What the API gave it at the last; None: its own."""
+    """The last grace period in the API; None: the pod's own."""
 
 
 Call = StartPod | DeletePod | TellStatus | RemovePod
@@ -46,62 +46,65 @@ Call = StartPod | DeletePod | TellStatus | RemovePod
 
 @dataclass(slots=True)
 class Known:
-    """What is wanted and known of one pod, by its uid."""
+    """The desired and the known state of one pod, by its uid."""
 
-    wanted: ApiPod | None = None
-    told: ApiPod | None = None
-    """What its workflow was told last."""
-    told_at: float = LONG_AGO
+    desired: ApiPod | None = None
+    signalled: ApiPod | None = None
+    """What its workflow was last signalled."""
+    signalled_at: float = LONG_AGO
     tried: bool = False
-    """A start may have arrived that has no answer, or whose workflow visibility did not show: who starts it again says all."""
+    """A start may have succeeded without a response, or is not yet visible; the next start signals everything again."""
     open: OpenPod | None = None
-    """Its workflow, which is, or was a moment ago, open."""
-    asked_to_go: bool = False
+    """Its workflow, if it is open or was a moment ago."""
+    deletions_requested: bool = False
     last: ApiPod | None = None
-    """How it was when the API last had it, once that has it no more: a deletion without grace is followed by the object's end at
-    once, and often both are seen together."""
+    """The pod as the API last had it, once it is not listed any more: a deletion without grace is followed by the
+    removal of the object at once, and both are often seen together."""
 
     def next_call(self, *, open_known: bool, shown_phase: str) -> Call | None:
-        """Say what to do next; `shown_phase`: what its own workflow shows, empty where nothing of it is on this node."""
-        pod, told = self.wanted, self.told
+        """Return the next call; `shown_phase`: the phase in its snapshot, empty if nothing of the pod is here."""
+        pod, signalled = self.desired, self.signalled
         if pod is None:
             return self._removal(self.open.workflow_id, shown_phase) if self.open and open_known else None
         if pod.deleted:
-            return None if told and self.is_told_to_go(told, pod, shown_phase) else DeletePod(pod)
+            return None if signalled and self.knows_deletion(signalled, pod, shown_phase) else DeletePod(pod)
         if pod.ended and not self.open:
-            return None  # what has ended in the API never runs again, and has nobody to be told
-        if told is None or lasting(told.pod) != lasting(pod.pod):
+            return None  # a pod that has ended in the API never runs again, and has no workflow to signal
+        if signalled is None or lasting(signalled.pod) != lasting(pod.pod):
             return StartPod(pod)
-        ended_anew = pod.ended and not told.ended and pod.ended.phase != shown_phase
-        return TellStatus(pod) if ended_anew or told.conditions != pod.conditions else None
+        ended_anew = pod.ended and not signalled.ended and pod.ended.phase != shown_phase
+        return TellStatus(pod) if ended_anew or signalled.conditions != pod.conditions else None
 
-    def is_told_to_go(self, told: ApiPod, pod: ApiPod, shown_phase: str) -> bool:
-        """Say whether its workflow knows of the deletion as it is now, or has nothing left that could end sooner, or has ended.
+    def knows_deletion(self, signalled: ApiPod, pod: ApiPod, shown_phase: str) -> bool:
+        """Report whether its workflow knows the current deletion, or has ended, or has nothing left to end sooner.
 
-        The last step of a pod's life, its object's deletion without grace, is seen here as a shorter grace, too.
+        The last step of a pod's workflow deletes the object without grace, which is seen here as a shorter grace
+        period, too.
         """
         nothing_left = pod.ended is not None and not shown_phase
-        return told.deleted and (told.grace == pod.grace or nothing_left or (pod.held and self.open is None))
+        return signalled.deleted and (signalled.grace == pod.grace or nothing_left or (pod.held and self.open is None))
 
     def _removal(self, workflow_id: str, shown_phase: str) -> RemovePod | None:
         last = self.last if self.last and self.last.deleted else None
-        if self.asked_to_go and (last is None or self.told is None or self.is_told_to_go(self.told, last, shown_phase)):
+        if self.deletions_requested and (
+            last is None or self.signalled is None or self.knows_deletion(self.signalled, last, shown_phase)
+        ):
             return None
         return RemovePod(workflow_id, last.grace if last else None)
 
     @property
     def settled(self) -> bool:
-        """Nothing of it is wanted or open."""
-        return self.wanted is None and self.open is None
+        """Neither desired nor open."""
+        return self.desired is None and self.open is None
 
 
 def listed(pod: ApiPod, before: ApiPod | None) -> ApiPod:
-    """Say what an open workflow knows once the pod was listed to it: a listing tells nothing of the status."""
+    """Return what an open workflow knows after the pod was listed to it; a listing does not include the status."""
     return replace(pod, ended=before.ended if before else None, conditions=before.conditions if before else {})
 
 
 def seen_again(pod: ApiPod, before: ApiPod | None) -> ApiPod:
-    """Keep what was read before where only the status has changed: most of what is held of a pod is its JSON, and one copy is enough."""
+    """Reuse the pod's JSON if only the status has changed: it is most of the memory, and one copy is enough."""
     if before is None or lasting(before.pod) != lasting(pod.pod):
         return pod
     return replace(pod, pod=before.pod)

@@ -1,8 +1,8 @@
-"""Follows this node's pods in the API, and asks it once more before one counts as gone.
+"""Follows this node's pods in the API, and asks again before a pod counts as gone.
 
-Started by `run` in cluster mode. A list is taken only as a whole (`Reflector`), an API server that is away tells nothing and so
-changes nothing. What is not listed any more is confirmed for each pod alone, by a list of its name on this node: a GET of a
-pod that is gone is forbidden to a node, not answered with NotFound.
+Started by `cluster_pods`. A list is taken only if it is complete (`Reflector`); an API server that does not answer
+changes nothing. A pod that is not listed any more is confirmed by a list of its name on this node, because a node may
+not GET a pod that is gone: the API answers Forbidden, not NotFound.
 """
 
 import asyncio
@@ -20,16 +20,17 @@ from worker.poller.cluster.api_pod import ApiPod, read_api_pod
 from worker.poller.cluster.cluster_identity import ClusterIdentity
 
 TRUSTED_FOR: Final = 5.0
-"""Seconds for which the API's word that it knows our Node and is our cluster's holds, so that many pods that go ask once."""
+"""Seconds for which the API's answer that it knows our Node and is our cluster's is cached, for many pods that are
+deleted together."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
-class TakesPods(Protocol):
-    """Who is told of the pods."""
+class PodHandler(Protocol):
+    """Handles the pods of the API."""
 
     def set_listed(self, pods: Collection[ApiPod]) -> None:
-        """Take the complete list."""
+        """Take a complete list."""
 
     def set_changed(self, pod: ApiPod, *, removed: bool = False) -> None:
         """Take one change."""
@@ -42,21 +43,21 @@ class ApiSource:
         self._api, self._node, self._identity = api, node, identity
         self._trusted_until = 0.0
 
-    async def follow(self, pods: TakesPods) -> None:
-        """Tell `pods` what there is and what changes; never ends by itself."""
+    async def follow(self, pods: PodHandler) -> None:
+        """Pass lists and changes to `pods`; never returns."""
         reflector = Reflector(
             self._api, PODS.path(), what="the pods of this node", field_selector=f"spec.nodeName={self._node}"
         )
         async for said in reflector.changes():
             is_list = isinstance(said, Listed)
             _tell(pods, said, datetime.now(UTC))
-            del said  # whole objects, which nobody needs until something changes
+            del said  # whole objects, not needed until something changes
             if is_list:
-                with contextlib.suppress(ApiAway):  # else it is learned with the next list
+                with contextlib.suppress(ApiAway):  # otherwise it is learned with the next list
                     await self._identity.is_ours()
 
     async def is_gone(self, namespace: str, name: str, uid: str) -> bool:
-        """Say whether the API has no such pod on this node, knows our Node, and is our cluster's; raises ApiAway, ApiRefused."""
+        """Report whether the pod is gone from the API of our cluster, which knows our Node; raises ApiAway, ApiRefused."""
         selector = f"spec.nodeName={self._node},metadata.name={name}"
         found = await self._api.get(PODS.path(namespace=namespace), fieldSelector=selector)
         if any(one["metadata"]["uid"] == uid for one in found.get("items") or ()):
@@ -80,7 +81,7 @@ class ApiSource:
         return True
 
 
-def _tell(pods: TakesPods, said: Listed | Changed, now: datetime) -> None:
+def _tell(pods: PodHandler, said: Listed | Changed, now: datetime) -> None:
     match said:
         case Listed(items):
             pods.set_listed([pod for one in items if (pod := _read(one, now))])
@@ -90,10 +91,10 @@ def _tell(pods: TakesPods, said: Listed | Changed, now: datetime) -> None:
 
 
 def _read(document: Json | Mapping[str, Any], now: datetime) -> ApiPod | None:
-    """Read one object; what is no pod at all must not stop the others."""
+    """Read one object; a malformed one must not stop the others."""
     try:
         return read_api_pod(document, now)
     except (KeyError, TypeError, AttributeError, ValueError):
         name = (document.get("metadata") or {}).get("name") if isinstance(document.get("metadata"), dict) else None
-        _log.exception("an object of the API could not be read as a pod; please report this", pod=name)
+        _log.exception("could not read an object of the API as a pod; please report this", pod=name)
         return None

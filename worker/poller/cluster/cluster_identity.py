@@ -1,8 +1,8 @@
-"""Whether the API server still speaks for the cluster whose pods run here, or for another one: an etcd that was lost and came up empty.
+"""Whether the API server still serves the cluster whose pods run here, and not one with a new, empty etcd.
 
-Asked by `api_source` before a pod is killed for not being listed. The first thing an API server makes in an empty etcd is the Service
-`default/kubernetes`, with a new uid; a backup that is restored brings the old one back. So its uid tells, where a Node object would
-not: the node process registers that anew within seconds. What was seen once is kept in `<root-dir>/tempolet/cluster.uid`.
+Asked by `api_source` before a pod is killed for not being listed. An API server with an empty etcd first creates the
+Service `default/kubernetes`, with a new uid; a restored backup has the old one. A Node object would not tell, because
+the node process registers it again within seconds. The uid seen first is kept in `<root-dir>/tempolet/cluster.uid`.
 """
 
 import asyncio
@@ -21,24 +21,24 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class Reads(Protocol):
-    """The way to the API server, as far as it is used here."""
+    """Reads from the API server."""
 
     async def get(self, path: str) -> dict[str, object]:
         """Read an object; raises ApiAway, ApiRefused."""
 
 
 class ClusterIdentity:
-    """Remembers which cluster it is, also over restarts."""
+    """Remembers the cluster, also across restarts."""
 
     def __init__(self, api: Reads, file: Path) -> None:
         self._api, self._file = api, file
         self._told = False
 
     async def is_ours(self) -> bool:
-        """Say whether it is the cluster that was seen first; without anything to compare it is. Raises ApiAway."""
+        """Report whether this is the cluster seen first; true if none was seen before. Raises ApiAway."""
         uid, known = await self._uid(), await asyncio.to_thread(self._remembered)
         if uid is None:
-            return not known  # an API server that has just come up with an empty etcd makes the Service a moment later
+            return not known  # an API server that starts with an empty etcd creates the Service a moment later
         if not uid:
             return True
         if known in {"", uid}:
@@ -49,7 +49,7 @@ class ClusterIdentity:
         if not self._told:
             self._told = True
             _log.error(
-                "the API server speaks for another cluster than before, or has lost its etcd: no pod is killed for not being listed. "
+                "the API server serves another cluster than before, or has lost its etcd: no pod is killed for not being listed. "
                 f"Restore its etcd; or, if this is the new cluster for good, remove {self._file} and restart the poller",
                 was=known,
                 now=uid,
@@ -57,7 +57,7 @@ class ClusterIdentity:
         return False
 
     async def _uid(self) -> str | None:
-        """Give the uid; None where there is no such Service, empty where the API does not tell it."""
+        """Return the uid; None if there is no such Service, empty if the API does not allow to read it."""
         try:
             found = await self._api.get(SERVICES.path("kubernetes", namespace="default"))
         except ApiRefused as error:
@@ -76,4 +76,4 @@ class ClusterIdentity:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self._file, f"{uid}\n".encode(), mode=0o666, synced=False)
         except OSError as error:
-            _log.warning("which cluster this is could not be written down", path=str(self._file), err=str(error))
+            _log.warning("could not write down which cluster this is", path=str(self._file), err=str(error))

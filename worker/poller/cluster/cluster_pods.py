@@ -1,7 +1,7 @@
-"""What a node of a cluster adds to the poller: the pods of the API, followed, admitted and told to Temporal, and the mirrors of its static ones.
+"""What a node of a cluster adds to the poller: the API's pods, their admission, and mirror pods of static pods.
 
-Made by `run` where there is a kubeconfig; loaded only there. Static pods do not wait for any of it: they run while the API
-server is away.
+Created by the poller, and loaded, only with a kubeconfig. Static pods do not wait for any of it: they run while the API
+server is down.
 """
 
 from collections.abc import Callable, Collection, Coroutine
@@ -13,58 +13,61 @@ from proto.temporal.pod import NodeSettings, PodJson
 from worker.daemon.config import NodeConfig
 from worker.poller.calls.pod_workflows import PodWorkflows
 from worker.poller.cluster.api_pod import ApiPod
-from worker.poller.cluster.api_pods import ApiPods, AroundApiPods
+from worker.poller.cluster.api_pods import ApiPods, ApiPodsDependencies
 from worker.poller.cluster.api_source import ApiSource
 from worker.poller.cluster.cluster_identity import FILE, ClusterIdentity
-from worker.poller.cluster.mirror_pods import MirrorPods, Statics
+from worker.poller.cluster.mirror_pods import MirrorPods, StaticPods
 from worker.poller.cluster.node_admission import NodeAdmission
 from worker.poller.cluster.node_object import NodeObject
-from worker.poller.manifests.manifest_pods import PodLister
+from worker.poller.manifests.manifest_pods import ManifestPods
 from worker.poller.runtime.known_pods import KnownPods
 
 
 @dataclass(frozen=True, slots=True)
-class AroundCluster:
-    """What the rest of the poller gives."""
+class ClusterDependencies:
+    """What ClusterPods takes from the rest of the poller."""
 
     workflows: PodWorkflows
     known: KnownPods
     settings: NodeSettings
     refused: Callable[[str, Refusal | None], None]
-    manifests: PodLister
+    manifests: ManifestPods
 
 
 class ClusterPods:
-    """The API's pods of one node, and the mirror pods that it has there."""
+    """The API's pods of one node, and its mirror pods."""
 
-    def __init__(self, api: ApiServer, config: NodeConfig, around: AroundCluster) -> None:
-        self._known, self._manifests = around.known, around.manifests
+    def __init__(self, api: ApiServer, config: NodeConfig, dependencies: ClusterDependencies) -> None:
+        self._known, self._manifests = dependencies.known, dependencies.manifests
         self._source = ApiSource(api, config.node_name, ClusterIdentity(api, config.state_dir / FILE))
         self._node = NodeObject(api, config, self._node_changed)
-        self.admission = NodeAdmission(self._node, around.known, config.feature_gates, self._present)
-        asked = AroundApiPods(
-            confirms=self._source, admit=self.admission.admit, shown_phase=self._shown_phase, refused=around.refused
+        self.admission = NodeAdmission(self._node, dependencies.known, config.feature_gates, self._present)
+        asked = ApiPodsDependencies(
+            confirms=self._source,
+            admit=self.admission.admit,
+            shown_phase=self._shown_phase,
+            refused=dependencies.refused,
         )
-        self.pods = ApiPods(around.workflows, config.node_name, around.settings, asked)
+        self.pods = ApiPods(dependencies.workflows, config.node_name, dependencies.settings, asked)
         self._mirrors = MirrorPods(api, config.node_name, lambda: self._node.uid, self._statics)
 
     def loops(self) -> dict[str, Coroutine[object, object, None]]:
-        """Give what runs for ever."""
+        """Return the loops to run."""
         return {
             "api": self._source.follow(self),
             "node object": self._node.follow(),
             "mirror pods": self._mirrors.keep(),
         }
 
-    def look_soon(self) -> None:
-        """Take that static pods or the Node may be others now."""
-        self._mirrors.look_soon()
+    def look_again(self) -> None:
+        """Signal that static pods or the Node may have changed."""
+        self._mirrors.look_again()
 
     def _node_changed(self) -> None:
-        if addresses := self._node.host_ips:  # those of --node-ip, unless a cloud controller knows better
+        if addresses := self._node.host_ips:  # replaces those of --node-ip, for a cloud controller may know better
             self.pods.set_host_ips(addresses)
             self._manifests.set_host_ips(addresses)
-        self.look_soon()
+        self.look_again()
 
     def set_listed(self, pods: Collection[ApiPod]) -> None:
         """Take all pods that the API binds to this node."""
@@ -76,15 +79,15 @@ class ClusterPods:
         (self._mirrors if pod.mirror else self.pods).set_changed(pod, removed=removed)
 
     def _present(self) -> dict[str, PodJson]:
-        """Give all pods that are wanted here."""
+        """Return all pods that are listed here."""
         of_api = {pod.uid: pod.pod for pod in self.pods.pods if not pod.ended}
-        return {pod.uid: pod.pod for pod in self._manifests.wanted()} | of_api
+        return {pod.uid: pod.pod for pod in self._manifests.desired()} | of_api
 
-    def _statics(self) -> Statics:
-        """Say which static pods there are; one without a snapshot is gone, whatever visibility says."""
-        wanted = {f"{pod.namespace}/{pod.name}": pod for pod in self._manifests.wanted()}
-        going = {name for name, uid in self._manifests.opened() if name not in wanted and self._known.of(uid)}
-        return Statics(wanted, frozenset(going), self._manifests.complete)
+    def _statics(self) -> StaticPods:
+        """Return the static pods; one without a snapshot is gone, whatever visibility says."""
+        desired = {f"{pod.namespace}/{pod.name}": pod for pod in self._manifests.desired()}
+        going = {name for name, uid in self._manifests.opened() if name not in desired and self._known.of(uid)}
+        return StaticPods(desired, frozenset(going), self._manifests.complete)
 
     def _shown_phase(self, uid: str) -> str:
         snapshot = self._known.of(uid)

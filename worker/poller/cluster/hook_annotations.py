@@ -1,7 +1,7 @@
-"""Hook annotations of a pod of the API: those that say nothing usable are left out, where its pod is read.
+"""Removes invalid hook annotations from a pod of the API when the pod is read.
 
-A manifest with such a one is refused. The API takes any text, at a pod's start and in an edit of one that runs, and knows nothing
-of our annotations; what the pod's workflow could not read would hold it up for ever.
+A manifest with an invalid one is refused. The API accepts any text, at creation and in an edit, because it does not
+know our annotations; one that the workflow cannot parse would block the pod for ever.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ import structlog
 from workflows.decide.manifest.hook_terms import DOMAIN
 
 _MOST: Final = 500
-"""Characters in the log: a fault repeats the annotation."""
+"""Characters in the log: an error message repeats the annotation."""
 _log: Final = structlog.get_logger(__name__)
 
 
 def without_faulty_hooks(pod: dict[str, Any]) -> dict[str, Any]:
-    """Leave out each annotation of ours that a manifest could not have, and log why."""
+    """Remove each of our annotations that would be refused in a manifest, and log why."""
     metadata = pod["metadata"]
     annotations: Mapping[str, str] = metadata["annotations"]
     ours = {name: text for name, text in annotations.items() if name.partition("/")[0].lower().endswith(f".{DOMAIN}")}
@@ -26,7 +26,7 @@ def without_faulty_hooks(pod: dict[str, Any]) -> dict[str, Any]:
         return pod
     named = f"{metadata['namespace']}/{metadata['name']}"
     _log.warning(
-        "annotations of a pod are passed over",
+        "ignoring invalid annotations of a pod",
         pod=named,
         podUID=metadata["uid"],
         err="; ".join(faulty.values())[:_MOST],

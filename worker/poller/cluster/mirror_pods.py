@@ -1,9 +1,9 @@
-"""The mirror pods: for each static pod an object in the API, so that others see it there and know what it takes of the node.
+"""Mirror pods: an object in the API for each static pod, so that others see it and what it uses of the node.
 
-Kept by the poller, which knows the static pods and the API's (pkg/kubelet/pod/mirror_client.go, kubelet.go tryReconcileMirrorPods).
-A mirror is made when there is none, replaced when it stands for another version of its pod or for another Node object, made again when
-somebody deletes it, and taken away when its static pod is gone. It is never run, and no static pod waits for one: while the API
-server is away nothing happens here. Its status is the worker's business (`worker/status/`).
+See pkg/kubelet/pod/mirror_client.go and kubelet.go tryReconcileMirrorPods. A mirror pod is created if there is none,
+replaced if it mirrors another version of its pod or belongs to another Node object, created again if somebody deletes
+it, and deleted after its static pod. It is never run, and static pods never wait for it; while the API server is down
+nothing happens here. The worker writes its status (`worker/status/`).
 """
 
 import asyncio
@@ -19,19 +19,19 @@ from activities.clients.api_server.resources import PODS
 from proto.cri.ownership import NODE_ANNOTATION
 from proto.kubernetes.source_annotations import HASH_ANNOTATION, MIRROR_ANNOTATION
 from proto.temporal.pod import PodJson
-from worker.poller.calls.reconciler import Convergence
+from worker.poller.calls.reconciler import Reconciler
 from worker.poller.cluster.api_pod import ApiPod, read_api_pod
 from worker.poller.manifests.static_pod import StaticPod
 
 LOOK_AGAIN: Final = timedelta(seconds=1)
-"""While a static pod goes whose mirror is to go after it."""
+"""While a static pod terminates, after which its mirror pod is deleted."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CreateMirror:
-    """Make the mirror of this pod."""
+    """Create the mirror of this pod."""
 
     pod: StaticPod
     node_uid: str
@@ -39,7 +39,7 @@ class CreateMirror:
 
 @dataclass(frozen=True, slots=True)
 class DeleteMirror:
-    """Take this mirror away."""
+    """Delete this mirror."""
 
     mirror: ApiPod
     why: str
@@ -49,7 +49,7 @@ Call = CreateMirror | DeleteMirror
 
 
 class Writes(Protocol):
-    """The way to the API server, as far as it is used here."""
+    """Writes to the API server."""
 
     async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create an object; raises ApiAway, ApiRefused."""
@@ -59,41 +59,41 @@ class Writes(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Statics:
-    """The static pods, as they are known at a moment."""
+class StaticPods:
+    """The static pods as known at one moment."""
 
-    wanted: Mapping[str, StaticPod]
+    desired: Mapping[str, StaticPod]
     """By namespace/name."""
     going: frozenset[str]
     """Names of pods that no manifest lists any more and that are not gone yet."""
     complete: bool
-    """False: not all sources could be read, so nothing follows from what is not listed."""
+    """False if a source could not be read completely, so that no pod counts as unlisted."""
 
 
-def next_call(name: str, statics: Statics, mirror: ApiPod | None, node_uid: str) -> Call | None:
-    """Say what the mirror of a name needs."""
-    pod = statics.wanted.get(name)
+def next_call(name: str, statics: StaticPods, mirror: ApiPod | None, node_uid: str) -> Call | None:
+    """Return the call that the mirror of a name needs."""
+    pod = statics.desired.get(name)
     if mirror is None:
         return CreateMirror(pod, node_uid) if pod and node_uid else None
     if pod is None:
         gone = statics.complete and name not in statics.going
         return DeleteMirror(mirror, "its static pod is gone") if gone else None
     if mirror.deleted:
-        return DeleteMirror(mirror, "it was deleted, and is made anew")
+        return DeleteMirror(mirror, "it was deleted; creating it again")
     if mirror.mirror != hash_of(pod):
-        return DeleteMirror(mirror, "it stands for another version of its static pod")
+        return DeleteMirror(mirror, "it mirrors another version of its static pod")
     if node_uid and mirror.owner_uid != node_uid:
         return DeleteMirror(mirror, "it belongs to another Node object")
     return None
 
 
 def hash_of(pod: StaticPod) -> str:
-    """Say which version of a static pod this is."""
+    """Return the hash of a static pod's version."""
     return str(pod.pod["metadata"]["annotations"][HASH_ANNOTATION])
 
 
 def mirror_of(pod: StaticPod, node: str, node_uid: str) -> PodJson:
-    """Write the mirror of a static pod."""
+    """Build the mirror of a static pod."""
     metadata, spec = pod.pod["metadata"], dict(pod.pod["spec"])
     spec.pop("ephemeralContainers", None)
     annotations = {name: value for name, value in metadata["annotations"].items() if name != NODE_ANNOTATION}
@@ -114,12 +114,12 @@ def mirror_of(pod: StaticPod, node: str, node_uid: str) -> PodJson:
 class MirrorPods:
     """Makes the calls, one at a time for each name."""
 
-    def __init__(self, api: Writes, node: str, node_uid: Callable[[], str], statics: Callable[[], Statics]) -> None:
-        """Take the way to the API, our Node's name and uid, and what gives the static pods."""
+    def __init__(self, api: Writes, node: str, node_uid: Callable[[], str], statics: Callable[[], StaticPods]) -> None:
+        """Take the API server, our Node's name and uid, and a function that returns the static pods."""
         self._api, self._node, self._node_uid, self._statics = api, node, node_uid, statics
         self._mirrors: dict[str, ApiPod] | None = None
         self._changed = asyncio.Event()
-        self._calls = Convergence[Call](self)
+        self._calls = Reconciler[Call](self)
         self._told: dict[str, str] = {}
 
     def set_listed(self, mirrors: Iterable[ApiPod]) -> None:
@@ -137,8 +137,8 @@ class MirrorPods:
             del self._mirrors[mirror.full_name]
         self._changed.set()
 
-    def look_soon(self) -> None:
-        """Take that static pods or the Node may be others now."""
+    def look_again(self) -> None:
+        """Signal that static pods or the Node may have changed."""
         self._changed.set()
 
     async def keep(self) -> None:
@@ -155,13 +155,13 @@ class MirrorPods:
             await self._calls.close()
 
     def next_call(self, key: str) -> Call | None:
-        """Say what a name needs now."""
+        """Return the call that a name needs now."""
         if self._mirrors is None:
             return None
         return next_call(key, self._statics(), self._mirrors.get(key), self._node_uid())
 
     async def make(self, key: str, call: Call) -> None:
-        """Make a call, and write down what it came to."""
+        """Make a call, and record its result."""
         assert self._mirrors is not None
         match call:
             case CreateMirror(pod, node_uid):
@@ -176,11 +176,11 @@ class MirrorPods:
                 _log.info("deleted a mirror pod", pod=key, why=why)
 
     def refused(self, key: str, call: Call | None, error: Exception | None) -> None:
-        """Say once for each name why its mirror can't be kept; its pod runs all the same."""
+        """Log once for each name why its mirror cannot be kept; its pod runs all the same."""
         why = str(error) if error else ""
         if why != self._told.get(key, "") and call is not None:
             doing = "created" if isinstance(call, CreateMirror) else "deleted"
-            _log.error(f"a mirror pod cannot be {doing}; its static pod runs all the same", pod=key, err=why)
+            _log.error(f"a mirror pod cannot be {doing}; its static pod runs anyway", pod=key, err=why)
         if why:
             self._told[key] = why
         else:
@@ -195,11 +195,11 @@ class MirrorPods:
                 raise
 
     def _look(self) -> float | None:
-        """Begin what is due; answers in how many seconds to look again, None: when something changes."""
+        """Start what is due; returns the seconds until the next look, None if a change is awaited."""
         if self._mirrors is None:
             return None
         statics = self._statics()
-        names, node_uid = {*statics.wanted, *self._mirrors}, self._node_uid()
+        names, node_uid = {*statics.desired, *self._mirrors}, self._node_uid()
         for name in names:
             self._calls.changed(name)
         self._calls.go([name for name in names if next_call(name, statics, self._mirrors.get(name), node_uid)])
@@ -207,5 +207,5 @@ class MirrorPods:
 
 
 def _lean(mirror: ApiPod) -> ApiPod:
-    """Leave out the pod itself: it is the static one's, which is held already."""
+    """Drop the pod's JSON, which the static pod holds already."""
     return replace(mirror, pod={})

@@ -1,8 +1,9 @@
-"""Whether this node takes a pod that is about to start, beside all those that it has taken.
+"""Whether this node admits a new pod beside the pods that it has admitted.
 
-Asked by the listers of pods of a cluster's node, at the moment at which a pod's workflow is started for the first time; a pod with
-an open workflow stays admitted, also after a restart of the poller. What is asked is pure (`workflows/decide/node/node_admission.py`,
-`supported_cluster.py`); here are only gathered the pods that count and the Node.
+Asked by `manifest_pods` and `api_pods` on a node of a cluster, when a pod's workflow is started for the first time; a
+pod with an open workflow stays admitted, also after a restart of the poller. The rules are pure
+(`workflows/decide/node/node_admission.py`, `supported_cluster.py`); this module collects the pods that count and the
+Node.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from workflows.decide.manifest.fields.supported_cluster import unsupported_field
 from workflows.decide.node.node_admission import Footprint, NodeFacts, footprint, why_not_taken
 
 UNSUPPORTED: Final = "PodFeatureUnsupported"
-"""The kubelet's word for a pod that needs what a node has not (pkg/kubelet/lifecycle/handlers.go)."""
+"""The kubelet's reason for a pod that needs a feature the node does not have (pkg/kubelet/lifecycle/handlers.go)."""
 UNEXPECTED: Final = "UnexpectedAdmissionError"
 AFFINITY: Final = "NodeAffinity"
 
@@ -28,29 +29,29 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class Node(Protocol):
-    """Who knows of our Node."""
+    """Knows our Node."""
 
     async def read(self) -> None:
-        """Read it anew."""
+        """Read it from the API."""
 
     def facts(self) -> NodeFacts:
-        """Say what is known."""
+        """Return what is known."""
 
 
 class NodeAdmission:
-    """Remembers which pods were taken."""
+    """Remembers which pods were admitted."""
 
     def __init__(
         self, node: Node, known: KnownPods, gates: FeatureGates, present: Callable[[], Mapping[str, PodJson]]
     ) -> None:
-        """Take the Node, the workers' snapshots, and what gives all pods that are wanted here, by uid."""
+        """Take the Node, the worker's snapshots, and a function that returns all pods listed here, by uid."""
         self._node, self._known, self._gates, self._present = node, known, gates, present
         self._taken: set[str] = set()
         self._refused: set[str] = set()
         self._footprints: dict[str, tuple[PodJson, Footprint]] = {}
 
     async def admit(self, pod: PodJson, *, static: bool = False) -> Rejected | None:
-        """Say why the pod is not taken; None takes it."""
+        """Return why the pod is rejected; None admits it."""
         uid, name = pod["metadata"]["uid"], f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         try:
             why = None if static else self._unsupported(pod)
@@ -59,13 +60,13 @@ class NodeAdmission:
                 await self._node.read()
                 why = self._why_not(pod, static=static)
         except Exception as error:  # noqa: BLE001 - whatever a pod says, the others go on
-            _log.exception("a pod could not be judged; please report this", pod=name, podUID=uid)
+            _log.exception("could not decide on the admission of a pod; please report this", pod=name, podUID=uid)
             why = Rejected(UNEXPECTED, f"{type(error).__name__}: {error}"[:500])
         if why is None:
             self._taken.add(uid)
         else:
             self._refused.add(uid)
-            _log.warning("a pod is not taken by this node", pod=name, podUID=uid, reason=why.reason, err=why.message)
+            _log.warning("this node rejects a pod", pod=name, podUID=uid, reason=why.reason, err=why.message)
         return why
 
     def _unsupported(self, pod: PodJson) -> Rejected | None:
@@ -73,7 +74,7 @@ class NodeAdmission:
         return Rejected(UNSUPPORTED, "; ".join(found)) if found else None
 
     def _why_not(self, pod: PodJson, *, static: bool) -> Rejected | None:
-        """Judge it beside all that were taken; only where that is too much, look which of them are over."""
+        """Judge it beside all admitted pods; only if that is too much, find out which of them have ended."""
         present, node = self._present(), self._node.facts()
         for remembered in (self._taken, self._refused, self._footprints.keys()):
             for uid in [uid for uid in remembered if uid not in present]:

@@ -1,7 +1,7 @@
-"""This node's object in the API, as far as it decides about pods: labels, taints, what may be asked for.
+"""This node's object in the API, as far as admission depends on it: labels, taints, allocatable resources.
 
-Followed by `cluster_pods`. Until the API has told of it, and while it has none, the node is what its own configuration says
-(pkg/kubelet/kubelet.go GetCachedNode falls back on the initial node in the same way).
+Followed by `cluster_pods`. Until the API has returned it, and while there is none, the node's own configuration counts
+(as in pkg/kubelet/kubelet.go GetCachedNode, which falls back on the initial node).
 """
 
 import platform
@@ -24,22 +24,22 @@ class NodeObject:
     """What is known of the Node."""
 
     def __init__(self, api: ApiServer, config: NodeConfig, changed: Callable[[], None]) -> None:
-        """Take the way to the API, the node's own configuration, and who is told when object or addresses are others."""
+        """Take the API server, the node's configuration, and a callback for a changed object or changed addresses."""
         self._api, self._config, self._changed = api, config, changed
         self._json: Mapping[str, Any] | None = None
 
     @property
     def uid(self) -> str:
-        """The object's uid; empty where the API has none, as far as is known."""
+        """The object's uid; empty if there is none, as far as is known."""
         return str(self._json["metadata"]["uid"]) if self._json else ""
 
     @property
     def host_ips(self) -> tuple[str, ...]:
-        """The node's addresses as its pods are told; empty where the API has told of none."""
+        """The node's addresses for its pods; empty until the API has returned some."""
         return host_ips(self._json) if self._json else ()
 
     async def follow(self) -> None:
-        """Follow it; never ends by itself."""
+        """Follow it; never returns."""
         name = self._config.node_name
         reflector = Reflector(self._api, NODES.path(), what="this node", field_selector=f"metadata.name={name}")
         async for said in reflector.changes():
@@ -52,20 +52,20 @@ class NodeObject:
                     self._take(found)
 
     async def read(self) -> None:
-        """Read it anew, for the watch may lag behind what the scheduler has seen; what is known stays when that fails."""
+        """Read it now, because the watch may lag behind what the scheduler has seen; on failure the old one stays."""
         try:
             self._take(await self._api.get(NODES.path(self._config.node_name)))
         except (ApiAway, ApiRefused):
             return
 
     def _take(self, found: Mapping[str, Any] | None) -> None:
-        """Know it, and tell what is new: of what was read between two events the later one tells nothing new."""
+        """Store it, and call back if it differs; a watch event older than a read then reports nothing new."""
         before, self._json = (self.uid, self.host_ips), found
         if (self.uid, self.host_ips) != before:
             self._changed()
 
     def facts(self) -> NodeFacts:
-        """Say what is known."""
+        """Return what admission needs."""
         if self._json is None:
             return self._initial()
         metadata, spec, status = (self._json.get(part) or {} for part in ("metadata", "spec", "status"))
@@ -98,7 +98,7 @@ class NodeObject:
 
 
 def host_ips(node: Mapping[str, Any]) -> tuple[str, ...]:
-    """Choose of a Node's addresses one of each family, internal ones first (pkg/util/node/node.go GetNodeHostIPs)."""
+    """Choose one address of each family from a Node, internal ones first (pkg/util/node/node.go GetNodeHostIPs)."""
     found = (node.get("status") or {}).get("addresses") or ()
     ordered = [one["address"] for kind in ("InternalIP", "ExternalIP") for one in found if one["type"] == kind]
     other = [one for one in ordered if (":" in one) != (":" in ordered[0])]

@@ -1,1 +1,4 @@
-"""Manifests, out of files and a URL: read, judged and listed. See ../README.md."""
+"""Static pods from files and a URL: read, validated, listed, and kept in step with their workflows.
+
+See ../README.md.
+"""

@@ -1,7 +1,7 @@
-"""Fields of a pod that need a feature gate which may be off, and who names them.
+"""Fields of a pod that need a feature gate.
 
-Asked by `manifest`. An API server would drop such a field, a kubelet ignores it; here the pod is refused, so that no pod is
-half-run.
+An API server would drop such a field, a kubelet ignores it; here a pod that uses it is refused, so that no pod runs
+without part of its spec.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ _GATED: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]]] = {
 
 
 def fields_of_gates_off(spec: Mapping[str, Any], gates: FeatureGates) -> Iterator[str]:
-    """Name each field that needs a gate which is off, and the gate."""
+    """List each field that needs a disabled gate, with the gate."""
     for gate, find in _GATED.items():
         if not gates.enabled(gate):
             yield from (f"{path}: needs the feature gate {gate}, which is off" for path in find(spec))

@@ -1,8 +1,9 @@
-"""From a manifest's bytes to one valid, defaulted pod of this node, or to a list of all that is wrong with it.
+"""Parses a manifest's bytes into one valid, defaulted pod of this node, or lists everything that is wrong with it.
 
-Called by `manifest_folder` in a thread for each file that changed. Pure: it reads neither file nor clock, and never
-raises for what the bytes may be. The order is the kubelet's (pkg/kubelet/config/common.go): read, default, place on the
-node, validate; before that comes what this version does not run yet, so that no pod is half-run.
+Called by `manifest_folder` in a thread for each file that changed. Pure: it reads neither files nor the clock, and
+never raises, whatever the bytes are. The order is the kubelet's (pkg/kubelet/config/common.go): read, default, place on
+the node, validate. Before that, fields that this version does not support are refused, so that no pod runs without part
+of its spec.
 """
 
 import json
@@ -34,12 +35,12 @@ from workflows.decide.manifest.validation.pod import validate_pod
 
 DEFAULT_GATES: Final = FeatureGates()
 _MOST_MESSAGES: Final = 20
-_LONGEST_NAME: Final = 253  # characters; what is longer is no name of a pod
+_LONGEST_NAME: Final = 253  # characters; a longer name is not valid
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOfManifests:
-    """What of a node its manifests' pods become."""
+    """What a manifest's pod takes from its node."""
 
     name: str
     gates: FeatureGates = DEFAULT_GATES
@@ -57,21 +58,21 @@ def read_manifest(
 
 
 def read_pod(path: Place, document: Any, node: NodeOfManifests, now: datetime, *, url: str = "") -> StaticPod | Refused:
-    """Read one pod out of a document; `url` is where it came from when that was no file."""
+    """Read one pod out of a document; `url` is its origin if it did not come from a file."""
     if wrong := _not_a_pod(document):
         return Refused(path, "NotAPod", wrong)
-    found = _judge(path, document, Placing(node.name, now, url))
+    found = _handle(path, document, Placing(node.name, now, url))
     found = _admit(found, node.gates) if isinstance(found, StaticPod) else found
     return replace(found, pod=_pod_named(document, node.name)) if isinstance(found, Refused) else found
 
 
-def _judge(path: Place, document: dict[str, Any], placing: Placing) -> StaticPod | Refused:
+def _handle(path: Place, document: dict[str, Any], placing: Placing) -> StaticPod | Refused:
     structure = read_structure(document, POD)
     if structure.faults:
         return _refused(path, "InvalidPod", (*structure.faults, *structure.not_yet))
     pod = default_pod({name: value for name, value in structure.content.items() if name != "status"})
     if (size := _size(pod)) > LARGEST_POD:
-        return Refused(path, "TooLarge", (f"the pod has {size} bytes as JSON; {LARGEST_POD} is the most",))
+        return Refused(path, "TooLarge", (f"the pod has {size} bytes as JSON; the maximum is {LARGEST_POD}",))
     if not pod["metadata"].get("name"):
         return _refused(path, "InvalidPod", (required("metadata.name"), *structure.not_yet))
     placed = place_static_pod(path, pod, placing)
@@ -84,10 +85,10 @@ def _judge(path: Place, document: dict[str, Any], placing: Placing) -> StaticPod
 
 
 def _admit(placed: StaticPod, gates: FeatureGates) -> StaticPod | Refused:
-    """Refuse a valid pod that this node does not run: of another system, or one that needs a gate which is off."""
+    """Refuse a valid pod that this node cannot run: of another operating system, or with a disabled feature gate."""
     spec = placed.pod["spec"]
     if "os" in spec and (name := spec["os"]["name"]) != "linux":
-        message = f'spec.os.name: this node runs Linux, and not what a pod for "{name}" needs'
+        message = f'spec.os.name: this node runs Linux, but the pod needs "{name}"'
         return _refused(placed.path, "PodOSNotSupported", (message,))  # pkg/kubelet/lifecycle/predicate.go
     if found := tuple(fields_of_gates_off(spec, gates)):
         return _refused(placed.path, "FeatureGateOff", found)
@@ -95,7 +96,7 @@ def _admit(placed: StaticPod, gates: FeatureGates) -> StaticPod | Refused:
 
 
 def _not_a_pod(document: Any) -> tuple[str, ...]:
-    """Say why the document is no Pod of v1; nothing when it is."""
+    """Return why the document is not a v1 Pod; empty if it is."""
     if not isinstance(document, dict):
         return ("a Pod of apiVersion v1 is expected, not a list or a single value",)
     expected = {"apiVersion": "v1", "kind": "Pod"}
@@ -109,7 +110,7 @@ def _not_a_pod(document: Any) -> tuple[str, ...]:
 
 
 def _pod_named(document: dict[str, Any], node_name: str) -> str:
-    """Say which pod a refused manifest is about, so that who asks for it finds the refusal; empty where it says no name."""
+    """Return namespace/name of a refused manifest's pod, by which its refusal is found; empty without a name."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         return ""

@@ -1,8 +1,8 @@
-"""Opens one path of the manifest folder without ever being held up by it.
+"""Opens one path of the manifest folder, without ever blocking on it.
 
-Called by `manifest_folder` for each name that the kernel or a rescan brings. Whoever may write into the folder can put
-anything there: a FIFO that nobody feeds, a device, a link in a circle, a file that is still being written. Each gets an
-answer at once, and memory stays bounded (pkg/kubelet/config/file.go, common.go: 10 MiB).
+Called by `manifest_folder` for each name that the kernel or a rescan reports. Whoever may write into the folder can put
+anything there: a FIFO without a writer, a device, a link to itself, a file that is still being written. Each is
+answered at once, with bounded memory (pkg/kubelet/config/file.go, common.go: 10 MiB).
 """
 
 import hashlib
@@ -15,12 +15,12 @@ from typing import Final
 
 LARGEST: Final = 10 << 20
 SETTLE: Final = timedelta(milliseconds=500)
-"""How long a file that no event reported as closed must have been left alone before it is read."""
+"""How long a file must be unchanged before it is read, if no event reported it as closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What changes whenever a file does, a link's target included."""
+    """Changes whenever a file does, including the target of a link."""
 
     device: int
     inode: int
@@ -45,17 +45,17 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """Somebody seems to be writing it: look again after SETTLE."""
+    """The file seems to be written just now: look again after SETTLE."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """There is nothing of this name."""
+    """There is no file of this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotTaken:
-    """It can't be a manifest; `keeps_pod` where the file of before may still be behind it."""
+    """It cannot be a manifest; `keeps_pod` if the previous file may still be behind it."""
 
     reason: str
     message: str
@@ -66,9 +66,9 @@ Look = Content | Unchanged | Unsettled | Gone | NotTaken
 
 
 def look_at(path: str, now: datetime, known: Fingerprint | None = None, *, closed: bool = False) -> Look:
-    """Read a path if it is a regular file (links are followed) that is new to us.
+    """Read a path if it is a regular file (links are followed) that has changed.
 
-    `closed` says that an event told of a finished write, so the file is read whatever its times say.
+    `closed`: an event reported a finished write, so the file is read whatever its times are.
     """
     try:
         found = Path(path).stat()
@@ -95,7 +95,7 @@ def _read(path: str, *, closed: bool) -> Look:
         return _unreadable(error)
     with os.fdopen(descriptor, "rb") as file:
         before = os.fstat(descriptor)
-        if refused := _wrong_kind(before.st_mode):  # it was swapped between stat and open
+        if refused := _wrong_kind(before.st_mode):  # it was replaced between stat and open
             return refused
         try:
             data = file.read(LARGEST + 1)
@@ -112,7 +112,7 @@ def _read(path: str, *, closed: bool) -> Look:
 
 
 def _being_written(path: str, found: os.stat_result, now: datetime) -> bool:
-    """Say whether a plain file was touched a moment ago; links are put in place whole, so they never wait."""
+    """Report whether a regular file was modified a moment ago; links are replaced as a whole and never wait."""
     age = now.timestamp() - found.st_mtime
     if not 0 <= age < SETTLE.total_seconds() or found.st_nlink > 1:
         return False
@@ -126,7 +126,7 @@ def _wrong_kind(mode: int) -> NotTaken | None:
     if stat.S_ISREG(mode):
         return None
     kinds = {
-        stat.S_IFDIR: "a folder; folders in the manifest folder are not followed",
+        stat.S_IFDIR: "a folder; subfolders of the manifest folder are not read",
         stat.S_IFIFO: "a FIFO",
         stat.S_IFSOCK: "a socket",
         stat.S_IFCHR: "a device",
@@ -141,7 +141,7 @@ def _dangling(path: str) -> Gone | NotTaken:
         target = Path(path).readlink()
     except OSError:
         return Gone()
-    return NotTaken("DanglingLink", f"links to {target}, which does not exist; make it, or remove the link")
+    return NotTaken("DanglingLink", f"links to {target}, which does not exist; create it, or remove the link")
 
 
 def _unreadable(error: OSError) -> NotTaken:

@@ -1,8 +1,9 @@
-"""What the manifest folder lists: one pod a file, one file a pod name, and why the rest is refused.
+"""The pods that the manifest folder lists: one pod a file, one file a pod name, and why others are refused.
 
-`sources` calls it with what the kernel reported and for each rescan; it reads files but waits for nothing, so it runs in
-a thread. A file that stops parsing keeps the pod of its last good version; a file that is gone takes its pod along
-(pkg/kubelet/config/file.go; there a rescan drops the pod of a broken file, here it goes on and the error is shown).
+Called by `sources` after kernel events and for each rescan; it reads files but never waits, so it runs in a thread. A
+file that becomes invalid keeps the pod of its last valid version; a removed file removes its pod
+(pkg/kubelet/config/file.go; there a rescan drops the pod of an invalid file, here it continues and the error is
+reported).
 """
 
 import os
@@ -26,22 +27,22 @@ ReadManifest = Callable[[Path, bytes, datetime], StaticPod | Refused]
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All that the folder says at one moment."""
+    """Everything that the folder lists at one moment."""
 
     pods: Mapping[str, StaticPod] = field(default_factory=dict)
     """By namespace/name."""
     refusals: tuple[Refusal, ...] = ()
     undecided: frozenset[str] = frozenset()
-    """Paths that are there but never gave a pod so far: a pod that came from one of them is kept."""
+    """Paths that exist but never gave a pod so far: a pod that came from one of them is kept."""
     readable: bool = True
-    """False: the folder can't be read, so nothing follows from what it does not list."""
+    """False if the folder cannot be read, so that no pod counts as unlisted."""
     unsettled: bool = False
-    """Some file is being written: look again soon."""
+    """A file is being written: look again soon."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why something was not taken."""
+    """Why a manifest is refused."""
 
     reason: str
     message: str
@@ -50,7 +51,7 @@ class Objection:
 
 @dataclass(slots=True)
 class _Entry:
-    """One file: its last good pod, and what is wrong with it now."""
+    """One file: its last valid pod, and what is wrong with it now."""
 
     fingerprint: Fingerprint | None = None
     digest: bytes = b""
@@ -62,7 +63,7 @@ class _Entry:
 
 
 class ManifestFolder:
-    """The state of `staticPodPath`, a folder or a single file; not safe for two threads at once."""
+    """The state of `staticPodPath`, a folder or a single file; not thread-safe."""
 
     def __init__(self, path: Path, read: ReadManifest, holders: Mapping[str, str] | None = None) -> None:
         """Take the path, how to read a manifest, and which file gave which pod (namespace/name) before the start."""
@@ -75,16 +76,16 @@ class ManifestFolder:
         self._since: dict[tuple[str, Objection], str] = {}
 
     def rescan(self, now: datetime) -> Listing:
-        """Look at everything there is; files that did not change are not read again."""
+        """Look at all files; unchanged files are not read again."""
         self._trouble, self._readable = None, True
         try:
             paths = _paths_of(self.path)
         except FileNotFoundError:
             paths = set()
-            self._trouble = Objection("NoManifestFolder", "does not exist: its pods are gone until it is made again")
+            self._trouble = Objection("NoManifestFolder", "does not exist: it lists no pods until it is created again")
         except OSError as error:
             paths = set(self._entries)
-            self._trouble = Objection("ManifestFolderUnreadable", f"{error.strerror}: its pods stay as they are")
+            self._trouble = Objection("ManifestFolderUnreadable", f"{error.strerror}: its pods keep running")
             self._readable = False
         for path in self._entries.keys() - paths:
             del self._entries[path]
@@ -94,7 +95,7 @@ class ManifestFolder:
         return self._listing(now)
 
     def refresh(self, names: Collection[str], closed: Collection[str], now: datetime) -> Listing:
-        """Look at these names only; `closed` are those of which an event told that a write is finished."""
+        """Look at these names only; `closed` are those for which an event reported a finished write."""
         is_folder = self.path.is_dir()
         folder = self.path if is_folder else self.path.parent
         for name in sorted(names):
@@ -104,7 +105,7 @@ class ManifestFolder:
         return self._listing(now)
 
     def gives_pod(self, name: str) -> bool:
-        """Say whether a pod came from the file of this name."""
+        """Report whether the file of this name gave a pod."""
         entry = self._entries.get(str(self.path / name)) or self._entries.get(str(self.path.parent / name))
         return bool(entry and entry.pod)
 
@@ -133,7 +134,7 @@ class ManifestFolder:
         try:
             found = self._read(Path(path), data, now)
         except Exception as error:  # noqa: BLE001 - whatever a file holds, the others go on
-            _log.exception("a manifest could not be judged; please report this", path=path)
+            _log.exception("could not process a manifest; please report this", path=path)
             entry.objection = Objection("ManifestNotJudged", f"{type(error).__name__}: {error}"[:500])
             return
         match found:
@@ -160,7 +161,7 @@ class ManifestFolder:
         )
 
     def _refusals(self, objections: Mapping[str, Objection], now: datetime) -> tuple[Refusal, ...]:
-        """Date each objection by when it first arose."""
+        """Return each refusal with the time it first occurred."""
         stamp = now.isoformat(timespec="seconds")
         self._since = {one: self._since.get(one, stamp) for one in objections.items()}
         found = []
@@ -175,10 +176,10 @@ class ManifestFolder:
 def one_file_a_pod(
     candidates: Mapping[str, StaticPod], undecided: Collection[str], holders: Mapping[str, str]
 ) -> tuple[dict[str, StaticPod], dict[str, Objection]]:
-    """Choose the file of each pod name: the one that already holds it, else the first by file name.
+    """Choose the file of each pod name: the one that already gave it, otherwise the first by file name.
 
-    Returns the pods by namespace/name and what the other files are told. A name whose holder is undecided (there, but
-    not readable as a pod just now) stays with its holder.
+    Returns the pods by namespace/name and the refusals of the other files. A name whose file is undecided (it exists,
+    but gives no pod just now) stays with that file.
     """
     taken = {name: holder for name, holder in holders.items() if holder in undecided}
     uids: dict[str, str] = {}
@@ -200,7 +201,7 @@ def one_file_a_pod(
 
 
 def _paths_of(path: Path) -> set[str]:
-    """Name the files to look at: those of a folder that do not start with a dot, or the path itself."""
+    """List the files to look at: those of a folder that do not start with a dot, or the path itself."""
     mode = os.stat(path).st_mode  # noqa: PTH116 - errno decides
     if stat.S_ISDIR(mode):
         with os.scandir(path) as found:

@@ -1,10 +1,10 @@
 """Keeps the pod workflows of this node in step with what the manifests list.
 
-Fed with listings by `run` and, at the start and every minute, with the workflows that are open. What each pod name still
-needs is worked out anew from these two each time (level-triggered), so a poller that was away, or a Temporal that was,
-loses nothing: pods listed are started (or told that they are listed again), pods no longer listed are asked to go, a
-replaced pod is asked to go before its successor starts. Nothing is deleted on half knowledge: not while the folder can't be
-read, not before the open workflows are known, and not a pod whose file is there but broken (design §4.3).
+Fed with listings and, at the start and every minute, with the open workflows. What each pod name needs is computed from
+these two each time (level-triggered), so nothing is lost while the poller or Temporal is down: listed pods are started
+or signalled that they are listed again, the deletion of pods that are not listed any more is requested, and a replaced
+pod is deleted before its successor starts. Nothing is deleted on incomplete information: not while the folder cannot be
+read, not before the open workflows are known, and not a pod whose file exists but is invalid.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from proto.temporal.wishes import FirstSight, Rejected
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, CallRefused, OpenPod, PodWorkflows, marked
-from worker.poller.calls.reconciler import Convergence
+from worker.poller.calls.reconciler import Reconciler
 from worker.poller.manifests.manifest_folder import Listing
 from worker.poller.manifests.merged_listings import ManifestListings
 from worker.poller.manifests.static_pod import SOURCE, URL_SOURCE, StaticPod
@@ -32,14 +32,14 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """List this pod to its workflow, starting it where there is none."""
+    """Signal a pod's workflow that the pod is listed; start the workflow if there is none."""
 
     pod: StaticPod
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Ask this workflow to take its pod down."""
+    """Request the deletion of a pod from its workflow."""
 
     workflow_id: str
     reason: str
@@ -48,43 +48,43 @@ class Delete:
 
 @dataclass(slots=True)
 class PodName:
-    """What is wanted and known of one pod name (namespace/name)."""
+    """The desired and the known state of one pod name (namespace/name)."""
 
-    wanted: StaticPod | None = None
+    desired: StaticPod | None = None
     listed: StaticPod | None = None
-    """What its workflow was last told."""
+    """What its workflow was last signalled."""
     listed_at: float = 0.0
     open: dict[str, OpenPod] = field(default_factory=dict)
-    """By UID: workflows that are, or were a moment ago, open."""
-    asked_to_go: set[str] = field(default_factory=set)
+    """By UID: workflows that are open, or were a moment ago."""
+    deletions_requested: set[str] = field(default_factory=set)
 
     def next_call(self, listings: ManifestListings) -> Start | Delete | None:
-        """Say what to do next: what must go first, then what is wanted.
+        """Return the next call: deletions first, then the listed pod.
 
-        An edit under the same UID is a listing: its workflow says what can be changed in place.
+        An edit under the same UID is a listing: the workflow decides what can be changed in place.
         """
-        stays = self.wanted.uid if self.wanted else None
+        stays = self.desired.uid if self.desired else None
         for uid, pod in self.open.items():
-            if uid != stays and uid not in self.asked_to_go and listings.is_free(pod):
-                return Delete(pod.workflow_id, *_why(pod, self.wanted, listings))
-        if self.wanted and not (self.listed and _same(self.listed, self.wanted)):
-            return Start(self.wanted)
+            if uid != stays and uid not in self.deletions_requested and listings.is_unlisted(pod):
+                return Delete(pod.workflow_id, *_why(pod, self.desired, listings))
+        if self.desired and not (self.listed and _same(self.listed, self.desired)):
+            return Start(self.desired)
         return None
 
     @property
     def settled(self) -> bool:
-        """Nothing of this name is wanted or open."""
-        return self.wanted is None and not self.open
+        """Neither listed nor open."""
+        return self.desired is None and not self.open
 
 
 class Admit(Protocol):
-    """Who says whether the node takes a pod."""
+    """Decides whether the node admits a pod."""
 
     async def __call__(self, pod: PodJson, *, static: bool = False) -> Rejected | None:
-        """Say why not; None takes it."""
+        """Return why it is rejected; None admits it."""
 
 
-class PodLister:
+class ManifestPods:
     """Makes the calls, one at a time for each pod name."""
 
     def __init__(
@@ -96,7 +96,7 @@ class PodLister:
         *,
         sources: Collection[str] = (SOURCE,),
     ) -> None:
-        """Take the way to Temporal, what every pod starts with, who is told of starts that Temporal refuses.
+        """Take the calls to Temporal, the input of every workflow, and a callback for starts that Temporal refuses.
 
         `sources` are those that will list.
         """
@@ -105,14 +105,14 @@ class PodLister:
         self._settings = settings
         self._refused = refused
         self.admit: Admit | None = None
-        """Says of a new pod why this node does not take it, if so; None: every one is taken, as by a standalone node."""
+        """Returns why this node rejects a new pod; None admits every pod, as on a standalone node."""
         self._names: dict[str, PodName] = {}
-        self._calls = Convergence[Start | Delete](self)
+        self._calls = Reconciler[Start | Delete](self)
         self._listings = ManifestListings(dict.fromkeys(sources, Listing(readable=False)))
         self._open_known = False
 
     def set_host_ips(self, addresses: tuple[str, ...]) -> None:
-        """Take which addresses new pods are told of as the node's."""
+        """Set the node addresses that new pods are started with."""
         self._settings = replace(self._settings, host_ips=addresses)
 
     def set_listing(self, listing: Listing, source: str = SOURCE) -> None:
@@ -121,34 +121,34 @@ class PodLister:
         for name in sorted(listings.pods.keys() - self._names.keys()):
             self._names[name] = PodName()
         for name, known in self._names.items():
-            wanted = listings.pods.get(name)
-            if known.wanted is not wanted:
-                _log_change(name, known.wanted, wanted)
-                known.wanted = wanted
+            desired = listings.pods.get(name)
+            if known.desired is not desired:
+                _log_change(name, known.desired, desired)
+                known.desired = desired
                 self._calls.changed(name)
         self._converge_all()
 
     def set_open(self, found: Iterable[OpenPod], asked_at: float) -> None:
-        """Take which workflows are open; `asked_at` is the loop's time before they were listed."""
+        """Take the open workflows; `asked_at` is the loop's time before they were listed."""
         self._open_known = True
         by_name: dict[str, dict[str, OpenPod]] = {}
         for pod in found:
             with contextlib.suppress(ValueError):  # not started by us
                 by_name.setdefault(f"{pod.id.namespace}/{pod.id.name}", {})[pod.id.uid] = pod
         for name in sorted(by_name.keys() - self._names.keys()):
-            self._names[name] = PodName(wanted=self._listings.pods.get(name))
+            self._names[name] = PodName(desired=self._listings.pods.get(name))
         for name, known in self._names.items():
             now_open = by_name.get(name, {})
             fresh = asked_at - known.listed_at < VISIBILITY_LAGS
             if known.listed and known.listed.uid not in now_open and not fresh:
-                known.listed = None  # somebody ended it: it is listed, so it starts again
+                known.listed = None  # somebody closed it: its pod is listed, so it is started again
             kept = {uid: pod for uid, pod in known.open.items() if fresh or uid in now_open}
             known.open = kept | {uid: _with_origin(pod, kept.get(uid)) for uid, pod in now_open.items()}
-            known.asked_to_go &= known.open.keys()
+            known.deletions_requested &= known.open.keys()
         self._converge_all()
 
     def lost(self, workflow_id: str) -> None:
-        """Take that this workflow does not exist: start it again where its pod is wanted."""
+        """Record that this workflow does not exist: start it again if its pod is listed."""
         pod_id = PodWorkflowId.parse(workflow_id)
         known = self._names.get(f"{pod_id.namespace}/{pod_id.name}")
         if known:
@@ -157,44 +157,44 @@ class PodLister:
                 known.listed = None
         self._converge_all()
 
-    def may_want(self, uid: str, path: str = "", source: str = "") -> bool:
-        """Say whether a manifest lists this pod, or one that can't be read just now may."""
-        return self.wants(uid) or not self._listings.is_free(OpenPod("", path, source))
+    def may_list(self, uid: str, path: str = "", source: str = "") -> bool:
+        """Report whether a manifest lists this pod, or one that cannot be read just now may."""
+        return self.lists(uid) or not self._listings.is_unlisted(OpenPod("", path, source))
 
-    def wanted(self) -> list[StaticPod]:
-        """Give the pods that manifests list."""
-        return [known.wanted for known in self._names.values() if known.wanted]
+    def desired(self) -> list[StaticPod]:
+        """Return the pods that manifests list."""
+        return [known.desired for known in self._names.values() if known.desired]
 
     @property
     def complete(self) -> bool:
-        """Say whether all that manifests list is known, and which pods are open."""
+        """Whether everything that manifests list is known, and which pods are open."""
         return self._open_known and self._listings.complete
 
     def opened(self) -> list[tuple[str, str]]:
-        """Name the pods whose workflows are, or were a moment ago, open: namespace/name and uid."""
+        """Return namespace/name and uid of the pods whose workflows are open, or were a moment ago."""
         return [(name, uid) for name, known in self._names.items() for uid in known.open]
 
-    def wants(self, uid: str) -> bool:
-        """Say whether a manifest lists this pod."""
-        return any(known.wanted and known.wanted.uid == uid for known in self._names.values())
+    def lists(self, uid: str) -> bool:
+        """Report whether a manifest lists this pod."""
+        return any(known.desired and known.desired.uid == uid for known in self._names.values())
 
-    def is_going(self, workflow_id: str) -> bool:
-        """Say whether we asked this pod to go."""
+    def deletion_requested(self, workflow_id: str) -> bool:
+        """Report whether we requested the deletion of this pod."""
         pod_id = PodWorkflowId.parse(workflow_id)
         known = self._names.get(f"{pod_id.namespace}/{pod_id.name}")
-        return bool(known and pod_id.uid in known.asked_to_go)
+        return bool(known and pod_id.uid in known.deletions_requested)
 
     async def close(self) -> None:
-        """Stop calling; what was not said is worked out again at the next start."""
+        """Stop calling; what is still needed is computed again at the next start."""
         await self._calls.close()
 
     def next_call(self, key: str) -> Start | Delete | None:
-        """Say what a name needs next."""
+        """Return the next call that a name needs."""
         call = self._names[key].next_call(self._listings)
         return None if isinstance(call, Delete) and not self._open_known else call
 
     def refused(self, key: str, call: Start | Delete | None, error: Exception | None) -> None:
-        """Tell of a call that Temporal refuses, and that it does no more."""
+        """Report that Temporal refuses a call, or no longer refuses it."""
         if call is None or error is None:
             self._refused(key, None)
             return
@@ -208,7 +208,7 @@ class PodLister:
         self._calls.go(self._names)
 
     async def make(self, key: str, call: Start | Delete) -> None:
-        """Make a call, and write down what it came to."""
+        """Make a call, and record its result."""
         known = self._names[key]
         number = self._workflows.numbers.next()
         match call:
@@ -218,20 +218,20 @@ class PodLister:
                     start = replace(start, first_sight=FirstSight(rejected=why))
                 workflow_id = str(PodWorkflowId(self._node, pod.namespace, pod.name, pod.uid))
                 listed_at = asyncio.get_running_loop().time()
-                content = start.pod if pod.own_uid else None  # else an edit has another UID
+                content = start.pod if pod.own_uid else None  # otherwise an edit gives another UID
                 listed = PodListed(pod.source, number, content, in_place=True)
                 await self._workflows.start(start, listed)
                 known.listed, known.listed_at = pod, listed_at
                 known.open[pod.uid] = OpenPod(workflow_id, str(pod.path), pod.source)
-                known.asked_to_go.discard(pod.uid)
+                known.deletions_requested.discard(pod.uid)
             case Delete(workflow_id, reason, message):
                 uid = PodWorkflowId.parse(workflow_id).uid
                 source = known.open[uid].source or SOURCE
                 request = DeletionRequested(source, reason=reason, message=message, sequence=number)
                 if known.listed and known.listed.uid == uid:
-                    known.listed = None  # also when the call fails: it may have arrived
+                    known.listed = None  # also if the call fails: it may have arrived
                 if await self._workflows.request_deletion(workflow_id, request):
-                    known.asked_to_go.add(uid)
+                    known.deletions_requested.add(uid)
                 else:
                     known.open.pop(uid, None)
 
@@ -246,7 +246,7 @@ class PodLister:
 
 
 def _why(old: OpenPod, new: StaticPod | None, listings: ManifestListings) -> tuple[str, str]:
-    """Say in one word and in words why a pod has to go."""
+    """Return reason and message for a pod's deletion."""
     if old.source == URL_SOURCE:
         return (
             ("ManifestReplaced", f"{old.path} gives another one")
@@ -270,7 +270,7 @@ def _same(one: StaticPod, other: StaticPod) -> bool:
 
 
 def _with_origin(pod: OpenPod, before: OpenPod | None) -> OpenPod:
-    """Keep what was known of where a pod came from."""
+    """Keep what was known of a pod's origin."""
     known = before or pod
     return OpenPod(pod.workflow_id, pod.path or known.path, pod.source or known.source)
 

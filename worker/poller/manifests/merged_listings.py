@@ -1,7 +1,7 @@
 """What all sources of manifests list together: which pods there are, and which are certain to be gone.
 
-Kept by `pods`. Each source is judged by itself: a URL that cannot be read holds up no pod that came from a file. A name that two
-sources list belongs to the folder; the other one's pod runs when that is gone.
+Each source counts for itself: a URL that cannot be read does not affect pods from files. If two sources list a name,
+the folder's pod runs; the other one runs after that is gone.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ NOTHING_LISTED = Listing()
 
 @dataclass(frozen=True, slots=True)
 class ManifestListings:
-    """The newest listing of each source; one that is configured and has not listed yet cannot be read."""
+    """The newest listing of each source; a configured source that has not listed yet counts as unreadable."""
 
     by_source: Mapping[str, Listing]
     pods: Mapping[str, StaticPod] = field(init=False)
@@ -30,21 +30,21 @@ class ManifestListings:
         object.__setattr__(self, "pods", merged)
 
     def of(self, source: str) -> Listing:
-        """Give what a source lists; one that is not configured (any more) lists nothing."""
+        """Return what a source lists; one that is not configured lists nothing."""
         return self.by_source.get(source, NOTHING_LISTED)
 
     @property
     def complete(self) -> bool:
-        """Say whether every source could be read as a whole."""
+        """Whether every source could be read completely."""
         return all(one.readable and not one.undecided for one in self.by_source.values())
 
-    def is_free(self, pod: OpenPod) -> bool:
-        """Say whether it is certain that no manifest stands for this pod; of one whose source is not known all are asked."""
+    def is_unlisted(self, pod: OpenPod) -> bool:
+        """Report whether certainly no manifest lists this pod; if its source is not known, all sources are checked."""
         asked = (self.of(pod.source),) if pod.source else self.by_source.values()
-        return all(_is_free(pod, one) for one in asked)
+        return all(_is_unlisted(pod, one) for one in asked)
 
 
-def _is_free(pod: OpenPod, listing: Listing) -> bool:
+def _is_unlisted(pod: OpenPod, listing: Listing) -> bool:
     if not listing.readable or pod.path in listing.undecided:
         return False
     return bool(pod.path) or not listing.undecided

@@ -1,7 +1,6 @@
-"""What was refused, in one place: by the manifest folder, and by Temporal.
+"""Everything that was refused: by the manifest sources, and by Temporal.
 
-Filled by `run`; says each refusal once in the log, when it comes and when it goes, and keeps the file that
-`tempolet pods` reads.
+Logs each refusal when it occurs and when it ends, and keeps the file that `tempolet pods` reads.
 """
 
 from collections.abc import Sequence
@@ -19,8 +18,8 @@ from worker.poller.manifests.static_pod import SOURCE
 _log: Final = structlog.get_logger(__name__)
 
 
-class RefusalBook:
-    """All refusals that hold now."""
+class RefusedManifests:
+    """All current refusals."""
 
     def __init__(self, root_dir: Path) -> None:
         self._root_dir = root_dir
@@ -30,7 +29,7 @@ class RefusalBook:
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        """All of them, by path."""
+        """All current refusals, by path."""
         return tuple(
             sorted((*chain(*self._listed.values()), *self._starts.values()), key=lambda one: (one.path, one.reason))
         )
@@ -41,7 +40,7 @@ class RefusalBook:
         self._tell()
 
     def set_start(self, name: str, refusal: Refusal | None) -> None:
-        """Take what Temporal says to the calls for a pod name; None: it takes them."""
+        """Take Temporal's refusal of calls for a pod name; None: the calls succeed."""
         before = self._starts.pop(name, None)
         if refusal:
             same = before and (before.reason, before.message) == (refusal.reason, refusal.message)
@@ -66,7 +65,7 @@ class RefusalBook:
         try:
             write_refusals(self._root_dir, now)
         except OSError as error:
-            _log.warning("the refusals could not be written for `tempolet pods`", err=str(error))
+            _log.warning("could not write the refused manifests for `tempolet pods`", err=str(error))
 
 
 def _what(refusal: Refusal) -> tuple[str, str, str]:

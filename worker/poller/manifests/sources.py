@@ -1,9 +1,8 @@
-"""Where pods come from: the loop that follows the manifest folder and tells what it lists.
+"""The loop that follows the manifest folder and yields what it lists.
 
-Started by `run`, which hands each listing to `pods`. The kernel's events answer at once; a rescan every 20 s (the
-kubelet's fileCheckFrequency) catches what no event tells: a link whose target changed, a network file system, a lost
-event. The watch follows the path, not the folder: a folder that is removed, renamed or switched by a link is found again
-(pkg/kubelet/config/file_linux.go).
+Started by the poller. Kernel events are handled at once; a rescan every 20 s (the kubelet's fileCheckFrequency) catches
+what has no event: a link with a changed target, a network file system, a lost event. The watch follows the path, not
+the folder: a folder that is removed, renamed or replaced by a link is found again (pkg/kubelet/config/file_linux.go).
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
 FILE_CHECK_FREQUENCY: Final = timedelta(seconds=20)
 WATCH_RETRY: Final = timedelta(seconds=1)
 REMOVAL_SETTLES: Final = timedelta(milliseconds=50)
-"""An editor that saves by renaming back and forth must not restart a pod, so a removal waits for what follows it."""
+"""A removal waits for the events that follow, so that an editor that saves by renaming does not restart a pod."""
 
 _log: Final = structlog.get_logger(__name__)
 _REMOVAL: Final = Mask.MOVED_FROM | Mask.DELETE
@@ -30,7 +29,7 @@ _WHOLE: Final = Mask.CLOSE_WRITE | Mask.MOVED_TO | _REMOVAL
 
 
 class ManifestSource:
-    """Follows one ManifestFolder for as long as `listings` is iterated."""
+    """Follows one ManifestFolder while `listings` is iterated."""
 
     def __init__(self, folder: ManifestFolder, every: timedelta = FILE_CHECK_FREQUENCY) -> None:
         self._folder = folder
@@ -40,10 +39,10 @@ class ManifestSource:
         self._trouble = ""
 
     async def listings(self) -> AsyncGenerator[Listing, None]:
-        """Give a listing at once, after each change, and after each rescan; never ends by itself."""
+        """Yield a listing at once, after each change, and after each rescan; never ends."""
         try:
             while True:
-                self._follow_path()  # before the rescan, so that nothing falls between the two
+                self._follow_path()  # before the rescan, so that no change is missed between the two
                 listing = await asyncio.to_thread(self._folder.rescan, datetime.now(UTC))
                 yield listing
                 loop = asyncio.get_running_loop()
@@ -51,7 +50,7 @@ class ManifestSource:
                 while (left := rescan_at - loop.time()) > 0:
                     events = await self._events(left)
                     if any(event.mask & LOST for event in events):
-                        self._drop_watch()  # a folder made anew in its place may have the same number
+                        self._drop_watch()  # a new folder in its place may have the same inode number
                         break
                     if any(event.mask & Mask.OVERFLOW for event in events):
                         break
@@ -68,7 +67,7 @@ class ManifestSource:
         return self._every if self._watch else min(WATCH_RETRY, self._every)
 
     async def _events(self, seconds: float) -> list[FolderEvent]:
-        """Wait for events; when a pod's file was removed, for what follows within a moment too."""
+        """Wait for events; after the removal of a pod's file, also for those that follow within a moment."""
         if not self._watch:
             await asyncio.sleep(seconds)
             return []
@@ -86,7 +85,7 @@ class ManifestSource:
         return await asyncio.to_thread(self._folder.refresh, names, closed, datetime.now(UTC))
 
     def _follow_path(self) -> None:
-        """Have the watch on what the path means now: the folder, or the folder that holds the single file."""
+        """Watch what the path refers to now: the folder, or the folder that holds the single file."""
         path = self._folder.path
         trouble = ""
         try:
@@ -102,7 +101,7 @@ class ManifestSource:
             if not isinstance(error, FileNotFoundError):
                 trouble = str(error)
         if trouble and trouble != self._trouble:
-            _log.warning("no inotify watch on the manifests, so they are read every second", path=path, err=trouble)
+            _log.warning("no inotify watch on the manifests; reading them every second", path=path, err=trouble)
         self._trouble = trouble
 
     def _drop_watch(self) -> None:

@@ -1,9 +1,9 @@
-"""What a pod becomes by coming from a manifest: a UID, the node's name in its own, and the marks of its source.
+"""Makes a manifest's pod a static pod of this node: UID, node name as a suffix, annotations of its source.
 
-Called by `manifest` between defaulting and validation, as the kubelet's pkg/kubelet/config/common.go does. One thing
-differs on purpose: the kubelet hashes Go's printing of its struct, which cannot be had here, so the UID hashes the
-canonical JSON of the defaulted pod instead. It is as stable (the same file gives the same UID, an edit a new one) and
-looks the same, but a pod that moves from the kubelet to tempolet gets a new UID and is started anew.
+Called by `manifest` between defaulting and validation, as in the kubelet's pkg/kubelet/config/common.go. One difference
+is deliberate: the kubelet hashes Go's printed form of its struct, which is not available here, so the UID hashes the
+canonical JSON of the defaulted pod. It is as stable (the same file gives the same UID, an edit a new one), but a pod
+that moves from the kubelet to tempolet gets a new UID and is started again.
 """
 
 import json
@@ -26,7 +26,7 @@ _NO_EXECUTE: Final = {"operator": "Exists", "effect": "NoExecute"}
 
 
 Place = Path | str
-"""A file's path, or a URL without its credentials."""
+"""A file's path, or a URL without credentials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Placing:
     node_name: str
     seen: datetime
     url: str = ""
-    """Where its manifest came from, when that was no file."""
+    """The URL of its manifest, if it did not come from a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaticPod:
-    """One manifest's pod, defaulted, valid, and with a place on this node."""
+    """One manifest's pod, defaulted, valid, and placed on this node."""
 
     path: Place
     pod: PodJson
@@ -49,7 +49,7 @@ class StaticPod:
     namespace: str
     name: str
     own_uid: bool = False
-    """The manifest gives the UID, so the UID does not tell an edit."""
+    """The manifest sets the UID, so that an edit does not change it."""
     source: str = SOURCE
     """file or http."""
 
@@ -62,7 +62,7 @@ class Refused:
     reason: str
     messages: tuple[str, ...]
     pod: str = ""
-    """The namespace/name that it would have had, where the manifest says a name."""
+    """The namespace/name that the pod would have, if the manifest has a name."""
 
     @property
     def message(self) -> str:
@@ -71,9 +71,9 @@ class Refused:
 
 
 def place_static_pod(path: Place, pod: PodJson, placing: Placing) -> StaticPod:
-    """Give a defaulted pod its UID, names, node and annotations; `pod` itself stays as it is.
+    """Give a defaulted pod its UID, names, node and annotations; `pod` itself is not changed.
 
-    The NoExecute toleration keeps a pod of a file on a node in trouble; one of a URL gets none.
+    A pod from a file gets a NoExecute toleration, which keeps it on a node with taints; one from a URL does not.
     """
     metadata, spec = dict(pod["metadata"]), dict(pod["spec"])
     node_name, source = placing.node_name, URL_SOURCE if placing.url else SOURCE
@@ -96,7 +96,7 @@ def place_static_pod(path: Place, pod: PodJson, placing: Placing) -> StaticPod:
 
 
 def static_pod_name(name: str, node_name: str) -> str:
-    """Name a manifest's pod: the node's name makes it one of many."""
+    """Append the node's name, which makes the name unique among nodes."""
     return f"{name}-{node_name.lower()}"
 
 
@@ -107,9 +107,9 @@ def static_pod_uid(pod: Mapping[str, Any], origin: str) -> str:
 
 
 def api_references(pod: Mapping[str, Any]) -> Iterator[str]:
-    """Name what a static pod may not refer to, for there may be no API server to ask (podutil.HasAPIObjectReference).
+    """List the API objects that a static pod may not refer to (podutil.HasAPIObjectReference).
 
-    ConfigMaps and Secrets, which a kubelet refuses it too, come out of the objects folder here.
+    ConfigMaps and Secrets, which a kubelet refuses too, are read from the objects folder here.
     """
     for field in ("serviceAccountName", "serviceAccount"):
         if pod["spec"].get(field):
@@ -117,7 +117,7 @@ def api_references(pod: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _with_no_execute(tolerations: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the toleration, or put it where the same one stands with a time limit."""
+    """Add the toleration, or replace the same one with a time limit."""
     kept = [_NO_EXECUTE if _matches_no_execute(one) else one for one in tolerations]
     return kept if _NO_EXECUTE in kept else [*kept, _NO_EXECUTE]
 
@@ -128,7 +128,7 @@ def _matches_no_execute(toleration: Mapping[str, Any]) -> bool:
 
 
 def timestamp(now: datetime) -> str:
-    """Write RFC 3339 with nine digits, the kubelet's fixed width."""
+    """Format RFC 3339 with nine digits, the kubelet's fixed width."""
     return f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}000Z"
 
 

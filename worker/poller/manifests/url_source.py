@@ -1,7 +1,8 @@
-"""Where static pods come from besides files: one URL that gives a Pod or a PodList, looked at again and again.
+"""Static pods from a URL that returns a Pod or a PodList, fetched at an interval.
 
-Started by `run` where staticPodURL is set, also on a standalone node (pkg/kubelet/config/http.go). What cannot be fetched or read
-changes nothing, an empty answer means no pods. A list is taken as a whole: one pod in it that is refused refuses the list.
+Started by the poller if staticPodURL is set, also on a standalone node (pkg/kubelet/config/http.go). A failed fetch or
+an unreadable document changes nothing; an empty response means no pods. A list counts as a whole: one refused pod
+refuses the list.
 """
 
 import asyncio
@@ -23,10 +24,10 @@ _POD: Final = {"apiVersion": "v1", "kind": "Pod"}
 
 
 class Reads(Protocol):
-    """What fetches the URL."""
+    """Fetches the URL."""
 
     async def read(self) -> bytes:
-        """Give what it says; raises an exception that says why not."""
+        """Return its content; raises an exception that says why not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class UrlTrouble:
 
 
 class UrlSource:
-    """Follows one URL for as long as `listings` is iterated."""
+    """Follows one URL while `listings` is iterated."""
 
     def __init__(self, url: str, fetch: Reads, every: timedelta, node: NodeOfManifests) -> None:
         self._url, self._fetch, self._every, self._node = url, fetch, every, node
@@ -48,14 +49,14 @@ class UrlSource:
         self._listing = Listing(readable=False)
 
     async def listings(self) -> AsyncGenerator[Listing, None]:
-        """Give a listing after each look; never ends by itself."""
+        """Yield a listing after each fetch; never ends."""
         while True:
             self._listing = await self.look(datetime.now(UTC))
             yield self._listing
             await asyncio.sleep(self._every.total_seconds())
 
     async def look(self, now: datetime) -> Listing:
-        """Fetch it once and say what it lists; what it listed before stays where it gives nothing."""
+        """Fetch it once and return what it lists; on failure, what it listed before."""
         try:
             data = await self._fetch.read()
         except Exception as error:  # noqa: BLE001 - whatever it is, the URL is looked at again
@@ -86,7 +87,7 @@ class UrlSource:
         return pods
 
     def _kept(self, trouble: UrlTrouble, now: datetime) -> Listing:
-        """Go on with what was listed, and say why nothing newer is."""
+        """Keep what was listed, and report why there is nothing newer."""
         before = next((one for one in self._listing.refusals if one.message == trouble.message), None)
         since = before.since if before else now.isoformat(timespec="seconds")
         refusal = Refusal(
@@ -97,7 +98,7 @@ class UrlSource:
 
 
 def documents_of(document: Any) -> Sequence[Mapping[str, Any]]:
-    """Give the pods of a Pod or a PodList; raises ManifestUnreadable for anything else."""
+    """Return the pods of a Pod or a PodList; raises ManifestUnreadable for anything else."""
     if not isinstance(document, dict):
         raise ManifestUnreadable(
             "NotAPod", "a Pod or PodList of apiVersion v1 is expected, not a list or a single value"
@@ -113,7 +114,7 @@ def documents_of(document: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def place_of(url: str) -> str:
-    """Write a URL without what may be a credential: user, password, query."""
+    """Format a URL without possible credentials: user, password, query."""
     parts = urlsplit(url)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"

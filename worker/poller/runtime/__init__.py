@@ -1,1 +1,1 @@
-"""What the container runtime tells, compared with what the pods know: events, listings, and what nobody cares for."""
+"""The container runtime as the poller sees it: events, listings, health, and what is left of pods that are gone."""

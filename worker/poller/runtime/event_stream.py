@@ -1,11 +1,11 @@
-"""The runtime's own word that a container or a sandbox ended, within a millisecond.
+"""The runtime's event stream: ends of containers and sandboxes, reported within a millisecond.
 
-`follow` reads the CRI's event stream and hands each event to `hint_in`, which is pure. Only ends of what a pod's snapshot
-still believes alive become hints: creations, starts and removals are our own doing. An end that we asked for ourselves is
-held back a moment, for the activity that stopped it usually says so first, as does a start that waits for it. The stream is opened again after every error,
-and after five minutes without an event, for an idle node and a dead stream look the same; `opened` then asks for a relist,
-because what happened meanwhile is not told again. containerd before 2.0 has one stream for all readers, so there it is
-left alone and the relist carries the node (design §8).
+`follow` reads the CRI's event stream and passes each event to `signal_for`, which is pure. Only ends of what the pod's
+snapshot shows as running become signals: creations, starts and removals are tempolet's own. An end that tempolet caused
+itself is delayed a moment, because the activity that stopped the container, or a start that waits for an early exit,
+usually reports it first. The stream is opened again after every error, and after five minutes without an event, because
+an idle node and a dead stream look the same; `opened` then requests a relist, because missed events are not repeated.
+containerd before 2.0 shares one stream among all readers, so there it is not used and the relist finds the ends.
 """
 
 import asyncio
@@ -32,43 +32,43 @@ RETRY_LONGEST: Final = timedelta(seconds=5)
 SILENCE: Final = timedelta(minutes=5)
 NO_STREAM_RETRY: Final = timedelta(minutes=1)
 OPENING: Final = timedelta(milliseconds=200)
-"""A stream says nothing when it is open; one that has not failed so long is."""
+"""A stream reports nothing when it opens; it counts as open if it has not failed for this long."""
 OWN_STOP_WAITS: Final = timedelta(seconds=2)
 OWN_START_WAITS: Final = timedelta(milliseconds=250)
-"""Longer than a start looks for an end (workflows/decide/steps/containers.py)."""
+"""Longer than a start waits for an early exit (workflows/decide/steps/containers.py)."""
 
 _log: Final = structlog.get_logger(__name__)
 
 
-class EventTaker(Protocol):
-    """Who is told what the stream says."""
+class EventHandler(Protocol):
+    """Handles the events of the stream."""
 
     def take(self, event: cri.ContainerEventResponse) -> None:
-        """Take one event."""
+        """Handle one event."""
 
     def opened(self) -> None:
-        """Take that the stream is open (again): what happened before is not told."""
+        """Handle that the stream is open (again): earlier events are not repeated."""
 
 
 class EventStream:
     """One node's event stream; `flows` says whether ends can be expected from it."""
 
-    def __init__(self, client: RuntimeClient, taker: EventTaker) -> None:
+    def __init__(self, client: RuntimeClient, taker: EventHandler) -> None:
         self._client = client
         self._taker = taker
         self._told: deque[str] = deque(maxlen=2000)
         self.flows = False
 
-    def told_end_of(self, container_id: str) -> bool:
-        """Say whether the stream told of this end."""
+    def reported_end_of(self, container_id: str) -> bool:
+        """Report whether the stream reported this end."""
         return container_id in self._told
 
-    def distrust(self) -> None:
-        """Take that the stream missed an end: it does not count until it tells something again."""
+    def mark_unreliable(self) -> None:
+        """Record that the stream missed an end: it is not relied on until its next event."""
         self.flows = False
 
     async def follow(self) -> None:
-        """Read the stream, again and again; ends only by being cancelled."""
+        """Read the stream, again and again, until cancelled."""
         wait = RETRY_FIRST
         while True:
             try:
@@ -79,7 +79,7 @@ class EventStream:
                     pause, wait = RETRY_FIRST, RETRY_FIRST
             except CriError as error:
                 if error.code.name == "UNIMPLEMENTED":
-                    _log.info("the runtime has no event stream; ends are found by listing every second")
+                    _log.info("the runtime has no event stream; listing containers every second")
                     pause = NO_STREAM_RETRY
                 else:
                     pause, wait = wait, min(wait * 2, RETRY_LONGEST)
@@ -91,15 +91,15 @@ class EventStream:
         version = await self._client.version()
         if version.runtime_name == "containerd" and _major(version.runtime_version) < 2:
             _log.info(
-                "this containerd shares one event stream among its readers, so ends are found by listing every second; "
-                "2.0 or later answers sooner",
+                "this containerd shares one event stream among its readers; listing containers every second; "
+                "2.0 or later is faster",
                 version=version.runtime_version,
             )
             return False
         return True
 
     async def _read(self) -> None:
-        """Read one stream until it is silent for too long; raises CriError when it breaks."""
+        """Read one stream until it is silent for too long; raises CriError if it breaks."""
         events = self._client.container_events()
         opening = asyncio.get_running_loop().call_later(OPENING.total_seconds(), self._open)
         try:
@@ -125,8 +125,8 @@ class EventStream:
 _ENDS: Final = (cri.CONTAINER_STOPPED_EVENT, cri.CONTAINER_DELETED_EVENT)
 
 
-def hint_in(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> RuntimeChanged | None:
-    """Say what an event of an end tells a pod's workflow; None when the pod knows, or need not know."""
+def signal_for(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> RuntimeChanged | None:
+    """Return the signal for an event; None if the pod knows it already or need not know."""
     if _is_of_a_hook(event):
         return None
     one_id, stopped = event.container_id, event.container_event_type == cri.CONTAINER_STOPPED_EVENT
@@ -139,13 +139,13 @@ def hint_in(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> 
     for known in snapshot.containers.values():
         if known.container_id == one_id:
             return None if known.state == ContainerState.EXITED else exited
-    if not stopped or is_sandbox:  # of an instance that we replaced, or one whose maker will say so
+    if not stopped or is_sandbox:  # of a replaced instance, or one that its creator reports
         return None
     return None if _is_older(event, snapshot) else exited
 
 
-def is_told_by_its_start(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> bool:
-    """Say whether a start is under way that tells how its container ends."""
+def is_reported_by_start(event: cri.ContainerEventResponse, snapshot: PodSnapshot | None) -> bool:
+    """Report whether a start in progress will report how its container ends."""
     named = {one.metadata.name for one in event.containers_statuses if one.id == event.container_id}
     return snapshot is not None and not named.isdisjoint(snapshot.ends_awaited)
 
@@ -153,9 +153,9 @@ def is_told_by_its_start(event: cri.ContainerEventResponse, snapshot: PodSnapsho
 def pod_of(
     event: cri.ContainerEventResponse, node: str, by_id: Callable[[str], PodSnapshot | None]
 ) -> tuple[str, dict[str, str]] | None:
-    """Name the pod's UID and labels of an event; None when it is not one of ours.
+    """Return a pod's UID and labels for an event; None if the pod is not ours.
 
-    After a removal the runtime may not know any more whose it was; `by_id` then looks in the snapshots.
+    After a removal the runtime may not know the pod any more; `by_id` then looks in the snapshots.
     """
     sandbox = event.pod_sandbox_status
     if sandbox.labels.get(POD_UID):
@@ -165,7 +165,7 @@ def pod_of(
 
 
 def _is_of_a_hook(event: cri.ContainerEventResponse) -> bool:
-    """Say whether the container ran a hook's command: whoever made it waits for its end."""
+    """Report whether the container ran a hook's command: the activity that created it waits for its end."""
     return any(one.id == event.container_id and HOOK_LABEL in one.labels for one in event.containers_statuses)
 
 
@@ -174,7 +174,7 @@ def _is_ours(sandbox: cri.PodSandboxStatus, node: str) -> bool:
 
 
 def _is_older(event: cri.ContainerEventResponse, snapshot: PodSnapshot) -> bool:
-    """Say whether the event is of an instance before the one that the snapshot has."""
+    """Report whether the event is of an instance older than the snapshot's."""
     for status in event.containers_statuses:
         if status.id == event.container_id:
             newest = snapshot.containers.get(status.metadata.name)

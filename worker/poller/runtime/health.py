@@ -1,8 +1,8 @@
-"""Whether the node's runtime answers and is ready, and where the operator sees it.
+"""Whether the node's runtime answers and is ready, and the file that reports it.
 
-Told by `run` of each call that failed; from then on it asks the runtime's Status every five seconds (the kubelet's own
-interval) until that is good, and says so once when it changes: in the log and in `<root-dir>/tempolet/runtime.json`. A
-runtime that is well is asked once a minute, with the listing, and not at all in between.
+After a failed call the runtime's Status is requested every five seconds (the kubelet's interval) until it is ready.
+Changes are logged and written to `<root-dir>/tempolet/runtime.json`. A ready runtime is only checked once a minute, by
+the listing.
 """
 
 import asyncio
@@ -29,32 +29,32 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class RuntimeHealth:
-    """What was last heard of the runtime."""
+    """The last known state of the runtime."""
 
     def __init__(self, client: RuntimeClient, root_dir: Path, changed: Callable[[NodeRuntime], None]) -> None:
         self._client = client
         self._root_dir = root_dir
         self._changed = changed
-        self._doubt = asyncio.Event()
-        self._doubt.set()
+        self._check_soon = asyncio.Event()
+        self._check_soon.set()
         self.known: NodeRuntime | None = None
 
-    def doubt(self) -> None:
-        """Take that a call failed: ask soon."""
-        self._doubt.set()
+    def check_soon(self) -> None:
+        """Record that a call failed: check soon."""
+        self._check_soon.set()
 
     async def watch(self) -> None:
-        """Ask whenever there is doubt, until there is none."""
+        """Check after every failed call, until the runtime is ready."""
         while True:
-            await self._doubt.wait()
-            self._doubt.clear()
+            await self._check_soon.wait()
+            self._check_soon.clear()
             while not (found := await self.check()).ready or not found.network_ready:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._doubt.wait(), CHECK.total_seconds())
-                self._doubt.clear()
+                    await asyncio.wait_for(self._check_soon.wait(), CHECK.total_seconds())
+                self._check_soon.clear()
 
     async def check(self) -> NodeRuntime:
-        """Ask now."""
+        """Check now."""
         try:
             version, status = await self._client.version(), await self._client.status()
         except CriError as error:
@@ -63,8 +63,8 @@ class RuntimeHealth:
                 network_ready=False,
                 endpoint=self._client.endpoint,
                 reason=AWAY,
-                message=f"no container runtime answers at {self._client.endpoint} ({error.details}); pods keep their "
-                "state, work resumes by itself when it is back",
+                message=f"no container runtime answers at {self._client.endpoint} ({error.details}); pods keep their state "
+                "and continue when it is back",
             )
         else:
             found = _read_status(self._client.endpoint, version, status)
@@ -72,7 +72,7 @@ class RuntimeHealth:
         return found
 
     def say_events(self, how: str) -> None:
-        """Note how ends of containers are learned now."""
+        """Record how ends of containers are detected now."""
         if self.known and self.known.events != how:
             self.known = replace(self.known, events=how)
             self._write()
@@ -95,7 +95,7 @@ class RuntimeHealth:
             if self.known:
                 write_node_runtime(self._root_dir, self.known)
         except OSError as error:
-            _log.warning("the runtime's state could not be written for `tempolet pods`", err=str(error))
+            _log.warning("could not write the runtime's state for `tempolet pods`", err=str(error))
 
 
 def _read_status(endpoint: str, version: cri.VersionResponse, status: cri.RuntimeStatus) -> NodeRuntime:

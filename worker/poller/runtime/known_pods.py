@@ -1,7 +1,7 @@
-"""What the worker last knew of each pod, for judging what the runtime says.
+"""The worker's snapshots of the pods, to compare with the runtime.
 
-Asked by `runtime_events`, `relist` and `janitor`. The snapshots are a cache (design §4.15) on the node's disk; a file is
-parsed again only when it was replaced, so a node at rest costs one stat a pod and relist.
+The snapshots are files on the node's disk and only a cache; a file is parsed again only after it was replaced, so that
+an idle node costs one stat a pod and relist.
 """
 
 import os
@@ -13,11 +13,11 @@ from proto.temporal.pod import ContainerState
 from proto.temporal.signals import RuntimeChanged
 
 _Parsed = dict[str, tuple[tuple[int, int], PodSnapshot | None]]
-"""UID -> (which file, what it says)."""
+"""UID -> (identity of the file, its content)."""
 
 
 class KnownPods:
-    """The snapshots of one node's pods; `all` may run in a thread beside the rest."""
+    """The snapshots of one node's pods; `all` may run in a thread."""
 
     def __init__(self, root_dir: Path, node: str) -> None:
         self._root_dir = root_dir
@@ -25,7 +25,7 @@ class KnownPods:
         self._parsed: _Parsed = {}
 
     def of(self, uid: str) -> PodSnapshot | None:
-        """Read one pod's snapshot; None when there is none (yet), or it can't be read."""
+        """Read one pod's snapshot; None if there is none, or it cannot be read."""
         return self._read(uid, self._parsed)
 
     def all(self) -> dict[str, PodSnapshot]:
@@ -34,7 +34,7 @@ class KnownPods:
             uids = os.listdir(self._root_dir / "pods")  # noqa: PTH208 - names only
         except OSError:
             uids = []
-        before = dict(self._parsed)  # a copy, for the event loop goes on reading
+        before = dict(self._parsed)  # a copy, because the event loop continues to read
         parsed = {uid: before[uid] for uid in uids if uid in before}
         found = {uid: self._read(uid, parsed) for uid in uids}
         self._parsed = parsed
@@ -59,15 +59,17 @@ class KnownPods:
         if known and known[0] == version:
             return known[1]
         try:
-            snapshot = replace(PodSnapshot.from_json(path.read_bytes()), status={})  # kept small: nobody asks for it
+            snapshot = replace(
+                PodSnapshot.from_json(path.read_bytes()), status={}
+            )  # without the status, which nobody reads here
         except (OSError, ValueError, TypeError):
             return None
         parsed[uid] = (version, snapshot if snapshot.node == self._node else None)
         return parsed[uid][1]
 
 
-def news_in(hint: RuntimeChanged, snapshot: PodSnapshot) -> RuntimeChanged | None:
-    """Leave of a hint what the snapshot does not know; None when that is nothing."""
+def unknown_part(hint: RuntimeChanged, snapshot: PodSnapshot) -> RuntimeChanged | None:
+    """Return the part of a hint that the snapshot does not show yet; None if there is none."""
     if not hint.exited and not hint.sandbox_lost:
         return hint
     ended = {one.container_id for one in snapshot.containers.values() if one.state == ContainerState.EXITED}

@@ -1,14 +1,15 @@
-"""Removes what the runtime still holds of pods that nobody cares for any more.
+"""Removes what the runtime and the disk still hold of orphaned pods.
 
-Called by `run` after the start's and each minute's listing. A pod whose sandboxes carry this node's mark, whose workflow is
-not open and which no manifest lists, was left behind: by a workflow that an operator terminated, or by a Temporal whose
-database was lost. It is removed when it was seen so twice, a minute apart, and its workflow's own record says so too: a
-start or an end just under way looks the same for a moment. One that a manifest lists is adopted instead, for `pods` starts
-its workflow, which finds the objects by their labels.
+Called after each minute's listing. A pod is orphaned if its sandboxes carry this node's annotation, its workflow is not
+open, and no manifest lists it: an operator terminated the workflow, or Temporal's database was lost. It is removed
+after two listings have found it so, a minute apart, and the workflow's own record confirms it, because a pod that is
+just starting or ending looks the same for a moment. A pod that a manifest lists is adopted instead: its workflow is
+started and finds the containers by their labels.
 
-The pod's folders, its logs and its cgroup go with it: its snapshot would else hold up a successor of its name for ever. A pod
-of which only those are left goes in the same way (the kubelet's container_gc removes such log folders by their names alone; here
-podLogsDir may be another node's as well, so the snapshot must say that the pod was ours).
+The pod's folders, logs and cgroup are removed with it; otherwise its snapshot would block a successor of its name for
+ever. A pod of which only those are left is removed in the same way. (The kubelet's container_gc removes such log
+folders by their names alone; here podLogsDir may belong to another node as well, so the snapshot must show that the pod
+was ours.)
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import PodKey
 from worker.daemon.config import NodeConfig
-from worker.poller.calls.pod_workflows import PodWorkflows, TemporalAway
+from worker.poller.calls.pod_workflows import PodWorkflows, TemporalUnavailable
 from worker.poller.runtime.relist import RuntimePod
 
 DEFAULT_GRACE: Final = 30
@@ -38,11 +39,11 @@ DEFAULT_GRACE: Final = 30
 _log: Final = structlog.get_logger(__name__)
 
 
-class Janitor:
-    """Remembers what it has seen once."""
+class OrphanedPods:
+    """Remembers the pods that one listing has found orphaned."""
 
     def __init__(self, client: RuntimeClient, workflows: PodWorkflows, remains: Callable[[PodKey], None]) -> None:
-        """Take the runtime, Temporal, and what removes a pod's files and cgroup (in a thread)."""
+        """Take the runtime, Temporal, and the function that removes a pod's files and cgroup (in a thread)."""
         self._client = client
         self._workflows = workflows
         self._remove_remains = remains
@@ -50,19 +51,19 @@ class Janitor:
         self._removals: dict[str, asyncio.Task[None]] = {}
 
     async def look(self, pods: Iterable[RuntimePod], open_uids: Collection[str], wanted: Collection[str]) -> None:
-        """Take what there is, whose workflows are open and what manifests (may) list; start removals."""
+        """Take what exists, which workflows are open and what manifests (may) list; start removals."""
         left = {pod.uid: pod for pod in pods if pod.uid not in open_uids and pod.uid not in wanted}
         for uid in sorted(left.keys() & self._seen - self._removals.keys()):
             pod = left[uid]
             try:
                 if await self._workflows.is_open(pod.workflow_id):
                     continue
-            except TemporalAway:
+            except TemporalUnavailable:
                 return
             removal = asyncio.create_task(self._remove(pod), name=f"remove {pod.workflow_id}")
             self._removals[uid] = removal
         for uid in sorted(left.keys() - self._seen):
-            _log.info("a pod without workflow and manifest was found", workflow=left[uid].workflow_id, podUID=uid)
+            _log.info("found an orphaned pod", workflow=left[uid].workflow_id, podUID=uid)
         self._seen = frozenset(left)
 
     async def close(self) -> None:
@@ -81,13 +82,13 @@ class Janitor:
                 await self._client.stop_pod_sandbox(sandbox.id)
             found = PodWorkflowId.parse(pod.workflow_id)
             await asyncio.to_thread(self._remove_remains, PodKey(found.namespace, found.name, found.uid))
-            for sandbox in pod.sandboxes:  # last: by these the pod is found again where something of it would not go
+            for sandbox in pod.sandboxes:  # last: by the sandboxes the pod is found again if a removal fails
                 await self._client.remove_pod_sandbox(sandbox.id)
         except (CriError, ExceptionGroup, OSError, StillMounted, VolumesLeft, ApplicationError) as error:
-            _log.warning("a pod that was left behind is still there", workflow=pod.workflow_id, err=str(error))
+            _log.warning("could not remove an orphaned pod", workflow=pod.workflow_id, err=str(error))
         else:
             _log.info(
-                "removed a pod that was left behind: no workflow is open for it and no manifest lists it",
+                "removed an orphaned pod: it has no open workflow and no manifest lists it",
                 workflow=pod.workflow_id,
                 podUID=pod.uid,
                 sandboxes=len(pod.sandboxes),
@@ -102,7 +103,7 @@ class Janitor:
 
 
 def remover(config: NodeConfig) -> Callable[[PodKey], None]:
-    """Make what removes the files and the cgroup of a pod on this node; it raises OSError, StillMounted, VolumesLeft."""
+    """Return the function that removes files and cgroup of a pod; it raises OSError, StillMounted, VolumesLeft."""
     cgroups = Cgroups(config.cgroup_root)
 
     def remove(pod: PodKey) -> None:

@@ -1,8 +1,8 @@
-"""What the runtime has and the pods' workflows do not seem to know: the backstop behind the event stream.
+"""Differences between the runtime and the pods' snapshots: the backstop for the event stream.
 
-`differences` compares a listing of the runtime with the snapshots; `run` calls it once a minute while events flow, once a
-second where there is no event stream, and after each reconnect. Only ends count: what was created or started is our own
-doing, and the activity that did it brings the news itself.
+`differences` compares a listing of the runtime with the snapshots, once a minute while events flow, once a second
+without an event stream, and after each reconnect. Only ends count: creations and starts are tempolet's own, and
+reported by the activity that did them.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ from proto.temporal.signals import RuntimeChanged
 
 @dataclass(frozen=True, slots=True)
 class RuntimePod:
-    """All that the runtime has of one of our pods."""
+    """Everything the runtime has of one of our pods."""
 
     workflow_id: str
     uid: str
@@ -31,7 +31,7 @@ class RuntimePod:
 def our_pods(
     node: str, sandboxes: Iterable[cri.PodSandbox], containers: Sequence[cri.Container]
 ) -> dict[str, RuntimePod]:
-    """Group what the runtime lists by pod UID; what does not carry this node's mark is another's and left out."""
+    """Group a listing by pod UID; without this node's annotation it belongs to somebody else and is left out."""
     inside: dict[str, list[cri.Container]] = defaultdict(list)
     for container in containers:
         if HOOK_LABEL in container.labels:
@@ -53,7 +53,7 @@ def our_pods(
 
 
 def only_remembered(pods: Mapping[str, RuntimePod], snapshots: Mapping[str, PodSnapshot]) -> dict[str, RuntimePod]:
-    """Give the pods of which the runtime has nothing and this node still has folders: logs, volumes, a snapshot."""
+    """Return the pods of which the runtime has nothing and this node still has folders: logs, volumes, a snapshot."""
     return {
         uid: RuntimePod(workflow_id=snapshot.workflow_id, uid=uid, sandboxes=(), containers=())
         for uid, snapshot in snapshots.items()
@@ -62,14 +62,14 @@ def only_remembered(pods: Mapping[str, RuntimePod], snapshots: Mapping[str, PodS
 
 
 def workflow_id_of(node: str, labels: Mapping[str, str]) -> str:
-    """Say which workflow a sandbox or container belongs to, by its labels."""
+    """Return the workflow id that a sandbox or container belongs to, by its labels."""
     return str(PodWorkflowId(node, labels[POD_NAMESPACE], labels[POD_NAME], labels[POD_UID]))
 
 
 def differences(
     pods: Mapping[str, RuntimePod], snapshots: Mapping[str, PodSnapshot], source: str
 ) -> dict[str, RuntimeChanged]:
-    """Say which workflows (by id) should look again, and at what."""
+    """Return the signals for workflows that should read the runtime, by workflow id."""
     hints = {}
     for uid in pods.keys() | snapshots.keys():
         pod, snapshot = pods.get(uid), snapshots.get(uid)
@@ -82,7 +82,7 @@ def differences(
 
 
 def _ends(containers: Sequence[cri.Container], snapshot: PodSnapshot | None) -> list[str]:
-    """Name the containers that ended or vanished and are not known to have ended."""
+    """List the containers that have ended or vanished and are not known to have ended."""
     known = snapshot.containers if snapshot else {}
     running = {container.id for container in containers if container.state != cri.CONTAINER_EXITED}
     ends = [

@@ -1,8 +1,8 @@
-"""Turns what the runtime tells and lists into hints for the pods' workflows.
+"""Turns events and listings of the runtime into signals for the pods' workflows.
 
-One per poller, wired by `run`. The event stream is the quick way; a listing is compared with what the pods know after each
-opening of the stream, every minute (syncFrequency) as a backstop, and every second while no stream flows, as the kubelet's
-generic PLEG does.
+One per poller. The event stream is the fast path; a listing is compared with the snapshots after each opening of the
+stream, every minute (syncFrequency) as a backstop, and every second while no stream flows, as in the kubelet's generic
+PLEG.
 """
 
 import asyncio
@@ -21,37 +21,38 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.signals import RuntimeChanged
 from worker.poller.calls.pod_workflows import PodWorkflows
-from worker.poller.calls.runtime_signals import HintSender
+from worker.poller.calls.runtime_signals import SignalSender
 from worker.poller.runtime.event_stream import (
     OWN_START_WAITS,
     OWN_STOP_WAITS,
     EventStream,
-    hint_in,
-    is_told_by_its_start,
+    is_reported_by_start,
     pod_of,
+    signal_for,
 )
 from worker.poller.runtime.health import RuntimeHealth
-from worker.poller.runtime.known_pods import KnownPods, news_in
+from worker.poller.runtime.known_pods import KnownPods, unknown_part
 from worker.poller.runtime.relist import RuntimePod, differences, our_pods, workflow_id_of
 from worker.telemetry.metrics import Metrics
 
 RELIST: Final = timedelta(seconds=1)
 STREAM_HAS_SAID: Final = timedelta(seconds=2)
-"""An end that a listing found and of which the stream did not tell in this time was missed."""
+"""The stream has missed an end that a listing found if it did not report it in this time."""
 SAME_HINT_AGAIN: Final = timedelta(seconds=50)
 LONGEST_REPEAT: Final = timedelta(hours=1)
-"""A hint that arrived is durable, so listings repeat it rarely: a worker that is away a day must not find 1,440."""
+"""A signal that arrived is durable, so listings repeat it rarely: a worker that is down for a day must not find 1,440.
+"""
 
 _log: Final = structlog.get_logger(__name__)
 
 
-class Listers(Protocol):
+class PodSources(Protocol):
     """Which pods are wanted on this node."""
 
     def lost(self, workflow_id: str) -> None:
         """Record that this workflow does not exist, so that it is started again if its pod is still wanted."""
 
-    def is_going(self, workflow_id: str) -> bool:
+    def deletion_requested(self, workflow_id: str) -> bool:
         """Report whether the poller asked this pod to terminate."""
 
 
@@ -62,7 +63,7 @@ class WatchDependencies:
     node: str
     client: RuntimeClient
     known: KnownPods
-    listers: Listers
+    sources: PodSources
     workflows: PodWorkflows
     health: RuntimeHealth
     metrics: Metrics
@@ -70,7 +71,7 @@ class WatchDependencies:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a listing last told a pod, and when it says the same again."""
+    """The last signal that a listing caused for a pod, and when it is repeated."""
 
     hint: RuntimeChanged
     again_at: float
@@ -78,22 +79,22 @@ class _Said:
 
 
 class RuntimeWatch:
-    """The eyes on one node's runtime."""
+    """Watches one node's runtime."""
 
     def __init__(self, dependencies: WatchDependencies) -> None:
         self._deps = dependencies
         self._stream = EventStream(dependencies.client, self)
         self._opened = asyncio.Event()
         self._repeated: dict[str, _Said] = {}
-        self._hints = HintSender(
+        self._hints = SignalSender(
             self._send,
-            still_news=self._still_news,
-            gone=dependencies.listers.lost,
+            unknown_part=self._unknown_part,
+            gone=dependencies.sources.lost,
             numbers=dependencies.workflows.numbers,
         )
 
     async def send_hints(self) -> None:
-        """Send what was found, for ever."""
+        """Send the signals, for ever."""
         await self._hints.run()
 
     async def follow_events(self) -> None:
@@ -113,15 +114,17 @@ class RuntimeWatch:
                 owed = owed and answered is None  # the stream opens once, and a listing may fail
 
     async def compare(self, source: str) -> dict[str, RuntimePod] | None:
-        """List the runtime and hint at every difference; None when it did not answer."""
+        """List the runtime and signal every difference; None if it did not answer."""
         deps = self._deps
-        snapshots = await asyncio.to_thread(deps.known.all)  # first: what starts meanwhile must not seem to be gone
+        snapshots = await asyncio.to_thread(
+            deps.known.all
+        )  # first: what starts in the meantime must not seem to be gone
         begun = time.perf_counter()
         try:
             sandboxes = await deps.client.list_pod_sandbox()
             containers = await deps.client.list_containers()
         except CriError:
-            deps.health.doubt()
+            deps.health.check_soon()
             return None
         deps.metrics.relisted(time.perf_counter() - begun)
         deps.health.say_events("stream" if self._stream.flows else "relist")
@@ -140,52 +143,52 @@ class RuntimeWatch:
         return pods
 
     async def compare_as_backstop(self) -> dict[str, RuntimePod] | None:
-        """Compare once a minute; a stream that kept an end to itself is not relied on until it speaks again."""
+        """Compare once a minute; a stream that missed an end is not relied on until its next event."""
         flowed = self._stream.flows
         before = set(self._repeated)
         pods = await self.compare("resync")
         if flowed:
             missed = {one for name, said in self._repeated.items() if name not in before for one in said.hint.exited}
-            asyncio.get_running_loop().call_later(STREAM_HAS_SAID.total_seconds(), self._judge_stream, missed)
+            asyncio.get_running_loop().call_later(STREAM_HAS_SAID.total_seconds(), self._check_stream, missed)
         return pods
 
     def restarted(self, workflow_ids: Iterable[str]) -> None:
-        """Tell pods that were here before this poller to look for themselves, once."""
+        """Signal pods that existed before this poller to read the runtime, once."""
         for workflow_id in workflow_ids:
             self._hints.tell(workflow_id, RuntimeChanged("restart"))
 
     def take(self, event: cri.ContainerEventResponse) -> None:
-        """Take an event of the stream."""
+        """Handle an event of the stream."""
         self._deps.metrics.event_heard()
-        self._judge(event, may_wait=True)
+        self._handle(event, may_wait=True)
 
-    def _judge(self, event: cri.ContainerEventResponse, *, may_wait: bool) -> None:
-        """Tell the pod of an event what it does not know; an end that its start will tell is looked at again later."""
+    def _handle(self, event: cri.ContainerEventResponse, *, may_wait: bool) -> None:
+        """Signal a pod about an event that it does not know; if its start will report it, look again later."""
         deps = self._deps
         found = pod_of(event, deps.node, deps.known.with_object)
         if not found:
             return
         uid, labels = found
         snapshot = deps.known.of(uid)
-        hint = hint_in(event, snapshot)
+        hint = signal_for(event, snapshot)
         if hint is None:
             return
-        if may_wait and is_told_by_its_start(event, snapshot):
+        if may_wait and is_reported_by_start(event, snapshot):
             loop = asyncio.get_running_loop()
-            loop.call_later(OWN_START_WAITS.total_seconds(), lambda: self._judge(event, may_wait=False))
+            loop.call_later(OWN_START_WAITS.total_seconds(), lambda: self._handle(event, may_wait=False))
             return
         self._tell(snapshot.workflow_id if snapshot else workflow_id_of(deps.node, labels), hint)
 
     def opened(self) -> None:
-        """Take that the stream is open: compare, for what happened before it is not told."""
+        """Handle that the stream is open: compare, because earlier events are not repeated."""
         self._opened.set()
         self._deps.metrics.event_stream(opened=True)
-        self._deps.health.doubt()  # it may have been away
+        self._deps.health.check_soon()  # the runtime may have been down
 
     def _tell(self, workflow_id: str, hint: RuntimeChanged) -> None:
-        """File a hint; what we asked to go is being stopped, and who stops it says so first."""
+        """Queue a hint; for a terminating pod delayed, because the activity that stops it reports first."""
         snapshot = self._deps.known.of(PodWorkflowId.parse(workflow_id).uid)
-        going = self._deps.listers.is_going(workflow_id) or bool(snapshot and snapshot.deleting)
+        going = self._deps.sources.deletion_requested(workflow_id) or bool(snapshot and snapshot.deleting)
         self._deps.metrics.hint("found")
         self._hints.tell(workflow_id, hint, after=OWN_STOP_WAITS.total_seconds() if going else 0.0)
 
@@ -199,18 +202,21 @@ class RuntimeWatch:
             self._deps.metrics.hint(outcome)
         return arrived
 
-    def _still_news(self, workflow_id: str, hint: RuntimeChanged) -> RuntimeChanged | None:
+    def _unknown_part(self, workflow_id: str, hint: RuntimeChanged) -> RuntimeChanged | None:
         snapshot = self._deps.known.of(PodWorkflowId.parse(workflow_id).uid)
         if snapshot is None:
-            news = None if self._deps.listers.is_going(workflow_id) else hint
+            news = None if self._deps.sources.deletion_requested(workflow_id) else hint
         else:
-            news = news_in(hint, snapshot)
+            news = unknown_part(hint, snapshot)
         if news is None:
             self._deps.metrics.hint("known")
         return news
 
-    def _judge_stream(self, missed: Collection[str]) -> None:
-        untold = [one for one in missed if not self._stream.told_end_of(one)]
+    def _check_stream(self, missed: Collection[str]) -> None:
+        untold = [one for one in missed if not self._stream.reported_end_of(one)]
         if untold and self._stream.flows:
-            _log.warning("the runtime's event stream missed ends; listing every second until it speaks", ids=untold)
-            self._stream.distrust()
+            _log.warning(
+                "the runtime's event stream missed exits; listing containers every second until its next event",
+                ids=untold,
+            )
+            self._stream.mark_unreliable()

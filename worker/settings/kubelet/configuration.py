@@ -1,9 +1,9 @@
 """KubeletConfiguration v1beta1 from a file and drop-ins, read as the kubelet reads them.
 
-Asked by `config`. The file is read strictly; unknown and duplicate keys are then let pass with a warning that names them
-(kubeletconfig/util/codec). Drop-ins (`*.conf`, lexical order, subdirectories too) are JSON merge patches over the file with
-its defaults, so a null gives a key its default back (cmd/kubelet/app/server.go). Whatever is set and not acted on yet is
-named in a warning: a configuration must never be half-obeyed in silence.
+The file is parsed strictly; unknown and duplicate keys are then accepted with a warning that names them
+(kubeletconfig/util/codec). Drop-ins (`*.conf`, lexical order, subdirectories too) are JSON merge patches over the file
+with its defaults, so a null restores a key's default (cmd/kubelet/app/server.go). Every key that is set without effect
+is named in a warning: a configuration must never be ignored in silence.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ ACTED_ON: Final = frozenset(
     {
         "apiVersion",
         "kind",
-        "featureGates",  # feature_gates.py warns gate by gate
+        "featureGates",  # feature_gates.py warns about each gate
         "staticPodPath",
         "fileCheckFrequency",
         "staticPodURL",
@@ -77,7 +77,7 @@ ACTED_ON: Final = frozenset(
         "tracing.samplingRatePerMillion",
     }
 )
-"""The keys that change what tempolet does; every other one is accepted with a warning when it is not the default."""
+"""The keys that tempolet obeys; any other is accepted with a warning if it is not the default."""
 CLUSTER_KEYS: Final = frozenset(
     {
         "registerNode",
@@ -119,7 +119,7 @@ CLUSTER_KEYS: Final = frozenset(
         "authorization.webhook.cacheUnauthorizedTTL",
     }
 )
-"""The keys that a node of a cluster acts on besides (`settings/cluster.py`); one that is standalone has no use for them."""
+"""The keys that only a node of a cluster obeys (`settings/cluster.py`)."""
 
 _RELATIVE_TO_FILE: Final = (
     "staticPodPath",
@@ -129,16 +129,16 @@ _RELATIVE_TO_FILE: Final = (
     "tlsCertFile",
     "tlsPrivateKeyFile",
 )
-"""Paths that count from the file's own folder; a drop-in's do not (the kubelet resolves the main file's only)."""
+"""Paths relative to the file's own folder; those of a drop-in are not (the kubelet resolves the main file's only)."""
 
 
 class ConfigurationRefused(Exception):
-    """A configuration that cannot be obeyed; the message names file, key and what belongs there."""
+    """A configuration that cannot be obeyed; the message names file, key and valid values."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubeletConfiguration:
-    """All keys with their defaults, what was said in the files, and what the operator should know."""
+    """All keys with their defaults, which keys were set, and warnings."""
 
     values: Mapping[str, Any]
     said: frozenset[str] = frozenset()
@@ -146,7 +146,7 @@ class KubeletConfiguration:
     warnings: tuple[str, ...] = ()
 
     def __getitem__(self, path: str) -> Any:
-        """Give a key by its dotted path, None when it is neither set nor has a default."""
+        """Return a key by its dotted path; None if it is neither set nor has a default."""
         found: Any = self.values
         for key in path.split("."):
             found = found.get(key) if found is not None else None
@@ -155,7 +155,7 @@ class KubeletConfiguration:
 
 @dataclass(slots=True)
 class _Layers:
-    """The configuration while file, drop-ins and flags are laid over one another."""
+    """The configuration while file, drop-ins and flags are merged."""
 
     values: dict[str, Any]
     said: set[str] = field(default_factory=set)
@@ -165,9 +165,9 @@ class _Layers:
 def load_kubelet_configuration(
     file: Path | None, drop_ins: Path | None, flags: Mapping[str, Any] | None = None, *, cluster: bool = False
 ) -> KubeletConfiguration:
-    """Lay file, drop-ins and flags (dotted path -> value) over the defaults; raises ConfigurationRefused.
+    """Merge file, drop-ins and flags (dotted path -> value) over the defaults; raises ConfigurationRefused.
 
-    `cluster`: this machine is a node of one, and acts on more keys.
+    `cluster`: this is a node of a cluster, which obeys more keys.
     """
     layers = _Layers(default_values())
     if file is not None:
@@ -195,10 +195,10 @@ def _read(path: Path, layers: _Layers) -> dict[str, Any]:
     found = (document.content.get("apiVersion"), document.content.get("kind"))
     if found != (API_VERSION, KIND):
         raise ConfigurationRefused(
-            f"{path}: apiVersion {found[0]!r} and kind {found[1]!r}, but {API_VERSION} and {KIND} belong there"
+            f"{path}: apiVersion {found[0]!r} and kind {found[1]!r}; must be {API_VERSION} and {KIND}"
         )
-    layers.warnings.extend(f"{path}: {key}: said twice, the last one counts" for key in document.duplicates)
-    layers.warnings.extend(f"{path}: {key}: no key of {KIND}, ignored" for key in checked.unknown)
+    layers.warnings.extend(f"{path}: {key}: set twice, the last one is used" for key in document.duplicates)
+    layers.warnings.extend(f"{path}: {key}: not a key of {KIND}, ignored" for key in checked.unknown)
     nulls = {key: None for key, value in document.content.items() if value is None and key in load_schema().fields}
     return {**checked.content, **nulls}
 
@@ -235,7 +235,7 @@ def _lay(layers: _Layers, patch: Mapping[str, Any]) -> None:
 
 
 def _merged(base: Mapping[str, Any], patch: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Apply a JSON merge patch (RFC 7386); what it deletes has its default again."""
+    """Apply a JSON merge patch (RFC 7386); a deleted key gets its default back."""
     result = dict(base)
     for key, value in patch.items():
         default = defaults.get(key)
@@ -257,7 +257,7 @@ def _not_acted_on(layers: _Layers, acted_on: frozenset[str]) -> Iterator[str]:
     defaults = dict(leaves(default_values()))
     for path, value in leaves(layers.values):
         if path in layers.said and path not in acted_on and not _same(path, value, defaults.get(path)):
-            yield f"{path}: set, but tempolet does not act on it yet"
+            yield f"{path}: has no effect in tempolet yet"
 
 
 def _same(path: str, value: Any, default: Any) -> bool:
@@ -267,7 +267,7 @@ def _same(path: str, value: Any, default: Any) -> bool:
 
 
 def resolve_paths(content: dict[str, Any], folder: Path) -> None:
-    """Make the paths in a main file's content absolute, in place: they count from the file's own folder."""
+    """Make the paths in a main file's content absolute, in place: they are relative to the file's own folder."""
     for key in _RELATIVE_TO_FILE:
         if content.get(key):
             content[key] = str(folder / content[key])

@@ -1,7 +1,7 @@
-"""The defaults of a KubeletConfiguration that hang on other keys, and of the keys whose zero cannot be told from absent.
+"""Defaults of a KubeletConfiguration that depend on other keys, and keys whose zero value means the default.
 
-Asked by `kubelet_configuration` once all layers are merged; the rules are config/v1beta1/defaults.go. Installers write such zeros:
-kubeadm's file says `0s` for a dozen keys and means the default of each.
+Applied after all layers are merged; the rules are those of config/v1beta1/defaults.go. Installers write such zeros:
+kubeadm's file has `0s` for a dozen keys and means the default of each.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -56,11 +56,11 @@ ZERO_MEANS_DEFAULT: Final = frozenset(
         "volumeStatsAggPeriod",
     }
 )
-"""Keys with a default and without a pointer in the kubelet's type."""
+"""Keys with a default that are no pointer in the kubelet's type."""
 
 
 def derived_defaults(values: Mapping[str, Any], said: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """Give the keys, by dotted path, whose value is another one than the merged layers say."""
+    """Return the keys, by dotted path, whose value differs from that of the merged layers."""
     there, defaults = dict(leaves(values)), dict(leaves(default_values()))
     zeros = {path for path in ZERO_MEANS_DEFAULT if path in there and _is_zero(path, there[path])}
     yield from ((path, defaults[path]) for path in sorted(zeros))

@@ -1,8 +1,8 @@
-"""Kubernetes feature gates, as a kubelet of the schema's version knows them.
+"""Kubernetes feature gates, as known to a kubelet of the schema's version.
 
-Set by KubeletConfiguration's featureGates and `--feature-gates`; asked as `gates.enabled("KubeletCrashLoopBackOffMax")`.
-Unknown names are refused, locked ones keep their value (component-base/featuregate). A gate that is set to a value whose
-behaviour tempolet does not have is told to the operator once: silence would be a promise.
+Set by KubeletConfiguration's featureGates and `--feature-gates`; read as `gates.enabled("KubeletCrashLoopBackOffMax")`.
+Unknown names are refused, locked gates keep their value (component-base/featuregate). A gate that is set to a value
+which tempolet does not implement gives one warning: silence would be a promise.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,11 +43,11 @@ ACTED_ON: Final[Mapping[str, frozenset[bool]]] = {
     "EventedPLEG": frozenset({True}),  # the runtime's event stream is always read
     "PLEGOnDemandRelist": frozenset({True}),  # each step acts on its own result
 }
-"""Gate -> the values whose behaviour tempolet has, beside the default."""
+"""Gate -> the values that tempolet implements, besides the default."""
 
 
 class GateRefused(Exception):
-    """A gate that no kubelet of this version has, or one that can no longer be changed."""
+    """A gate that no kubelet of this version has, or that can no longer be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class FeatureGates:
     values: Mapping[str, bool] = field(default_factory=dict)
 
     def enabled(self, name: str) -> bool:
-        """Say whether a gate is on; raises KeyError for a name that is no gate, which is our own mistake."""
+        """Report whether a gate is on; raises KeyError for an unknown name, which is a bug of ours."""
         spec = load_schema().feature_gates[name]
         if name in self.values:
             return self.values[name]
@@ -66,14 +66,14 @@ class FeatureGates:
 
 
 def set_gates(values: Mapping[str, bool]) -> FeatureGates:
-    """Take the operator's gates; raises GateRefused naming the first that cannot be set."""
+    """Apply the operator's gates; raises GateRefused naming the first that cannot be set."""
     for name, value in values.items():
         if name in _GROUPS:
             continue
         spec = load_schema().feature_gates.get(name)
         if spec is None:
             raise GateRefused(
-                f"featureGates.{name}: Kubernetes {load_schema().version} has no such gate; remove it or mend its name"
+                f"featureGates.{name}: Kubernetes {load_schema().version} has no such gate; remove it or fix its name"
             )
         if spec.get("locked") and spec["default"] != value:
             raise GateRefused(f"featureGates.{name}: locked to {_said(spec['default'])}; remove it")
@@ -81,21 +81,21 @@ def set_gates(values: Mapping[str, bool]) -> FeatureGates:
 
 
 def gate_warnings(gates: FeatureGates) -> Iterator[str]:
-    """Name each gate that asks for a behaviour that tempolet does not have, and each that will go."""
+    """Name each gate whose value is not implemented, and each that will be removed."""
     for name, value in sorted(gates.values.items()):
         if name in _GROUPS:
             if value:
-                yield f"featureGates.{name}: set to true, but only {', '.join(ACTED_ON)} change what tempolet does"
+                yield f"featureGates.{name}: set to true, but only {', '.join(ACTED_ON)} have an effect in tempolet"
             continue
         spec = load_schema().feature_gates[name]
         if value != spec["default"] and value not in ACTED_ON.get(name, ()):
-            yield f"featureGates.{name}: set to {_said(value)}, which tempolet does not act on yet"
+            yield f"featureGates.{name}: set to {_said(value)}, which has no effect in tempolet yet"
         elif spec["stage"] in {"GA", "DEPRECATED"}:
             yield f"featureGates.{name}: {spec['stage']}, a later release will refuse it"
 
 
 def parse_gate_flag(text: str) -> dict[str, bool]:
-    """Read `--feature-gates A=true,B=false`; raises GateRefused."""
+    """Parse `--feature-gates A=true,B=false`; raises GateRefused."""
     found = {}
     for pair in filter(None, (one.strip() for one in text.split(","))):
         name, equals, value = pair.partition("=")

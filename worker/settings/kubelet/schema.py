@@ -1,8 +1,8 @@
-"""What a KubeletConfiguration v1beta1 may hold: every key with its type and default, from the kubelet's own types.
+"""The schema of KubeletConfiguration v1beta1: every key with its type and default, from the kubelet's own types.
 
-The table is `schema.json`, printed by `deploy/kubelet_schema/main.go`. Read by `kubelet_configuration` (keys) and
-`feature_gates`. Values are checked as Go's decoder checks them: a wrong type is an error that names the key, an unknown
-key is only told to the caller, who decides (the kubelet warns and goes on).
+The table is `schema.json`, printed by `deploy/kubelet_schema/main.go`. Used by `configuration` (keys) and
+`feature_gates`. Values are checked as by Go's decoder: a wrong type is an error that names the key, an unknown key is
+only reported to the caller, who decides (the kubelet warns and continues).
 """
 
 import functools
@@ -46,7 +46,7 @@ def load_schema() -> Schema:
 
 @dataclass(slots=True)
 class Checked:
-    """A checked configuration: its values as JSON has them, and the paths of keys that the kubelet does not know."""
+    """A checked configuration: its values as JSON, and the paths of unknown keys."""
 
     content: dict[str, Any] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ def check_fields(content: Mapping[str, Any], fields: Mapping[str, Any] | None = 
 
 
 def default_values() -> dict[str, Any]:
-    """Give every key that has a default, nested as in a configuration."""
+    """Return every key that has a default, nested as in a configuration."""
     return _defaults(load_schema().fields)
 
 
@@ -81,7 +81,7 @@ def leaves(
 
 
 def is_duration(path: str) -> bool:
-    """Say whether a key, by its dotted path, holds a duration; raises KeyError for one that is none."""
+    """Report whether a key, by its dotted path, holds a duration; raises KeyError for an unknown key."""
     schema: Any = {"fields": load_schema().fields}
     for key in path.split("."):
         schema = schema["fields"][key]
@@ -100,7 +100,7 @@ def _defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _object(content: Any, fields: Mapping[str, Any], path: str, unknown: list[str]) -> dict[str, Any]:
     if not isinstance(content, Mapping):
-        raise WrongValue(f"{path.rstrip('.')}: {_said(content)}, but a mapping belongs there")
+        raise WrongValue(f"{path.rstrip('.')}: {_said(content)}; must be a mapping")
     found = {}
     for key, value in content.items():
         where = f"{path}{key}"
@@ -117,11 +117,11 @@ def _value(value: Any, schema: Mapping[str, Any], path: str, unknown: list[str])
             return _object(value, schema["fields"], f"{path}.", unknown)
         case "list":
             if not isinstance(value, list):
-                raise WrongValue(f"{path}: {_said(value)}, but a list belongs there")
+                raise WrongValue(f"{path}: {_said(value)}; must be a list")
             return [_value(one, schema["of"], f"{path}[{index}]", unknown) for index, one in enumerate(value)]
         case "map":
             if not isinstance(value, Mapping):
-                raise WrongValue(f"{path}: {_said(value)}, but a mapping belongs there")
+                raise WrongValue(f"{path}: {_said(value)}; must be a mapping")
             return {key: _value(one, schema["of"], f"{path}.{key}", unknown) for key, one in value.items()}
         case scalar:
             return _scalar(value, scalar, path)
@@ -132,7 +132,7 @@ def _scalar(value: Any, kind: str, path: str) -> Any:
         return say_duration(timedelta(microseconds=value / 1000))
     if kind.startswith("duration"):
         if not isinstance(value, str):
-            raise WrongValue(f"{path}: {_said(value)}, but a duration belongs there, quoted text such as 1m30s")
+            raise WrongValue(f"{path}: {_said(value)}; must be a duration, quoted text such as 1m30s")
         try:
             parse_duration(value)
         except ValueError as error:
@@ -140,10 +140,10 @@ def _scalar(value: Any, kind: str, path: str) -> Any:
         return value
     if kind == "quantity":
         if isinstance(value, bool) or not _QUANTITY.fullmatch(str(value)):
-            raise WrongValue(f"{path}: {_said(value)}, but a quantity belongs there, such as 512Mi or 0.5")
+            raise WrongValue(f"{path}: {_said(value)}; must be a quantity, such as 512Mi or 0.5")
         return str(value)
     if not _fits(value, kind):
-        raise WrongValue(f"{path}: {_said(value)}, but {_NAMES.get(kind, kind)} belongs there")
+        raise WrongValue(f"{path}: {_said(value)}; must be {_NAMES.get(kind, kind)}")
     return value
 
 

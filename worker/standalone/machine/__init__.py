@@ -1,1 +1,1 @@
-"""The machine below a standalone node: its programs, its processes, and what they leave in the kernel."""
+"""The machine of a standalone node: its programs, its processes, and what they leave in the kernel."""

@@ -1,7 +1,7 @@
-"""Processes that outlive the command that started them: a session of their own, a log file and a pid file.
+"""Processes that outlive the command that started them: in a session of their own, with a log file and a pid file.
 
-`tempolet up` starts them, a later `tempolet up` or `down` finds them again. A pid alone may belong to somebody else by
-then, so the pid file also carries the process's start time and the boot it counts from; what does not match is not ours.
+`tempolet up` starts them, a later `tempolet up` or `down` finds them again. A pid may have been reused by then, so the
+pid file also holds the process's start time and the boot id; if they do not match, the process is not ours.
 """
 
 import json
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final
 
 NOT_PASSED_ON: Final = ("TEMPORAL_", "NOTIFY_SOCKET", "WATCHDOG_")
-"""The operator's own Temporal is another one than the embedded, and a systemd that runs `up` waits for `up` alone."""
+"""The operator's own Temporal is not the node's, and a systemd that runs `up` waits for `up` alone."""
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which process exactly: the pid, its start in clock ticks since boot, and the boot."""
+    """The identity of a process: pid, start in clock ticks since boot, and boot id."""
 
     pid: int
     started: int
@@ -30,23 +30,23 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to start: program and arguments, the variables to set on top of ours, and where its output goes."""
+    """What to start: program and arguments, additional variables, and the log file."""
 
     argv: Sequence[str | Path]
     log: Path
     environment: Mapping[str, str]
     umask: int = 0o022
-    """Never the operator's: pods must be able to read what is made for them."""
+    """Not the operator's: pods must be able to read the files made for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Supervised:
-    """One process known by its pid file."""
+    """One process, known by its pid file."""
 
     pid_file: Path
 
     def start(self, command: Command) -> Identity:
-        """Start it in a session of its own unless it already runs; raises OSError when it cannot be started."""
+        """Start it in a session of its own unless it runs; raises OSError if it cannot be started."""
         if running := self.running():
             return running
         command.log.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ class Supervised:
                 start_new_session=True,
                 umask=command.umask,
             )
-        child.returncode = 0  # it outlives us on purpose: no ResourceWarning for a child that still runs
+        child.returncode = 0  # it outlives this process: avoids the ResourceWarning for a running child
         identity = Identity(child.pid, _start_time(child.pid) or 0, _boot())
         scratch = self.pid_file.with_suffix(".new")
         scratch.write_text(json.dumps(asdict(identity)))
@@ -70,7 +70,7 @@ class Supervised:
         return identity
 
     def running(self) -> Identity | None:
-        """Tell which process it is, or None when it is not running (any more)."""
+        """Return its identity; None if it does not run (any more)."""
         try:
             identity = Identity(**json.loads(self.pid_file.read_text()))
         except (OSError, ValueError, TypeError):
@@ -78,7 +78,7 @@ class Supervised:
         return identity if identity.boot == _boot() and _start_time(identity.pid) == identity.started else None
 
     def stop(self, within: float) -> bool:
-        """Ask it to end, and kill it when `within` seconds are over; True when it ended by itself."""
+        """Ask it to stop, and kill it after `within` seconds; True if it stopped by itself."""
         identity = self.running()
         willing = identity is None or end_process(identity.pid, within)
         self.pid_file.unlink(missing_ok=True)
@@ -86,12 +86,12 @@ class Supervised:
 
 
 def own_environment() -> dict[str, str]:
-    """Give this process's environment without what is meant for others."""
+    """Return this process's environment without variables meant for other programs."""
     return {name: value for name, value in os.environ.items() if not name.startswith(NOT_PASSED_ON)}
 
 
 def end_process(pid: int, within: float) -> bool:
-    """Send SIGTERM, then SIGKILL after `within` seconds, and wait for the end; True when SIGTERM was enough."""
+    """Send SIGTERM, then SIGKILL after `within` seconds, and wait for the end; True if SIGTERM was enough."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -109,7 +109,7 @@ def end_process(pid: int, within: float) -> bool:
 
 
 def wait_for_end(pid: int, within: float) -> bool:
-    """Wait until a process has ended; False when it still runs after `within` seconds."""
+    """Wait until a process has ended; False if it still runs after `within` seconds."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -144,7 +144,7 @@ def _ended(handle: int, within: float) -> bool:
 
 
 def _reap(pid: int) -> None:
-    """Take the zombie away where the process is our own child."""
+    """Reap the zombie if the process is our own child."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -152,7 +152,7 @@ def _reap(pid: int) -> None:
 
 
 def _start_time(pid: int) -> int | None:
-    """Read field 22 of /proc/<pid>/stat; None for a process that is gone or a zombie."""
+    """Read field 22 of /proc/<pid>/stat; None if the process is gone or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,8 +1,8 @@
-"""Where the programs are that a standalone node needs: containerd, runc, CNI plugins, nft, temporal.
+"""Finds the programs that a standalone node needs: containerd, runc, CNI plugins, nft, temporal.
 
-Asked by everything that starts one, and by `deploy/parts`, which fetches what this module does not find: one place
-decides what is good enough. What the operator has on PATH goes first and is used as it is; after it comes the folder of
-our own with unpacked packages. Only the standard library is imported: `deploy/parts` runs before any venv exists.
+Also used by `deploy/parts`, which fetches what is missing here, so that versions are decided in one place. Programs on
+the operator's PATH take precedence; next is the folder of unpacked packages. Only the standard library is imported,
+because `deploy/parts` runs before any venv exists.
 """
 
 import json
@@ -23,12 +23,12 @@ CNI_PLUGINS: Final = ("bridge", "host-local", "loopback")
 
 
 class MissingProgram(Exception):
-    """A program that is needed is not on this machine, or only one that is too old; says how to get it."""
+    """A required program is missing or too old; the message says how to get it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program by name, the oldest version that will do, and where a newer one comes from."""
+    """A program by name, its minimum version, and where to get it."""
 
     name: str
     minimum: tuple[int, ...]
@@ -46,7 +46,7 @@ TEMPORAL: Final = Program("temporal", (1,), "`pip install --require-hashes -r re
 
 
 def default_parts_dir() -> Path:
-    """Name the folder of unpacked packages: $TEMPOLET_PARTS_DIR, else .build/parts of the checkout."""
+    """Return the folder of unpacked packages: $TEMPOLET_PARTS_DIR, otherwise .build/parts of the checkout."""
     chosen = os.environ.get(PARTS_VARIABLE)
     return Path(chosen) if chosen else Path(__file__).resolve().parents[3] / ".build" / "parts"
 
@@ -54,7 +54,7 @@ def default_parts_dir() -> Path:
 def find_program(program: Program, parts_dir: Path | None = None) -> Path:
     """Find a program that is new enough: PATH first, then this Python's own bin, then the parts.
 
-    Raises MissingProgram, which names what was found instead and how to get a better one.
+    Raises MissingProgram, which names what was found instead and how to get a newer one.
     """
     refused = []
     for path in _candidates(program.name, parts_dir or default_parts_dir()):
@@ -68,7 +68,7 @@ def find_program(program: Program, parts_dir: Path | None = None) -> Path:
 
 
 def find_cni_plugins(parts_dir: Path | None = None) -> Path:
-    """Find the folder of CNI plugins, or raise MissingProgram."""
+    """Find the folder of CNI plugins; raises MissingProgram."""
     for directory in (*CNI_DIRECTORIES, (parts_dir or default_parts_dir()) / "cni"):
         if all(os.access(directory / plugin, os.X_OK) for plugin in CNI_PLUGINS):
             return directory
@@ -77,7 +77,7 @@ def find_cni_plugins(parts_dir: Path | None = None) -> Path:
 
 
 def version_of(path: Path, flag: str = "--version") -> tuple[int, ...]:
-    """Ask a program for its version; empty when it does not answer with one."""
+    """Return a program's version; empty if it prints none."""
     try:
         done = subprocess.run([path, flag], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -87,7 +87,7 @@ def version_of(path: Path, flag: str = "--version") -> tuple[int, ...]:
 
 
 def newest_cni_protocol(plugin: Path) -> tuple[int, ...]:
-    """Ask a CNI plugin for the newest protocol it speaks; Debian's builds know no version of their own."""
+    """Return the newest protocol of a CNI plugin; Debian's builds print no version of their own."""
     environment = {"CNI_COMMAND": "VERSION"}
     try:
         done = subprocess.run([plugin], env=environment, input=b"", capture_output=True, timeout=20, check=False)
@@ -98,7 +98,7 @@ def newest_cni_protocol(plugin: Path) -> tuple[int, ...]:
 
 
 def search_path(*programs: Path) -> str:
-    """Build a PATH for a child that must find these programs: their folders first, then the operator's."""
+    """Build a PATH for a child that needs these programs: their folders first, then the operator's."""
     own = dict.fromkeys(str(program.parent) for program in programs)
     rest = dict.fromkeys([*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM_DIRECTORIES])
     return os.pathsep.join([*own, *(directory for directory in rest if directory not in own)])

@@ -53,7 +53,7 @@ async def test_it_is_well_while_all_three_work(tmp_path: Path) -> None:
         assert await read(port, "/healthz/syncloop") == (500, said)
         assert await read(port, "/healthz/ping") == (200, "ok")
         health.turn("node status", timedelta(days=-1))  # overdue
-        assert (await read(port, "/healthz"))[1] == "the node's loop for node status does not turn any more"
+        assert (await read(port, "/healthz"))[1] == "the node's loop for node status is stuck"
         assert (await read(port, "/healthz/elsewhere"))[0] == 404
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from proto.temporal.signals import RuntimeChanged
-from worker.poller.calls.pod_workflows import TemporalAway
-from worker.poller.calls.runtime_signals import BURST, GAP, MOST_IDS, Coalescer, HintSender, merge, says_all
+from worker.poller.calls.pod_workflows import TemporalUnavailable
+from worker.poller.calls.runtime_signals import BURST, GAP, MOST_IDS, SignalCoalescer, SignalSender, is_general, merge
 from worker.temporal.signal_numbers import SignalNumbers
 
 PODS = ("pod/n/default/a/1", "pod/n/default/b/2")
@@ -25,9 +25,9 @@ hints = st.builds(
 
 def covers(sent: RuntimeChanged, hint: RuntimeChanged) -> bool:
     """Say whether a workflow that gets `sent` looks at least where `hint` would have it look."""
-    if says_all(sent):
+    if is_general(sent):
         return True
-    if says_all(hint) or (hint.sandbox_lost and not sent.sandbox_lost):
+    if is_general(hint) or (hint.sandbox_lost and not sent.sandbox_lost):
         return False
     return set(hint.exited) <= set(sent.exited)
 
@@ -45,7 +45,7 @@ def test_a_hint_stays_small() -> None:
     whole = merge(
         RuntimeChanged("event", exited=tuple(map(str, range(MOST_IDS)))), RuntimeChanged("event", exited=("x",))
     )
-    assert says_all(whole)
+    assert is_general(whole)
 
 
 class Coalescing(RuleBasedStateMachine):
@@ -53,7 +53,7 @@ class Coalescing(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.coalescer = Coalescer()
+        self.coalescer = SignalCoalescer()
         self.now = 0.0
         self.in_flight: dict[str, RuntimeChanged] = {}
         self.owed: dict[str, list[RuntimeChanged]] = {pod: [] for pod in PODS}
@@ -138,7 +138,7 @@ TestCoalescing.settings = settings(max_examples=150, stateful_step_count=40, dea
 
 def test_the_first_hint_goes_at_once_and_a_crash_loop_is_slowed() -> None:
     """Ends in quick succession (short init containers) do not wait; a flood does."""
-    coalescer, at, sent = Coalescer(), 0.0, []
+    coalescer, at, sent = SignalCoalescer(), 0.0, []
     for number in range(40):
         coalescer.add(POD, RuntimeChanged("event", exited=(str(number),)), at)
         for _ in coalescer.take_due(at):
@@ -177,7 +177,7 @@ class Wire:
                 await self.more.wait()
 
 
-async def running(sender: HintSender, do: Callable[[], Awaitable[None]]) -> None:
+async def running(sender: SignalSender, do: Callable[[], Awaitable[None]]) -> None:
     """Run a sender while the test acts."""
     task = asyncio.create_task(sender.run())
     try:
@@ -190,7 +190,7 @@ async def running(sender: HintSender, do: Callable[[], Awaitable[None]]) -> None
 async def test_what_comes_while_a_call_is_in_flight_is_one_hint_behind_it() -> None:
     """And sequence numbers count on."""
     wire = Wire()
-    sender = HintSender(wire.send, still_news=lambda _, hint: hint, gone=lambda _: None, numbers=SignalNumbers(7))
+    sender = SignalSender(wire.send, unknown_part=lambda _, hint: hint, gone=lambda _: None, numbers=SignalNumbers(7))
 
     async def act() -> None:
         wire.open.clear()
@@ -208,7 +208,7 @@ async def test_what_comes_while_a_call_is_in_flight_is_one_hint_behind_it() -> N
 async def test_a_failed_call_goes_out_again() -> None:
     """Temporal was away for a moment."""
     wire = Wire()
-    failures = iter((TemporalAway("away"), None))
+    failures = iter((TemporalUnavailable("away"), None))
 
     def answer() -> bool:
         if error := next(failures):
@@ -216,7 +216,7 @@ async def test_a_failed_call_goes_out_again() -> None:
         return True
 
     wire.answers = answer
-    sender = HintSender(wire.send, still_news=lambda _, hint: hint, gone=lambda _: None, numbers=SignalNumbers())
+    sender = SignalSender(wire.send, unknown_part=lambda _, hint: hint, gone=lambda _: None, numbers=SignalNumbers())
 
     async def act() -> None:
         sender.tell(POD, RuntimeChanged("event", exited=("a",)))
@@ -231,7 +231,7 @@ async def test_a_workflow_that_is_gone_is_reported_and_forgotten() -> None:
     wire = Wire()
     gone: list[str] = []
     wire.answers = lambda: False
-    sender = HintSender(wire.send, still_news=lambda _, hint: hint, gone=gone.append, numbers=SignalNumbers())
+    sender = SignalSender(wire.send, unknown_part=lambda _, hint: hint, gone=gone.append, numbers=SignalNumbers())
 
     async def act() -> None:
         sender.tell(POD, RuntimeChanged("event", exited=("a",)))
@@ -244,9 +244,9 @@ async def test_a_workflow_that_is_gone_is_reported_and_forgotten() -> None:
 async def test_a_hint_that_is_no_news_any_more_is_not_sent() -> None:
     """The activity that stopped the container said so first."""
     wire = Wire()
-    sender = HintSender(
+    sender = SignalSender(
         wire.send,
-        still_news=lambda _, hint: hint if "b" in hint.exited else None,
+        unknown_part=lambda _, hint: hint if "b" in hint.exited else None,
         gone=lambda _: None,
         numbers=SignalNumbers(),
     )

@@ -13,10 +13,10 @@ from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from proto.temporal.wishes import Ended, GivenCondition, Rejected
 from tests.worker.poller.noted_calls import NotedCalls
-from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalAway
+from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalUnavailable
 from worker.poller.cluster.api_pod import ApiPod, read_api_pod
 from worker.poller.cluster.api_pod_needs import Call, DeletePod, Known, RemovePod, StartPod, TellStatus
-from worker.poller.cluster.api_pods import ApiPods, AroundApiPods
+from worker.poller.cluster.api_pods import ApiPods, ApiPodsDependencies
 from worker.temporal.signal_numbers import SignalNumbers
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -132,44 +132,46 @@ HELD = replace(FORCED, held=True)
     ("known", "call"),
     [
         pytest.param(Known(WEB), StartPod(WEB), id="a-new-pod-starts"),
-        pytest.param(Known(WEB, WEB, open=OPEN), None, id="a-pod-that-was-told-rests"),
+        pytest.param(Known(WEB, WEB, open=OPEN), None, id="a-pod-that-was-signalled-rests"),
         pytest.param(Known(read(), WEB, open=OPEN), None, id="seen-again-is-no-change"),
         pytest.param(Known(EDITED, WEB, open=OPEN), StartPod(EDITED), id="an-edit-is-listed"),
         pytest.param(Known(WEB, None, open=OPEN), StartPod(WEB), id="a-poller-that-restarts-lists-once"),
         pytest.param(Known(GOING), DeletePod(GOING), id="found-with-a-deletion"),
         pytest.param(Known(GOING, WEB, open=OPEN), DeletePod(GOING), id="deleted"),
         pytest.param(Known(GOING, GOING, open=OPEN), None, id="asked-once"),
-        pytest.param(Known(FORCED, GOING, open=OPEN), DeletePod(FORCED), id="a-shorter-grace-is-told"),
+        pytest.param(Known(FORCED, GOING, open=OPEN), DeletePod(FORCED), id="a-shorter-grace-is-signalled"),
         pytest.param(Known(HELD, GOING, open=None), None, id="gone-and-held-by-finalizers"),
         pytest.param(Known(ENDED), None, id="what-has-ended-never-starts"),
         pytest.param(Known(ENDED, WEB, open=OPEN), TellStatus(ENDED), id="ended-by-others"),
-        pytest.param(Known(ENDED, ENDED, open=OPEN), None, id="an-end-is-told-once"),
+        pytest.param(Known(ENDED, ENDED, open=OPEN), None, id="an-end-is-signalled-once"),
         pytest.param(
             Known(replace(GOING, ended=ENDED.ended)), DeletePod(replace(GOING, ended=ENDED.ended)), id="ended-and-to-go"
         ),
         pytest.param(Known(GATED, WEB, open=OPEN), TellStatus(GATED), id="a-condition-of-others"),
         pytest.param(Known(WEB, GATED, open=OPEN), TellStatus(WEB), id="and-its-end"),
         pytest.param(Known(None, WEB, open=OPEN), RemovePod(WORKFLOW), id="listed-no-more"),
-        pytest.param(Known(None, GOING, open=OPEN, asked_to_go=True), None, id="gone-as-it-was-asked-to"),
+        pytest.param(Known(None, GOING, open=OPEN, deletions_requested=True), None, id="gone-as-it-was-asked-to"),
         pytest.param(
             Known(None, WEB, open=OPEN, last=FORCED),
             RemovePod(WORKFLOW, timedelta()),
-            id="forced-and-gone-before-it-was-told",
+            id="forced-and-gone-before-it-was-signalled",
         ),
         pytest.param(
-            Known(None, GOING, open=OPEN, asked_to_go=True, last=FORCED),
+            Known(None, GOING, open=OPEN, deletions_requested=True, last=FORCED),
             RemovePod(WORKFLOW, timedelta()),
             id="forced-and-gone-while-it-went",
         ),
         pytest.param(
-            Known(None, FORCED, open=OPEN, asked_to_go=True, last=FORCED), None, id="forced-and-gone-as-it-was-told"
+            Known(None, FORCED, open=OPEN, deletions_requested=True, last=FORCED),
+            None,
+            id="forced-and-gone-as-it-was-signalled",
         ),
         pytest.param(Known(None, WEB, open=OPEN, last=WEB), RemovePod(WORKFLOW), id="gone-without-a-deletion-seen"),
         pytest.param(Known(None), None, id="nothing-at-all"),
     ],
 )
 def test_what_a_pod_needs(known: Known, call: Call | None) -> None:
-    """Each row is what is wanted, told and known of one pod."""
+    """Each row is what is desired, signalled and known of one pod."""
     assert known.next_call(open_known=True, shown_phase="Running") == call
 
 
@@ -180,7 +182,7 @@ def test_an_end_that_our_own_status_told_is_no_news() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "shown_phase", "is_told"),
+    ("signalled", "shown_phase", "is_told"),
     [
         pytest.param(GOING, "", False, id="our-own-delete-of-what-is-gone-here"),
         pytest.param(GOING, "Running", True, id="one-that-others-have-ended-and-that-runs-here"),
@@ -188,12 +190,12 @@ def test_an_end_that_our_own_status_told_is_no_news() -> None:
         pytest.param(WEB, "", True, id="one-that-was-not-asked-to-go"),
     ],
 )
-def test_our_own_delete_without_grace_is_no_news(told: ApiPod, shown_phase: str, *, is_told: bool) -> None:
+def test_our_own_delete_without_grace_is_no_news(signalled: ApiPod, shown_phase: str, *, is_told: bool) -> None:
     """It is seen as a shorter grace before the object is gone; others' is, too, and theirs ends a pod sooner."""
     forced = replace(FORCED, ended=ENDED.ended)
-    known = Known(forced, told, open=OPEN)
+    known = Known(forced, signalled, open=OPEN)
     assert known.next_call(open_known=True, shown_phase=shown_phase) == (DeletePod(forced) if is_told else None)
-    known = Known(None, told, open=OPEN, asked_to_go=told.deleted, last=forced)
+    known = Known(None, signalled, open=OPEN, deletions_requested=signalled.deleted, last=forced)
     gone = RemovePod(WORKFLOW, forced.grace)
     assert known.next_call(open_known=True, shown_phase=shown_phase) == (gone if is_told else None)
 
@@ -212,7 +214,7 @@ class Node(NotedCalls):
             self,  # type: ignore[arg-type]  # plays PodWorkflows
             "n",
             NodeSettings(),
-            AroundApiPods(confirms=self, admit=self.admit, shown_phase=lambda _: "", refused=self.refused),
+            ApiPodsDependencies(confirms=self, admit=self.admit, shown_phase=lambda _: "", refused=self.refused),
         )
 
     def refused(self, name: str, refusal: Refusal | None) -> None:
@@ -274,7 +276,7 @@ async def node() -> Any:
 
 
 async def test_a_life_in_the_api(node: Node) -> None:
-    """Created, edited, deleted, deleted by force, gone: each is told once."""
+    """Created, edited, deleted, deleted by force, gone: each is signalled once."""
     node.set_open()
     node.pods.set_listed([])
     node.pods.set_changed(WEB)
@@ -283,13 +285,13 @@ async def test_a_life_in_the_api(node: Node) -> None:
     await node.until_called("start", "start with its content")
     node.pods.set_changed(GOING)
     node.pods.set_changed(FORCED)
-    told = ["start", "start with its content", "PodDeleted 0:00:00"]
-    await node.until_called(*told)
+    signalled = ["start", "start with its content", "PodDeleted 0:00:00"]
+    await node.until_called(*signalled)
     node.pods.set_changed(FORCED, removed=True)
-    await node.until_called(*told)
+    await node.until_called(*signalled)
     node.open.clear()
     node.set_open(later=60)
-    await node.until_called(*told)
+    await node.until_called(*signalled)
     assert not node.pods.knows(UID)
 
 
@@ -306,7 +308,7 @@ async def test_a_pod_of_which_only_the_status_changes_is_held_once(node: Node) -
 
 
 async def test_a_deletion_by_force_keeps_its_grace_when_it_is_seen_at_once_with_the_objects_end(node: Node) -> None:
-    """And is told once; the pod's own grace could be ten minutes."""
+    """And is signalled once; the pod's own grace could be ten minutes."""
     node.open = {WORKFLOW}
     node.set_open()
     node.pods.set_listed([WEB])
@@ -339,7 +341,7 @@ async def test_an_open_pod_is_kept_until_the_api_has_listed(node: Node) -> None:
     node.set_open()
     await asyncio.sleep(0)
     assert node.calls == []
-    assert node.pods.may_want("any other")
+    assert node.pods.may_list("any other")
 
 
 async def test_a_pod_found_on_its_way_out_is_started_to_be_cleaned(node: Node) -> None:
@@ -347,7 +349,7 @@ async def test_a_pod_found_on_its_way_out_is_started_to_be_cleaned(node: Node) -
     node.set_open()
     node.pods.set_listed([GOING])
     await node.until_called("PodDeleted 0:00:30", "start to go")
-    assert node.pods.is_going(UID)
+    assert node.pods.deletion_requested(UID)
 
 
 async def test_finalizers_start_nothing_again(node: Node) -> None:
@@ -371,12 +373,12 @@ async def test_a_pod_with_finalizers_that_is_listed_again_after_its_removal_star
     node.pods.set_listed([held])
     await node.until_called("start with its content")
     node.pods.set_listed([])
-    told = ["start with its content", "is default/web gone", "PodRemoved None"]
-    await node.until_called(*told)
+    signalled = ["start with its content", "is default/web gone", "PodRemoved None"]
+    await node.until_called(*signalled)
     node.pods.set_listed([held])
     node.open.clear()
     node.set_open(later=60)
-    await node.until_called(*told, "start with its content")
+    await node.until_called(*signalled, "start with its content")
 
 
 async def test_the_end_of_its_object_starts_nothing_again(node: Node) -> None:
@@ -387,10 +389,10 @@ async def test_the_end_of_its_object_starts_nothing_again(node: Node) -> None:
     await node.until_called("PodDeleted 0:00:30")
     node.open.clear()
     node.pods.set_changed(FORCED)
-    told = ["PodDeleted 0:00:30", "PodDeleted 0:00:00"]
-    await node.until_called(*told)
+    signalled = ["PodDeleted 0:00:30", "PodDeleted 0:00:00"]
+    await node.until_called(*signalled)
     node.set_open(later=60)
-    await node.until_called(*told, "PodDeleted 0:00:00", "start to go")
+    await node.until_called(*signalled, "PodDeleted 0:00:00", "start to go")
 
 
 async def test_what_others_wrote_while_the_poller_was_away_is_told(node: Node) -> None:
@@ -431,7 +433,7 @@ async def test_what_has_ended_is_not_run_again(node: Node) -> None:
     await asyncio.sleep(0)
     node.set_open()
     await node.until_called()
-    assert node.pods.may_want(UID)
+    assert node.pods.may_list(UID)
 
 
 async def test_a_refused_pod_starts_with_its_refusal_and_an_open_one_is_not_asked(node: Node) -> None:
@@ -456,7 +458,7 @@ async def test_a_workflow_that_somebody_ended_is_started_again(node: Node) -> No
 
 async def test_a_call_that_did_not_arrive_is_made_again_with_what_is_wanted_by_then(node: Node) -> None:
     """Temporal is away, and the pod is deleted meanwhile."""
-    node.failures = [TemporalAway("away")]
+    node.failures = [TemporalUnavailable("away")]
     node.set_open()
     node.pods.set_listed([WEB])
     await node.until_called("start")
@@ -466,20 +468,20 @@ async def test_a_call_that_did_not_arrive_is_made_again_with_what_is_wanted_by_t
 
 async def test_an_edit_after_a_start_without_an_answer_reaches_the_workflow(node: Node) -> None:
     """The start may have arrived with the pod as it was; so may one that visibility does not show yet."""
-    node.failures = [TemporalAway("no answer")]
+    node.failures = [TemporalUnavailable("no answer")]
     node.set_open()
     node.pods.set_listed([WEB])
     await node.until_called("start")
     node.pods.set_changed(replace(EDITED, conditions=GATED.conditions))
-    told = ["start", "start with its content", "status ['g']"]
-    await node.until_called(*told)
-    node.failures = [TemporalAway("no answer")]
+    signalled = ["start", "start with its content", "status ['g']"]
+    await node.until_called(*signalled)
+    node.failures = [TemporalUnavailable("no answer")]
     node.pods.set_changed(WEB)
-    await node.until_called(*told, "start with its content")
+    await node.until_called(*signalled, "start with its content")
     node.open.clear()
     node.set_open(later=60)
     node.pods.set_changed(GATED)
-    await node.until_called(*told, *["start with its content"] * 2, "status ['g']")
+    await node.until_called(*signalled, *["start with its content"] * 2, "status ['g']")
 
 
 async def test_a_refusal_goes_with_its_pod(node: Node) -> None:
@@ -503,4 +505,4 @@ async def test_a_pod_that_is_kept_in_doubt_is_told_of_once(node: Node, capsys: p
     node.pods.set_listed([WEB])
     node.pods.set_listed([])
     await node.until_called(*["is default/web gone"] * 2)
-    assert capsys.readouterr().out.count("is kept") == 1
+    assert capsys.readouterr().out.count("keeping a pod that the API does not list") == 1

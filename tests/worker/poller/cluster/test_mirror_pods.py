@@ -17,7 +17,7 @@ from worker.poller.cluster.mirror_pods import (
     CreateMirror,
     DeleteMirror,
     MirrorPods,
-    Statics,
+    StaticPods,
     mirror_of,
     next_call,
 )
@@ -28,9 +28,9 @@ WEB = static_pod(Path("/m/web.yaml"), "web", HASH, {"kubernetes.io/config.hash":
 MIRROR = ApiPod({}, "m-1", "default", "web", mirror=HASH, owner_uid=NODE_UID)
 
 
-def statics(*wanted: StaticPod, going: frozenset[str] = frozenset(), complete: bool = True) -> Statics:
+def statics(*desired: StaticPod, going: frozenset[str] = frozenset(), complete: bool = True) -> StaticPods:
     """Say which static pods there are."""
-    return Statics({f"{pod.namespace}/{pod.name}": pod for pod in wanted}, going, complete)
+    return StaticPods({f"{pod.namespace}/{pod.name}": pod for pod in desired}, going, complete)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def statics(*wanted: StaticPod, going: frozenset[str] = frozenset(), complete: b
         pytest.param(statics(), None, NODE_UID, None, id="nothing-at-all"),
     ],
 )
-def test_what_a_mirror_needs(known: Statics, mirror: ApiPod | None, node_uid: str, call: Call | type | None) -> None:
+def test_what_a_mirror_needs(known: StaticPods, mirror: ApiPod | None, node_uid: str, call: Call | type | None) -> None:
     """Each row is what is known of one name."""
     found = next_call(NAME, known, mirror, node_uid)
     assert found == call if not isinstance(call, type) else isinstance(found, call)
@@ -98,7 +98,7 @@ async def test_a_mirror_lives_as_long_as_its_pod() -> None:
     mirrors.set_changed(replace(MIRROR, deleted=True))
     await api.until(3)
     now[0] = statics()
-    mirrors.look_soon()
+    mirrors.look_again()
     await api.until(4)
     assert api.calls == [CREATE, "delete m-1", CREATE, "delete m-3"]
     keeping.cancel()
@@ -122,7 +122,7 @@ async def test_what_fails_is_tried_again(failure: Exception) -> None:
     keeping = asyncio.create_task(mirrors.keep())
     mirrors.set_listed([])
     await api.until(1)
-    mirrors.look_soon()
+    mirrors.look_again()
     await api.until(2)
     assert api.calls == [CREATE, CREATE]
     keeping.cancel()
@@ -137,7 +137,7 @@ async def test_a_mirror_that_is_gone_already_is_gone() -> None:
     keeping = asyncio.create_task(mirrors.keep())
     mirrors.set_listed([MIRROR])
     await api.until(1)
-    mirrors.look_soon()
+    mirrors.look_again()
     await asyncio.sleep(0)
     assert api.calls == ["delete m-1"]
     keeping.cancel()
@@ -146,10 +146,10 @@ async def test_a_mirror_that_is_gone_already_is_gone() -> None:
 
 async def test_a_change_asks_once_which_static_pods_there_are() -> None:
     """However many: each mirror's status comes as a change, and a node has a hundred."""
-    asked: list[Statics] = []
+    asked: list[StaticPods] = []
     many = [replace(WEB, name=f"web-{number}") for number in range(100)]
 
-    def ask() -> Statics:
+    def ask() -> StaticPods:
         asked.append(statics(*many))
         return asked[-1]
 

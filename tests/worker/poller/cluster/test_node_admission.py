@@ -17,7 +17,7 @@ CPU = "1500m"
 
 
 def asking(uid: str, cpu: str = CPU, **spec: object) -> PodJson:
-    """Write a pod that wants most of the node."""
+    """Write a pod that lists most of the node."""
     container = {"name": "c", "image": "busybox:1", "resources": {"requests": {"cpu": cpu}}}
     return {"metadata": {"name": uid, "namespace": "default", "uid": uid}, "spec": {"containers": [container], **spec}}
 
@@ -40,7 +40,7 @@ class Node:
 
 @pytest.fixture
 def present() -> dict[str, PodJson]:
-    """Give the pods that are wanted here, for the test to change."""
+    """Give the pods that are desired here, for the test to change."""
     return {}
 
 

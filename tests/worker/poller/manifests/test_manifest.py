@@ -66,9 +66,9 @@ def test_other_ways_to_write_it(same: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "reason", "message"),
     [
-        pytest.param(b"", "Empty", "the file says nothing; a Pod of apiVersion v1 is expected", id="empty"),
+        pytest.param(b"", "Empty", "the file is empty; a Pod of apiVersion v1 is expected", id="empty"),
         pytest.param(
-            b"# soon\n---\n", "Empty", "the file says nothing; a Pod of apiVersion v1 is expected", id="comment-only"
+            b"# soon\n---\n", "Empty", "the file is empty; a Pod of apiVersion v1 is expected", id="comment-only"
         ),
         pytest.param(b"a" * (10 * 2**20 + 1), "TooLarge", "the file is larger than 10485760 bytes", id="over-10-MB"),
         pytest.param(POD + b"#\0", "NotText", "line 8: a NUL byte; is it a text file?", id="nul-byte"),
@@ -92,8 +92,10 @@ def test_other_ways_to_write_it(same: bytes) -> None:
             "line 1, column 10: extra data (a file that begins with { is read as JSON)",
             id="two-json-documents",
         ),
-        pytest.param(b'{"a": NaN}', "InvalidJSON", "NaN is no number that Kubernetes has", id="json-nan"),
-        pytest.param(b'{"a": 1e999}', "InvalidJSON", "1e999 is no number that Kubernetes has", id="json-infinite"),
+        pytest.param(b'{"a": NaN}', "InvalidJSON", "NaN is not a number that Kubernetes supports", id="json-nan"),
+        pytest.param(
+            b'{"a": 1e999}', "InvalidJSON", "1e999 is not a number that Kubernetes supports", id="json-infinite"
+        ),
         pytest.param(
             POD + b"---\n" + POD,
             "SeveralDocuments",
@@ -115,7 +117,7 @@ def test_other_ways_to_write_it(same: bytes) -> None:
         pytest.param(
             POD.replace(b"busybox:1", b"!!python/object:os.system x"),
             "InvalidYAML",
-            "spec.containers[0].image: line 7: the tag '!!python/object:os.system' is not taken;"
+            "spec.containers[0].image: line 7: the tag '!!python/object:os.system' is not supported;"
             " write the value without it",
             id="tag",
         ),
@@ -131,7 +133,7 @@ def test_other_ways_to_write_it(same: bytes) -> None:
         pytest.param(
             POD.replace(b"busybox:1", b".inf"),
             "InvalidYAML",
-            "spec.containers[0].image: line 7: .inf is no number that JSON has; quote it if it is text",
+            "spec.containers[0].image: line 7: .inf is not a JSON number; quote it if it is text",
             id="infinity",
         ),
         pytest.param(b"? [a]\n: b", "InvalidYAML", "line 1: a key must be text", id="list-as-a-key"),
@@ -195,7 +197,7 @@ def test_other_ways_to_write_it(same: bytes) -> None:
         pytest.param(
             POD + b"  os: {name: windows}\n",
             "PodOSNotSupported",
-            'spec.os.name: this node runs Linux, and not what a pod for "windows" needs',
+            'spec.os.name: this node runs Linux, but the pod needs "windows"',
             id="another-operating-system",
         ),
         pytest.param(
@@ -213,7 +215,7 @@ def test_other_ways_to_write_it(same: bytes) -> None:
         pytest.param(
             POD + b"    command: ['" + b"x" * 1572864 + b"']\n",
             "TooLarge",
-            "the pod has 1573296 bytes as JSON; 1572864 is the most",
+            "the pod has 1573296 bytes as JSON; the maximum is 1572864",
             id="a-pod-larger-than-history-holds",
         ),
         pytest.param(

@@ -10,9 +10,9 @@ from proto.temporal.pod import NodeSettings, PodStart
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.poller.manifests.manifests import static_pod
 from tests.worker.poller.noted_calls import NotedCalls
-from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalAway
+from worker.poller.calls.pod_workflows import CallRefused, OpenPod, TemporalUnavailable
 from worker.poller.manifests.manifest_folder import Listing
-from worker.poller.manifests.manifest_pods import Delete, PodLister, PodName, Start
+from worker.poller.manifests.manifest_pods import Delete, ManifestPods, PodName, Start
 from worker.poller.manifests.merged_listings import ManifestListings
 from worker.poller.manifests.static_pod import StaticPod
 from worker.temporal.signal_numbers import SignalNumbers
@@ -46,35 +46,35 @@ def listing(*pods: StaticPod, undecided: tuple[str, ...] = (), readable: bool = 
 @pytest.mark.parametrize(
     ("name", "listed", "call"),
     [
-        pytest.param(PodName(wanted=web(NEW)), listing(web(NEW)), Start(web(NEW)), id="a-new-pod-starts"),
+        pytest.param(PodName(desired=web(NEW)), listing(web(NEW)), Start(web(NEW)), id="a-new-pod-starts"),
         pytest.param(
-            PodName(wanted=web(NEW), listed=web(NEW), open=opened(NEW)),
+            PodName(desired=web(NEW), listed=web(NEW), open=opened(NEW)),
             listing(web(NEW)),
             None,
             id="a-listed-pod-rests",
         ),
         pytest.param(
             PodName(
-                wanted=web(NEW, annotations={"kubernetes.io/config.seen": "later"}), listed=web(NEW), open=opened(NEW)
+                desired=web(NEW, annotations={"kubernetes.io/config.seen": "later"}), listed=web(NEW), open=opened(NEW)
             ),
             listing(web(NEW)),
             None,
             id="a-manifest-read-again-is-no-change",
         ),
         pytest.param(
-            PodName(wanted=web(NEW), listed=web(OLD), open=opened(OLD)),
+            PodName(desired=web(NEW), listed=web(OLD), open=opened(OLD)),
             listing(web(NEW)),
             Delete(workflow_id(OLD), "ManifestReplaced", "manifest /m/a.yaml was changed"),
             id="an-edited-pod-goes-first",
         ),
         pytest.param(
-            PodName(wanted=web(NEW), listed=web(OLD), open=opened(OLD), asked_to_go={OLD}),
+            PodName(desired=web(NEW), listed=web(OLD), open=opened(OLD), deletions_requested={OLD}),
             listing(web(NEW)),
             Start(web(NEW)),
             id="then-its-successor-starts",
         ),
         pytest.param(
-            PodName(wanted=web(NEW, B), listed=web(OLD), open=opened(OLD)),
+            PodName(desired=web(NEW, B), listed=web(OLD), open=opened(OLD)),
             listing(web(NEW, B)),
             Delete(workflow_id(OLD), "ManifestReplaced", "manifest /m/b.yaml took the place of manifest /m/a.yaml"),
             id="a-renamed-manifest-says-both-names",
@@ -91,7 +91,7 @@ def listing(*pods: StaticPod, undecided: tuple[str, ...] = (), readable: bool = 
             Delete(workflow_id(OLD), "ManifestReplaced", "manifest /m/a.yaml now describes default/other"),
             id="a-file-that-tells-of-another-pod",
         ),
-        pytest.param(PodName(open=opened(OLD), asked_to_go={OLD}), listing(), None, id="asked-once-is-enough"),
+        pytest.param(PodName(open=opened(OLD), deletions_requested={OLD}), listing(), None, id="asked-once-is-enough"),
         pytest.param(PodName(open=opened(OLD)), listing(undecided=(str(A),)), None, id="a-broken-file-keeps-its-pod"),
         pytest.param(
             PodName(open=opened(OLD, "")),
@@ -107,7 +107,7 @@ def listing(*pods: StaticPod, undecided: tuple[str, ...] = (), readable: bool = 
         ),
         pytest.param(PodName(open=opened(OLD)), listing(readable=False), None, id="an-unreadable-folder-keeps-all"),
         pytest.param(
-            PodName(wanted=static_pod(A, "web", "own", {"edited": "yes"}), listed=web("own"), open=opened("own")),
+            PodName(desired=static_pod(A, "web", "own", {"edited": "yes"}), listed=web("own"), open=opened("own")),
             listing(web("own")),
             Start(static_pod(A, "web", "own", {"edited": "yes"})),
             id="an-edit-under-a-uid-of-its-own-is-listed",
@@ -115,7 +115,7 @@ def listing(*pods: StaticPod, undecided: tuple[str, ...] = (), readable: bool = 
     ],
 )
 def test_each_name_needs_one_thing_at_a_time(name: PodName, listed: Listing, call: Start | Delete | None) -> None:
-    """Each row is what is wanted and known of one pod name."""
+    """Each row is what is desired and known of one pod name."""
     assert name.next_call(ManifestListings({"file": listed})) == call
 
 
@@ -151,9 +151,9 @@ class Refused:
             self.now.pop(name, None)
 
 
-def lister(temporal: Temporal, refused: Refused | None = None) -> PodLister:
+def lister(temporal: Temporal, refused: Refused | None = None) -> ManifestPods:
     """Make a lister on the test's Temporal."""
-    return PodLister(temporal, "n", NodeSettings(), refused or Refused())  # type: ignore[arg-type]  # plays PodWorkflows
+    return ManifestPods(temporal, "n", NodeSettings(), refused or Refused())  # type: ignore[arg-type]  # plays PodWorkflows
 
 
 async def test_nothing_is_deleted_before_the_open_workflows_are_known() -> None:
@@ -174,7 +174,7 @@ async def test_nothing_is_deleted_before_the_open_workflows_are_known() -> None:
 async def test_a_call_that_did_not_arrive_is_made_again_with_what_is_wanted_by_then() -> None:
     """Temporal is away for two calls, and the manifest is edited meanwhile."""
     temporal = Temporal()
-    temporal.failures = [TemporalAway("away"), TemporalAway("away")]
+    temporal.failures = [TemporalUnavailable("away"), TemporalUnavailable("away")]
     pods = lister(temporal)
     pods.set_open([], asked_at=0.0)
     pods.set_listing(listing(web(OLD)))
@@ -239,5 +239,5 @@ async def test_a_deletion_that_found_no_workflow_is_done() -> None:
     pods.set_listing(listing())
     await asyncio.sleep(0)
     assert temporal.calls == ["delete 000 ManifestRemoved"]
-    assert not pods.is_going(workflow_id(OLD))
+    assert not pods.deletion_requested(workflow_id(OLD))
     await pods.close()

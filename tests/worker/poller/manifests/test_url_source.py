@@ -145,9 +145,9 @@ OPEN = OpenPod("pod/n1/default/web-n1/u", "http://h/pods", "http")
 )
 def test_each_source_is_judged_by_itself(listings: dict[str, Listing], *, free: bool) -> None:
     """A pod whose source is not known needs all of them."""
-    assert ManifestListings(listings).is_free(OPEN) is free
+    assert ManifestListings(listings).is_unlisted(OPEN) is free
     unknown = OpenPod(OPEN.workflow_id)
-    assert ManifestListings(listings).is_free(unknown) is all(one.readable for one in listings.values())
+    assert ManifestListings(listings).is_unlisted(unknown) is all(one.readable for one in listings.values())
 
 
 def test_a_name_of_two_sources_belongs_to_the_folder() -> None:

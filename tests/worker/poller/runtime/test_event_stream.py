@@ -24,7 +24,7 @@ from tests.worker.poller.runtime.fake_runtime import (
     sandbox,
 )
 from tests.worker.poller.snapshots import snapshot
-from worker.poller.runtime.event_stream import EventStream, hint_in, is_told_by_its_start, pod_of
+from worker.poller.runtime.event_stream import EventStream, is_reported_by_start, pod_of, signal_for
 
 POD = sandbox("u1", "s1")
 C1, C2 = container("c1", "s1"), container("c2", "s1", attempt=1)
@@ -64,7 +64,7 @@ def test_only_ends_that_the_pod_does_not_know_are_hints(
     told: cri.ContainerEventResponse, known: PodSnapshot | None, hint: RuntimeChanged | None
 ) -> None:
     """Each row is one event and what the pod's snapshot says then."""
-    assert hint_in(told, known) == hint
+    assert signal_for(told, known) == hint
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_an_end_that_its_start_tells(
     told: cri.ContainerEventResponse, awaited: tuple[str, ...], held_back: bool
 ) -> None:
     """Each row is one event, and the containers whose starts wait for their ends."""
-    assert is_told_by_its_start(told, snapshot("u1", ends_awaited=awaited)) is held_back
-    assert not is_told_by_its_start(told, None)
+    assert is_reported_by_start(told, snapshot("u1", ends_awaited=awaited)) is held_back
+    assert not is_reported_by_start(told, None)
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ async def test_ends_arrive_and_beginnings_are_not_told(runtime: FakeRuntime) -> 
             runtime.tell(event(kind, one, POD))
         await taker.until(lambda: len(taker.taken) == 3)
         assert taker.taken == ["c1", "c1", "s1"]
-        assert stream.told_end_of("c1")
-        assert not stream.told_end_of("c2")
+        assert stream.reported_end_of("c1")
+        assert not stream.reported_end_of("c2")
 
     await following(runtime, act)
 

@@ -15,8 +15,8 @@ from proto.temporal.pod import PodKey
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime, container, sandbox
 from tests.worker.poller.snapshots import snapshot
 from worker.daemon.config import NodeConfig
-from worker.poller.calls.pod_workflows import TemporalAway
-from worker.poller.runtime.orphaned_pods import Janitor, remover
+from worker.poller.calls.pod_workflows import TemporalUnavailable
+from worker.poller.runtime.orphaned_pods import OrphanedPods, remover
 from worker.poller.runtime.relist import only_remembered, our_pods
 
 
@@ -30,7 +30,7 @@ class Records:
     async def is_open(self, workflow_id: str) -> bool:
         """Answer as PodWorkflows does."""
         if self.away:
-            raise TemporalAway("away")
+            raise TemporalUnavailable("away")
         return workflow_id in self.open
 
 
@@ -41,7 +41,7 @@ class Household:
         self.runtime, self.records = runtime, Records()
         self.client = RuntimeClient(runtime.endpoint, StartLimit(1))
         self.cleaned: list[PodKey] = []
-        self.janitor = Janitor(self.client, self.records, self.cleaned.append)  # type: ignore[arg-type]  # plays PodWorkflows
+        self.janitor = OrphanedPods(self.client, self.records, self.cleaned.append)  # type: ignore[arg-type]  # plays PodWorkflows
 
     async def look(self, *, open_uids: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> None:
         """Let the janitor look once, and let it finish what it begins."""

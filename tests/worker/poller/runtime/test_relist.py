@@ -8,7 +8,7 @@ from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import RuntimeChanged
 from tests.worker.poller.runtime.fake_runtime import container, sandbox
 from tests.worker.poller.snapshots import snapshot
-from worker.poller.runtime.known_pods import news_in
+from worker.poller.runtime.known_pods import unknown_part
 from worker.poller.runtime.relist import differences, our_pods
 
 WEB = "pod/n/default/web/u1"
@@ -100,4 +100,4 @@ def test_what_the_pod_knows_by_now_is_left_out(
     hint: RuntimeChanged, known: PodSnapshot, left: RuntimeChanged | None
 ) -> None:
     """Before a hint is sent, the snapshot is asked again."""
-    assert news_in(hint, known) == left
+    assert unknown_part(hint, known) == left

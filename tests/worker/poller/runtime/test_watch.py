@@ -47,7 +47,7 @@ async def test_a_listing_that_fails_after_the_stream_has_opened_is_made_again() 
             node="n",
             client=client,
             known=KnownPods(root, "n"),
-            listers=nobody,
+            sources=nobody,
             workflows=nobody,
             health=health,
             metrics=Metrics("n"),

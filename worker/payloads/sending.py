@@ -1,7 +1,7 @@
-"""The shapes that the poller tells workflows, to JSON; it never reads one back, so it does without pydantic.
+"""Converts what the poller sends to workflows to JSON without pydantic; the poller reads nothing back.
 
-pydantic would be 9 MiB of a process that only writes PodStart and signals. The worker reads with `reading`, and
-tests/worker/payloads/test_payloads.py holds that it reads the same.
+pydantic would cost 9 MiB in a process that only writes PodStart and signals. The worker reads with `receiving`;
+tests/worker/payloads/test_payloads.py checks that it reads the same values.
 """
 
 from dataclasses import fields, is_dataclass
@@ -18,7 +18,7 @@ from worker.payloads.refused import with_refusals
 
 
 class _Shapes(AdvancedJSONEncoder):
-    """Writes what JSON has no word for: shapes by their fields, durations as ISO 8601 has them."""
+    """Encodes dataclasses by their fields, and durations as ISO 8601."""
 
     def default(self, o: Any) -> Any:
         if isinstance(o, timedelta):
@@ -31,8 +31,8 @@ class _Shapes(AdvancedJSONEncoder):
 _CONVERTERS: Final = with_refusals(JSONPlainPayloadConverter(encoder=_Shapes))
 
 
-class TellingConverter(CompositePayloadConverter):
-    """The standard library's JSON, and refusals as everywhere."""
+class SendingConverter(CompositePayloadConverter):
+    """The standard library's JSON, with refusals."""
 
     def __init__(self) -> None:
         super().__init__(*_CONVERTERS)

@@ -1,6 +1,6 @@
-"""What the worker of a node of a cluster has besides: statuses and events on their way to the API, objects on their way from it.
+"""What the worker adds on a node of a cluster: statuses and events to the API, objects from it.
 
-Made by `run` where there is an API server, and imported there: a standalone node has none of it, and pays nothing for it.
+Created and imported only with an API server, so that a standalone node pays nothing for it.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ from worker.temporal.signal_numbers import signal_numbers
 Publish = Callable[[PodSnapshot], None]
 
 
-class ApiSide:
-    """The parts of a worker that speak to the API server; made on its event loop."""
+class ClusterWorker:
+    """The parts of a worker that use the API server; created on its event loop."""
 
     def __init__(self, api: ApiServer, config: NodeConfig) -> None:
         cluster = config.cluster
@@ -43,27 +43,28 @@ class ApiSide:
 
     @property
     def interceptors(self) -> Sequence[Interceptor]:
-        """What stands before every activity."""
+        """Interceptors of every activity."""
         return (ActivityEventInterceptor(self.events),)
 
-    def hearing(self, publish: Publish) -> Publish:
-        """Hear of each snapshot once it is known."""
+    def observe(self, publish: Publish) -> Publish:
+        """Return a publish function that also passes each snapshot to statuses, events and objects."""
 
-        def heard(snapshot: PodSnapshot) -> None:
+        def publish_to_all(snapshot: PodSnapshot) -> None:
             publish(snapshot)
             self.keeper.publish(snapshot)
             self.events.publish(snapshot)
             self.objects.observe(snapshot)
 
-        return heard
+        return publish_to_all
 
     @contextlib.asynccontextmanager
-    async def at_work(
+    async def running(
         self, snapshots: Callable[[], list[PodSnapshot]], client: Client, drivers: CsiDrivers
     ) -> AsyncIterator[None]:
-        """Work while the block runs; `snapshots` are the newest of all pods, `client` reaches their workflows.
+        """Run the loops while the block runs.
 
-        `drivers` stand in the node's CSINode.
+        `snapshots` returns the newest of all pods, `client` reaches their workflows, `drivers` are listed in the node's
+        CSINode.
         """
         known = snapshots()
         self.events.know(known)

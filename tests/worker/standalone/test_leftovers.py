@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.standalone.machine import remains
+from worker.standalone.machine import leftovers
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def hierarchies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "cpu" / "tempolet" / "kubepods" / "pod1" / "cgroup.procs").write_text("7\n8\n")
     (tmp_path / "memory" / "tempolet" / "cgroup.procs").write_text("8\n9\n")
     (tmp_path / "memory" / "docker" / "cgroup.procs").write_text("1\n")
-    monkeypatch.setattr(remains, "CGROUP_MOUNT", tmp_path)
+    monkeypatch.setattr(leftovers, "CGROUP_MOUNT", tmp_path)
     return tmp_path
 
 
@@ -25,14 +25,14 @@ def hierarchies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("hierarchies")
 def test_a_cgroup_that_is_everybodys_is_never_answered(cgroup: str) -> None:
     """Its processes would be killed."""
-    assert remains.cgroup_directories(cgroup) == []
-    assert remains.processes_in_cgroup(cgroup) == []
+    assert leftovers.cgroup_directories(cgroup) == []
+    assert leftovers.processes_in_cgroup(cgroup) == []
 
 
 def test_only_what_is_in_the_cgroup_counts(hierarchies: Path) -> None:
     """In every hierarchy, below it too, and no neighbour whose name begins alike."""
-    assert remains.processes_in_cgroup("/tempolet") == [7, 8, 9]
-    found = {str(path.relative_to(hierarchies)) for path in remains.cgroup_directories("/tempolet")}
+    assert leftovers.processes_in_cgroup("/tempolet") == [7, 8, 9]
+    found = {str(path.relative_to(hierarchies)) for path in leftovers.cgroup_directories("/tempolet")}
     assert found == {"cpu/tempolet", "memory/tempolet"}
 
 
@@ -50,13 +50,13 @@ def test_a_cgroup_that_goes_while_it_is_looked_for_is_no_error(
         return look(path)
 
     monkeypatch.setattr(os, "scandir", too_late)
-    assert remains.processes_in_cgroup("/tempolet") == [8, 9]
+    assert leftovers.processes_in_cgroup("/tempolet") == [8, 9]
     assert not (hierarchies / "cpu/tempolet/kubepods/pod1").exists()
 
 
 def test_cgroups_are_removed_from_below_and_what_stays_is_named(hierarchies: Path) -> None:
     """A directory that will not go (here: a file in it) is told with the reason; the others go."""
-    stuck = remains.remove_cgroup("/tempolet")
+    stuck = leftovers.remove_cgroup("/tempolet")
     assert stuck
     assert all("not empty" in one for one in stuck)
     assert not (hierarchies / "memory/tempolet/kubepods").exists()
@@ -65,17 +65,17 @@ def test_cgroups_are_removed_from_below_and_what_stays_is_named(hierarchies: Pat
 
 def test_mounts_are_found_at_and_below_a_folder_only() -> None:
     """`/proc` is one, `/pro` has none."""
-    assert "/proc" in remains.mounts_below(Path("/proc"))
-    assert remains.mounts_below(Path("/pro")) == []
+    assert "/proc" in leftovers.mounts_below(Path("/proc"))
+    assert leftovers.mounts_below(Path("/pro")) == []
 
 
 def test_shims_are_known_by_their_socket() -> None:
     """A socket that no shim has gives none; this test's own command line does not count as one."""
-    assert remains.shims_of(Path("/run/nobody/containerd.sock")) == []
+    assert leftovers.shims_of(Path("/run/nobody/containerd.sock")) == []
 
 
 def test_a_link_that_is_not_there_is_no_error() -> None:
     """Removing twice is removing."""
     if os.geteuid() != 0:
         pytest.skip("needs root: deleting network devices")
-    assert remains.delete_link("tplnosuchlink") is False
+    assert leftovers.delete_link("tplnosuchlink") is False

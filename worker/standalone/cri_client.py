@@ -1,6 +1,6 @@
-"""Plain questions and removals over CRI for whoever brings a node up or down; no pod logic.
+"""A blocking CRI client for `up`, `down` and test fixtures; no pod logic.
 
-Blocking gRPC on purpose: `up`, `down` and test fixtures are straight-line programs. The worker has its own client in
+Blocking on purpose: its callers are sequential programs without an event loop. The worker has its own client in
 `activities/clients`.
 """
 
@@ -19,15 +19,15 @@ from proto.cri.v1 import api_pb2_grpc as cri_grpc
 BETWEEN_TRIES: Final = 0.02
 AT_ONCE: Final = 4
 POD_DEADLINE: Final = timedelta(seconds=60)
-MAX_MESSAGE: Final = 16 * 1024 * 1024  # what the kubelet's CRI client takes
+MAX_MESSAGE: Final = 16 * 1024 * 1024  # as in the kubelet's CRI client
 
 
 class RuntimeNotReady(Exception):
-    """A container runtime did not become ready in time; says what it answered last."""
+    """A container runtime did not become ready in time; the message has its last answer."""
 
 
 @dataclass(slots=True)
-class CriSweep:
+class CriClient:
     """A blocking CRI client on one socket; close it, or use it in a `with`."""
 
     socket: Path
@@ -39,23 +39,23 @@ class CriSweep:
         options = [
             ("grpc.max_receive_message_length", MAX_MESSAGE),
             ("grpc.enable_http_proxy", 0),
-            ("grpc.initial_reconnect_backoff_ms", 20),  # a socket that is not there yet comes within milliseconds
+            ("grpc.initial_reconnect_backoff_ms", 20),  # a socket that does not exist yet appears within milliseconds
             ("grpc.max_reconnect_backoff_ms", 200),
         ]
         self.channel = grpc.insecure_channel(f"unix://{self.socket}", options=options)
         self.runtime = cri_grpc.RuntimeServiceStub(self.channel)
         self.images = cri_grpc.ImageServiceStub(self.channel)
 
-    def __enter__(self) -> "CriSweep":
+    def __enter__(self) -> "CriClient":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.channel.close()
 
     def wait_until_ready(self, within: timedelta) -> str:
-        """Wait until the runtime says RuntimeReady; answers its name and version.
+        """Wait until the runtime reports RuntimeReady; returns its name and version.
 
-        Raises RuntimeNotReady with the last answer when `within` is over.
+        Raises RuntimeNotReady with the last answer after `within`.
         """
         until = time.monotonic() + within.total_seconds()
         while True:
@@ -73,17 +73,17 @@ class CriSweep:
             time.sleep(BETWEEN_TRIES)
 
     def network_problem(self) -> str:
-        """Say why the pod network is not ready; empty when it is."""
+        """Return why the pod network is not ready; empty if it is."""
         status = self.runtime.Status(cri.StatusRequest(), timeout=5).status
         return next((c.message for c in status.conditions if c.type == "NetworkReady" and not c.status), "")
 
     def has_image(self, name: str) -> bool:
-        """Tell whether the runtime knows an image of that name."""
+        """Report whether the runtime has an image of that name."""
         request = cri.ImageStatusRequest(image=cri.ImageSpec(image=name))
         return bool(self.images.ImageStatus(request, timeout=10).image.id)
 
     def wait_for_images(self, names: list[str], within: timedelta) -> None:
-        """Wait until the runtime knows all of these images; raises RuntimeNotReady naming those it does not."""
+        """Wait until the runtime has all of these images; raises RuntimeNotReady naming the missing ones."""
         until = time.monotonic() + within.total_seconds()
         while missing := [name for name in names if not self.has_image(name)]:
             if time.monotonic() > until:
@@ -103,7 +103,7 @@ class CriSweep:
         return True
 
     def remove_sandboxes(self, ids: list[str]) -> dict[str, str]:
-        """Stop and remove sandboxes with all that is in them, without grace; answers what failed, by id."""
+        """Stop and remove sandboxes with their containers, without grace; returns errors by id."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return {sandbox: error for sandbox, error in zip(ids, pool.map(self._remove, ids), strict=True) if error}
 

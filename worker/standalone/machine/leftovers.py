@@ -1,8 +1,8 @@
-"""What a node leaves in the kernel, found by name and taken away: processes, mounts, links, cgroups.
+"""Finds and removes what a node has left in the kernel: processes, mounts, links, cgroups.
 
-Used after everything was asked to go in order, so there is usually nothing to find; it is the part of `tempolet down`
-that works when containerd or the worker died first. It only looks below the instance's own folders, at its own socket's
-shims, its own bridge and its own cgroup, so nothing of the operator's is ever in reach.
+Used after everything was stopped in order, so usually there is nothing left; it is the part of `tempolet down` that
+works if containerd or the worker died first. It looks only below the instance's own folders, at its own socket's shims,
+its own bridge and its own cgroup, so it never touches anything of the operator's.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ ENODEV: Final = 19
 
 
 def shims_of(containerd_socket: Path) -> list[int]:
-    """Find the shims that report to this containerd, by their command line."""
+    """Find the shims of this containerd by their command line."""
     wanted = str(containerd_socket).encode()
     found = []
     for pid, words in _command_lines():
@@ -35,7 +35,7 @@ def shims_of(containerd_socket: Path) -> list[int]:
 
 
 def kill_all(pids: list[int], within: float = 5) -> None:
-    """Kill processes that no longer listen to anybody, and wait until they are gone."""
+    """Kill processes and wait until they are gone."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -44,7 +44,7 @@ def kill_all(pids: list[int], within: float = 5) -> None:
 
 
 def processes_in_cgroup(cgroup: str) -> list[int]:
-    """List every process in a cgroup and below it, in whatever hierarchy (v1 and v2)."""
+    """List every process in a cgroup and below it, in every hierarchy (v1 and v2)."""
     pids: set[int] = set()
     for top in cgroup_directories(cgroup):
         for directory in directories_below(top):
@@ -54,12 +54,12 @@ def processes_in_cgroup(cgroup: str) -> list[int]:
 
 
 def directories_below(top: Path) -> list[Path]:
-    """List a directory and all below it, from above; one that goes meanwhile (a pod's cgroup does) is no error."""
+    """List a directory and all below it, parents first; one that is removed meanwhile is no error."""
     return [Path(path) for path, _, _ in os.walk(top)]
 
 
 def remove_cgroup(cgroup: str) -> list[str]:
-    """Remove a cgroup and all below it from every hierarchy; answers those that would not go, with the reason."""
+    """Remove a cgroup and all below it from every hierarchy; returns those that could not be removed, with the reason."""
     stuck = []
     for top in cgroup_directories(cgroup):
         for directory in reversed(directories_below(top)):
@@ -73,21 +73,21 @@ def remove_cgroup(cgroup: str) -> list[str]:
 
 
 def mounts_below(*directories: Path) -> list[str]:
-    """List the mount points at or below folders, in the order to unmount in."""
+    """List the mount points at or below folders, in the order in which to unmount them."""
     return [point for directory in directories for point in mounts.mounts_below(directory.resolve())]
 
 
 def unmount_below(*directories: Path) -> int:
-    """Unmount everything at or below folders; answers how many mounts there were."""
+    """Unmount everything at or below folders; returns the number of mounts."""
     points = mounts_below(*directories)
     for point in points:
-        with contextlib.suppress(OSError):  # what is left is listed by who asks again
+        with contextlib.suppress(OSError):  # what is left is reported later
             mounts.unmount(Path(point), detach=True)
     return len(points)
 
 
 def delete_link(name: str) -> bool:
-    """Delete a network device; False when there is none of that name. Raises OSError when the kernel refuses."""
+    """Delete a network device; False if there is none of that name. Raises OSError if the kernel refuses."""
     attribute = name.encode() + b"\0"
     body = struct.pack("=BxHiII", 0, 0, 0, 0, 0) + struct.pack("=HH", 4 + len(attribute), IFLA_IFNAME) + attribute
     body += b"\0" * (-len(body) % 4)
@@ -107,7 +107,7 @@ def links_on_bridge(bridge: str) -> list[str]:
 
 
 def cgroup_directories(cgroup: str) -> list[Path]:
-    """Find a cgroup in the unified hierarchy or in each controller's own; "/" is nobody's and never answered."""
+    """Find a cgroup in the unified hierarchy or in each controller's own; never the root, "/"."""
     relative = cgroup.strip("/")
     if {"", ".", ".."} & set(relative.split("/")):
         return []
