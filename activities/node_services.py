@@ -15,13 +15,13 @@ from activities.images.access.rights import PullRights
 from activities.images.image_pulls import ImagePulls
 from activities.logs.links import ContainerLinks
 from activities.machine.cgroups import Cgroups
-from activities.objects.going_pods import GoingPods
 from activities.objects.objects import NoObjects, ObjectSource
 from activities.objects.pod_objects import PodObjects
+from activities.objects.terminating_pods import TerminatingPods
 from activities.objects.tokens import NoTokens, TokenSource
 from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
 from activities.probes.loops import ProbeLoops
-from activities.probes.outcome import ProbeHeard, nobody
+from activities.probes.outcome import ProbeListener, nobody
 from activities.runtime.image_users import ImageUsers
 from activities.sandbox.user_namespaces import UserNamespaces
 from activities.settings.activity_settings import ActivitySettings
@@ -56,12 +56,12 @@ class NodeServices:
     pull_rights: PullRights | None = None
     """None: an image that is there is everybody's (the feature gate KubeletEnsureSecretPulledImages is off)."""
     locks: PodLocks = field(default_factory=PodLocks)
-    going: GoingPods = field(default_factory=GoingPods)
+    terminating: TerminatingPods = field(default_factory=TerminatingPods)
     user_namespaces: UserNamespaces = field(default_factory=UserNamespaces)
     image_users: ImageUsers = field(default_factory=ImageUsers)
     probes: ProbeLoops = field(default_factory=ProbeLoops)
-    probe_heard: ProbeHeard = nobody
-    pull_begun: Callable[[PullImage], None] = unheard
+    probe_listener: ProbeListener = nobody
+    pull_started: Callable[[PullImage], None] = unheard
     """Hears of a pull that has a registry asked: of an image that is there none does."""
     csi: CsiDrivers = field(default_factory=CsiDrivers)
     timings: Timings = field(default_factory=Timings)

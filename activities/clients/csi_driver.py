@@ -12,7 +12,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from activities.clients.hidden_secrets import told_in_secret, without_secrets
+from activities.clients.secret_redaction import redact_secrets, secrets_of
 from proto.csi.v1 import csi_pb2 as csi
 from proto.csi.v1 import csi_pb2_grpc
 from proto.temporal.messages import shorten
@@ -99,7 +99,7 @@ class CsiNode:
         try:
             return await method(request, timeout=CALL_SECONDS)
         except grpc.aio.AioRpcError as error:
-            said = without_secrets(error.details() or "", told_in_secret(request))
+            said = redact_secrets(error.details() or "", secrets_of(request))
             failure = CsiError(call, error.code(), said)
         raise failure  # out here it has no context, which may quote the request
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from activities.containers.services import ContainerServices
-from activities.cri_config.volume_mounts import is_mounted_over, volume_mounts
+from activities.cri_config.volume_mounts import is_covered, volume_mounts
 from activities.network.network import hosts_file, on_host_network
 from activities.runtime.termination_messages import message_mount
 from activities.volumes.subpaths import mount_sub_paths
@@ -37,7 +37,7 @@ def container_mounts(
     shares_network = on_host_network(request.sandbox_spec)
     node_hosts = services.settings.node_hosts.read_text(errors="replace") if shares_network else ""
     content = hosts_file(request.sandbox_spec, request.ips, node_hosts, cluster_domain=services.settings.cluster_domain)
-    if content is not None and not is_mounted_over(container, HOSTS_PATH):
+    if content is not None and not is_covered(container, HOSTS_PATH):
         paths.directory.mkdir(mode=0o750, parents=True, exist_ok=True)  # made long ago, but somebody may tidy up
         _write(paths.etc_hosts, content, _HOSTS_MODE)
         mounts.append(cri.Mount(container_path=HOSTS_PATH, host_path=str(paths.etc_hosts)))

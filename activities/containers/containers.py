@@ -26,7 +26,7 @@ from activities.cri_config.security_context import BreaksNonRootError
 from activities.execution.errors import failed, translated
 from activities.execution.heartbeat import heartbeating
 from activities.logs.links import link_log, unlink_log
-from activities.objects.going_pods import GivenUpError
+from activities.objects.terminating_pods import PodTerminatingError
 from activities.runtime.confidential import Hidden, hidden_of, without_values
 from activities.runtime.early_ends import end_or_status
 from activities.runtime.runtime_facts import runtime_container
@@ -80,8 +80,8 @@ class ContainerActivities:
         name, pod = str(request.container["name"]), request.pod
         async with heartbeating(f"start {name} of {pod}"), self._services.locks.hold(f"{pod.uid}/{name}"):
             try:
-                return await self._services.going.unless_it_goes(pod.uid, self._find_and_start(request, name))
-            except GivenUpError as given_up:
+                return await self._services.terminating.unless_terminating(pod.uid, self._find_and_start(request, name))
+            except PodTerminatingError as given_up:
                 message = f"the runtime had not started container {name} of {pod}: {given_up}"
                 raise failed("RunContainerError", message) from None
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from activities.files.beneath import opened_beneath
+from activities.files.safe_open import open_beneath
 
 LONGEST_LINE: Final = 64 * 1024
 """Bytes; as much as Go's scanner takes."""
@@ -26,7 +26,7 @@ class EnvFileRefused(Exception):
 def read_variable(volume: Path, path: str, name: str) -> str:
     """Answer a variable's value, empty where there is none; raises EnvFileRefused."""
     try:
-        with opened_beneath(volume, path, make=False) as found:
+        with open_beneath(volume, path, make=False) as found:
             if not stat.S_ISREG(os.fstat(found).st_mode):
                 raise EnvFileRefused("it is no plain file")
             descriptor = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

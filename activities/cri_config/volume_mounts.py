@@ -25,7 +25,7 @@ class UnmountableVolume(ValueError):
     """A container can't have one of its mounts; the message is the kubelet's."""
 
 
-def is_mounted_over(container: Mapping[str, Any], path: str) -> bool:
+def is_covered(container: Mapping[str, Any], path: str) -> bool:
     """Say whether the container itself mounts something at this very path."""
     return any(one.get("mountPath") == path for one in container.get("volumeMounts") or ())
 

@@ -23,7 +23,7 @@ def failed(reason: str, message: str) -> ApplicationError:
     return ApplicationError(shorten(message), type=reason, non_retryable=True)
 
 
-def tried_again(reason: str, message: str) -> ApplicationError:
+def retryable(reason: str, message: str) -> ApplicationError:
     """Build an error that Temporal retries; benign to the SDK, which would else log every try of every pod."""
     return ApplicationError(shorten(message), type=reason, category=ApplicationErrorCategory.BENIGN)
 
@@ -34,7 +34,7 @@ def unavailable(error: CriError, endpoint: str) -> ApplicationError:
         f"no container runtime answers at {endpoint} ({error.details}); pods keep their state, work resumes by itself: "
         f"start containerd, or set --container-runtime-endpoint to its socket"
     )
-    return tried_again(RUNTIME_UNAVAILABLE, message)
+    return retryable(RUNTIME_UNAVAILABLE, message)
 
 
 def translated(error: CriError, endpoint: str, reason: str, doing: str = "") -> ApplicationError:

@@ -18,7 +18,7 @@ _BLOCK: Final = 512
 """Bytes of what `st_blocks` counts, whatever the file system's own are."""
 
 
-class NotCounted(Exception):
+class CountTimedOut(Exception):
     """It took too long; the message says how far it came."""
 
 
@@ -34,7 +34,7 @@ def used_bytes(
 ) -> int:
     """Count until all is counted or it is enough; a folder that is not there takes nothing.
 
-    Raises NotCounted after so many seconds, OSError, TreeMoved.
+    Raises CountTimedOut after so many seconds, OSError, TreeMoved.
     """
     return _counted(folder, is_enough, seconds, clock).used_bytes
 
@@ -65,5 +65,5 @@ def _counted(folder: Path, is_enough: Callable[[int], bool], seconds: float, clo
             if is_enough(total):
                 return Count(total, inodes)
             if clock() > until:
-                raise NotCounted(f"not counted in {seconds:.0f} s: {total} bytes and more")
+                raise CountTimedOut(f"not counted in {seconds:.0f} s: {total} bytes and more")
     return Count(total, inodes)

@@ -37,7 +37,7 @@ async def answered(action: Mapping[str, Any], target: Target) -> Outcome:
     return plain if plain.success else outcome
 
 
-async def asked_as_probe(kind: str, action: Mapping[str, Any], target: Target, timeout: float) -> Outcome:
+async def ask_as_probe(kind: str, action: Mapping[str, Any], target: Target, timeout: float) -> Outcome:
     """Ask once as a probe of this kind does, and judge as it does; `timeout` in seconds."""
     handler = HANDLERS[kind](dict(action), target, timeout)
     try:

@@ -16,10 +16,10 @@ from typing import Any, Final
 from temporalio import activity
 
 from activities.clients.cri_error import CriError, Remedy
-from activities.execution.errors import tried_again, unavailable
+from activities.execution.errors import retryable, unavailable
 from activities.execution.heartbeat import heartbeating
 from activities.hooks.hook_containers import HookContainerFailed, HookContainers
-from activities.hooks.hook_request import answered, asked_as_probe
+from activities.hooks.hook_request import answered, ask_as_probe
 from activities.hooks.services import HookServices
 from activities.probes.outcome import Target
 from proto.temporal import names
@@ -69,7 +69,7 @@ class HookActivities:
             if _may_try_again(request, failed + 1):
                 heart.say(HookProgress(doing, failed + 1))
                 activity.heartbeat(heart.details)
-                raise tried_again(TRIED_AGAIN, message)
+                raise retryable(TRIED_AGAIN, message)
             return HookEnded(succeeded=False, message=message, again=again, tries=failed + 1)
 
     async def _tried(self, request: RunHook) -> str | None:
@@ -126,7 +126,7 @@ class HookActivities:
 
         async def ask(request: RunHook, handler: Mapping[str, Any]) -> None:
             seconds = _seconds_left(request) or _UNLIMITED
-            outcome = await asked_as_probe(kind, handler, self._target(request, handler), seconds)
+            outcome = await ask_as_probe(kind, handler, self._target(request, handler), seconds)
             if not outcome.success:
                 raise HookFailed(outcome.output)
 

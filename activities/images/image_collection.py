@@ -19,7 +19,7 @@ from temporalio import activity
 from temporalio.converter import value_to_type
 
 from activities.clients.cri_error import CriError, Remedy
-from activities.execution.errors import WORKER_STOPPING, translated, tried_again
+from activities.execution.errors import WORKER_STOPPING, retryable, translated
 from activities.execution.heartbeat import heartbeating
 from activities.images.services import ImageServices
 from proto.cri.v1 import api_pb2 as cri
@@ -164,7 +164,7 @@ async def _pause(time: timedelta, stopping: Awaitable[None], ages: Mapping[str, 
         except TimeoutError:
             continue
         activity.heartbeat(known)
-        raise tried_again(WORKER_STOPPING, "the worker stops; the next one goes on watching the images")
+        raise retryable(WORKER_STOPPING, "the worker stops; the next one goes on watching the images")
 
 
 def _disk_use(mountpoints: Iterable[str]) -> DiskUse:

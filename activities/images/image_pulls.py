@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from activities.execution.shared_tasks import SharedTasks
+from activities.execution.single_flight import SingleFlight
 
 MAX_PARALLEL: Final = 4
 REGISTRY_PULL_QPS: Final = 5  # KubeletConfiguration's defaults
@@ -30,7 +30,7 @@ class ImagePulls:
         self._pause = 1 / qps if qps > 0 else 0.0
         self._burst = max(1, burst)
         self._next_at = 0.0
-        self._under_way: SharedTasks[str] = SharedTasks()
+        self._under_way: SingleFlight[str] = SingleFlight()
         self.measure: Callable[[float, int], None] = uncounted
         """Takes how many seconds a pull took, and how many bytes the image has."""
 

@@ -19,7 +19,7 @@ from activities.clients.cri_error import CriError, Remedy
 from activities.execution.errors import failed, translated
 from activities.execution.heartbeat import Heartbeat, heartbeating
 from activities.images.access.image_names import InvalidImageName, quoted_name, with_default_tag
-from activities.images.access.logins import FoundLogins
+from activities.images.access.logins import PullLogins
 from activities.images.access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_away
 from activities.images.access.verification import Standing
 from activities.images.credentials.docker_config import NotADockerConfig
@@ -122,13 +122,13 @@ class ImageActivities:
             logins = await wanted.find_logins()
             if await rights.allows(wanted.image, image_ref, logins.secret_rights()):
                 return True
-        wanted.withheld = rights.why_withheld(wanted.image, image_ref)
+        wanted.withheld = rights.why_denied(wanted.image, image_ref)
         return False
 
     async def _pull(self, wanted: "_Wanted", heart: Heartbeat) -> PulledImage:
         started, begun = monotonic(), monotonic()
         logins = await wanted.find_logins()
-        self._services.pull_begun(wanted.request)
+        self._services.pull_started(wanted.request)
         heart.say(f"wait for {wanted.image}: other pulls go first, or another pod pulls it")
 
         def pull(asked: str) -> Awaitable[str]:
@@ -183,7 +183,7 @@ class _Wanted:
     image: str
     """With its tag."""
     services: ImageServices
-    logins: FoundLogins | None = None
+    logins: PullLogins | None = None
     withheld: str = ""
     """Why it has to be pulled though it is there."""
 
@@ -192,7 +192,7 @@ class _Wanted:
         """What was found out about the logins, where they were needed."""
         return self.logins.warnings if self.logins else ()
 
-    async def find_logins(self) -> FoundLogins:
+    async def find_logins(self) -> PullLogins:
         """Find them, the first time."""
         if self.logins is None:
             try:

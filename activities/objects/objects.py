@@ -53,7 +53,7 @@ _SINGULAR: Final[Mapping[ObjectKind, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class KeptObject:
+class StoredObject:
     """One object as its source has it now."""
 
     version: str
@@ -81,7 +81,7 @@ class ObjectRefused(Exception):
 class ObjectSource(Protocol):
     """Where objects are kept."""
 
-    async def get(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> StoredObject:
         """Read one object as it is now; `namespace` is not looked at where the kind has none.
 
         Raises ObjectMissing and ObjectRefused.
@@ -92,6 +92,6 @@ class ObjectSource(Protocol):
 class NoObjects:
     """A node that keeps none."""
 
-    async def get(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> StoredObject:
         """Find nothing."""
         raise ObjectMissing(kind, name, f"no place for the objects of namespace {namespace} is configured")

@@ -27,7 +27,7 @@ class BoundPod:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenWish:
+class TokenSpec:
     """Which token is asked for."""
 
     namespace: str
@@ -41,9 +41,9 @@ class TokenWish:
     """Another account of the same name is refused."""
 
 
-def wish_of_pod(pod: BoundPod, account: str, audience: str, seconds: int | None) -> TokenWish:
+def pod_token_spec(pod: BoundPod, account: str, audience: str, seconds: int | None) -> TokenSpec:
     """Ask for a token that ends with its pod; without an audience it is for the API server itself."""
-    return TokenWish(pod.namespace, account, (audience,) if audience else (), seconds, pod)
+    return TokenSpec(pod.namespace, account, (audience,) if audience else (), seconds, pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class TokenRefused(Exception):
 class TokenSource(Protocol):
     """Who gives tokens out."""
 
-    async def token(self, wish: TokenWish) -> ServiceAccountToken:
+    async def token(self, wish: TokenSpec) -> ServiceAccountToken:
         """Give a token that is not due for another one, asking for it where needed; raises TokenRefused."""
         ...
 
@@ -75,7 +75,7 @@ class TokenSource(Protocol):
 class NoTokens:
     """A node without an API server."""
 
-    async def token(self, wish: TokenWish) -> ServiceAccountToken:
+    async def token(self, wish: TokenSpec) -> ServiceAccountToken:
         """Refuse it, in the kubelet's words."""
         raise TokenRefused(
             f"failed to fetch token for service account {wish.namespace}/{wish.service_account}: "

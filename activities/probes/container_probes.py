@@ -16,7 +16,7 @@ from temporalio.client import AsyncActivityHandle, Client
 from temporalio.converter import ActivitySerializationContext
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.execution.errors import WORKER_STOPPING, tried_again
+from activities.execution.errors import WORKER_STOPPING, retryable
 from activities.probes.loop import ProbeLoop
 from activities.probes.services import ProbeServices
 from proto.temporal import names
@@ -51,8 +51,8 @@ class ProbeActivities:
                 request,
                 self._services.runtime,
                 progress,
-                lambda: self._services.going.goes(uid),
-                heard=self._services.probe_heard,
+                lambda: self._services.terminating.has(uid),
+                heard=self._services.probe_listener,
                 tallies=loops.tallies,
             ),
         )
@@ -114,7 +114,7 @@ class _Listener:
     async def _hand_over(self) -> None:
         """Leave all that is known to the next worker."""
         await self._keep()
-        raise tried_again(WORKER_STOPPING, f"the worker stops; the next one goes on probing {self._loop.name}")
+        raise retryable(WORKER_STOPPING, f"the worker stops; the next one goes on probing {self._loop.name}")
 
     async def _tell(self) -> bool:
         """Signal each verdict that has turned; False when the workflow, or this activity of it, is gone."""

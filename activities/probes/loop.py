@@ -19,8 +19,8 @@ from activities.probes.counting import Thresholds, count, has_settled
 from activities.probes.exec_command import ExecCommand
 from activities.probes.grpc_health import GrpcHealth
 from activities.probes.http_get import HttpGet
-from activities.probes.outcome import Handler, NoOutcome, Outcome, ProbeHeard, Target, nobody
-from activities.probes.tallies import ProbeTallies
+from activities.probes.outcome import Handler, NoOutcome, Outcome, ProbeListener, Target, nobody
+from activities.probes.result_counts import ProbeResultCounts
 from activities.probes.tcp_socket import TcpSocket
 from proto.temporal.heartbeats import ProbeProgress
 from proto.temporal.pod import ProbeKind
@@ -47,8 +47,8 @@ class ProbeLoop:
         progress: dict[ProbeKind, ProbeProgress],
         goes: Callable[[], bool] = lambda: False,
         *,
-        tallies: ProbeTallies | None = None,
-        heard: ProbeHeard = nobody,
+        tallies: ProbeResultCounts | None = None,
+        heard: ProbeListener = nobody,
     ) -> None:
         self.pod, self.name, self.container_id = request.pod, request.name, request.container_id
         self.has_ended = False
@@ -57,7 +57,7 @@ class ProbeLoop:
         """Set when there is something to tell; whoever listens brings its own."""
         self._started_at, self._goes, self._heard = request.started_at, goes, heard
         self._target = Target(request.container, request.container_id, request.pod_ip, runtime)
-        numbers = tallies or ProbeTallies()
+        numbers = tallies or ProbeResultCounts()
         self._tallies = {kind: numbers.of(self.pod, self.name, kind) for kind in progress}
         self._specs = {kind: request.container[kind.field] for kind in progress}
         self._started = asyncio.Event()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from activities.probes.loop import ProbeLoop
-from activities.probes.tallies import ProbeTallies
+from activities.probes.result_counts import ProbeResultCounts
 
 _REMEMBERED: Final = 4096
 """Ids of ended containers: more than can be asked for by an activity that comes too late."""
@@ -18,7 +18,7 @@ class ProbeLoops:
     """The registry; used from the worker's event loop only."""
 
     def __init__(self) -> None:
-        self.tallies = ProbeTallies()
+        self.tallies = ProbeResultCounts()
         """How often each probe was answered how."""
         self._loops: dict[str, ProbeLoop] = {}
         self._stopping: set[str] = set()

@@ -26,7 +26,7 @@ class Outcome:
     """It succeeded, and its output says what is wrong all the same."""
 
 
-ProbeHeard = Callable[[PodKey, str, ProbeKind, str], None]
+ProbeListener = Callable[[PodKey, str, ProbeKind, str], None]
 """Told of each probe that did not simply succeed: of which container, and how it ended, in the kubelet's words."""
 
 

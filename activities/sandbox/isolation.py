@@ -23,7 +23,7 @@ from proto.kubernetes.admission import GROUPS_POLICY_NOT_SUPPORTED
 from proto.temporal.pod import PodKey
 
 
-class NoUsersOfItsOwnError(ValueError):
+class UserNamespacesUnsupportedError(ValueError):
     """A pod wants users of its own, and the runtime has none to give; the message is the kubelet's."""
 
 
@@ -47,7 +47,7 @@ ORDINARY: Final = Isolation()
 async def isolation_of(services: SandboxServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
     """Say what a pod is kept in, and give it users of its own where it wants them.
 
-    Raises RuntimeClassRefused, NoUsersOfItsOwnError, NoRangeError, OSError, CriError.
+    Raises RuntimeClassRefused, UserNamespacesUnsupportedError, NoRangeError, OSError, CriError.
     """
     return await _isolation(services, key, pod, await runtime_class_of(services.objects, pod))
 
@@ -93,6 +93,6 @@ async def _require_user_namespaces(services: SandboxServices, handler: str) -> N
         return
     subject = f'RuntimeClass handler "{handler}"' if handler else "runtime"
     unknown = f': the handler "{handler}" is not known' if handlers and own is None else ""
-    raise NoUsersOfItsOwnError(
+    raise UserNamespacesUnsupportedError(
         f"can't set `spec.hostUsers: false`, {subject} does not support user namespaces{unknown}"
     )

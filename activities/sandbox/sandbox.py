@@ -20,7 +20,7 @@ from activities.execution.errors import failed, translated
 from activities.execution.heartbeat import heartbeating
 from activities.network.network import network_failure, on_host_network, read_node_file
 from activities.network.resolver import NodeDns, Resolver, pod_resolver
-from activities.objects.going_pods import GivenUpError
+from activities.objects.terminating_pods import PodTerminatingError
 from activities.pods.directories import make_directories
 from activities.pods.predecessor import list_of_full_name, other_uid
 from activities.runtime.runtime_facts import runtime_sandbox
@@ -63,8 +63,8 @@ class SandboxActivities:
             if request.containers:
                 await make_directories(self._services.paths(pod), request.containers)
             try:
-                return await self._services.going.unless_it_goes(pod.uid, self._find_or_run(request))
-            except GivenUpError as given_up:
+                return await self._services.terminating.unless_terminating(pod.uid, self._find_or_run(request))
+            except PodTerminatingError as given_up:
                 raise failed(_NOT_MADE, f"the runtime had not made the sandbox of {pod}: {given_up}") from None
             except CriError as error:
                 raise await self._not_made(request, error) from error

@@ -19,7 +19,7 @@ from activities.execution.heartbeat import heartbeating
 from activities.execution.timings import MOUNT, UNMOUNT
 from activities.files.file_trees import StillMounted
 from activities.files.pod_paths import plain_name
-from activities.objects.going_pods import GivenUpError
+from activities.objects.terminating_pods import PodTerminatingError
 from activities.pods.directories import make_directories
 from activities.sandbox.runtime_classes import RuntimeClassRefused, runtime_class_of
 from activities.volumes.orphaned_volumes import unmark
@@ -54,8 +54,8 @@ class VolumeActivities:
             await make_directories(services.paths(pod), ())
             await asyncio.to_thread(unmark, services.paths(pod).directory)
             try:
-                return await services.going.unless_it_goes(pod.uid, self._mount_all(request))
-            except GivenUpError as given_up:
+                return await services.terminating.unless_terminating(pod.uid, self._mount_all(request))
+            except PodTerminatingError as given_up:
                 raise failed(FAILED_MOUNT, f"the volumes of {pod} were not mounted: {given_up}") from None
 
     @activity.defn(name=names.UNMOUNT_VOLUMES)
@@ -84,7 +84,7 @@ class VolumeActivities:
             raise failed(FAILED_MOUNT, said)
         mounted = [one for one in ends if isinstance(one, Mounted)]
         asked = request.asks_recursive_read_only
-        recursive = asked and await self._can_be_read_only_with_all_below(request.pod_spec)
+        recursive = asked and await self._supports_recursive_read_only(request.pod_spec)
         return MountedVolumes(
             tuple(replace(one.volume, recursive_read_only=recursive) for one in mounted),
             tuple(one.volume.name for one in mounted if one.found),
@@ -103,7 +103,7 @@ class VolumeActivities:
         with self._services.timings.of_volume(UNMOUNT, plugin_of(kind)):
             await type_named(kind, volume.name).unmount(volume)
 
-    async def _can_be_read_only_with_all_below(self, pod: PodJson) -> bool:
+    async def _supports_recursive_read_only(self, pod: PodJson) -> bool:
         """Ask whether the pod's handler can mount so (pkg/kubelet/kubelet.go runtimeHandlerSupportsRecursiveReadOnlyMounts)."""
         services = self._services
         try:

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from activities.cri_config.environment import expand, names_in
 from activities.files import mounts
-from activities.files.beneath import NotMade, opened_beneath
 from activities.files.pod_paths import plain_name
+from activities.files.safe_open import NotMade, open_beneath
 from proto.temporal.mounted import MountedVolume
 
 FOLDER: Final = "volume-subpaths"
@@ -102,7 +102,7 @@ def mount_sub_path(wanted: SubPath) -> Path:
     """
     doing = f'for volumeMount "{wanted.name}" of container "{wanted.container}"'
     try:
-        with opened_beneath(wanted.volume_path, wanted.path) as source:
+        with open_beneath(wanted.volume_path, wanted.path) as source:
             _bind(source, wanted.place)
     except NotMade as error:
         _LOG.warning("subPath of %s: a directory of it can't be made: %s", wanted.place, error.strerror)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.objects.going_pods import GoingPods
+from activities.objects.terminating_pods import TerminatingPods
 from proto.pod_snapshot import PodSnapshot, snapshot_path
 from proto.temporal.pod import Lifecycle
 from worker.host.departures import Departures
@@ -14,7 +14,7 @@ from worker.host.pod_cache import PodCache
 SNAPSHOT = PodSnapshot("pod/n/default/web/u", "n", "default", "web", "u", "file", "web.yaml", Lifecycle.SYNC.value)
 
 
-class Told(GoingPods):
+class Told(TerminatingPods):
     """Remembers what it was told."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.reflector import Changed, Listed, Pace, Reflector
 from activities.clients.api_server.resources import Resource
-from activities.objects.objects import KeptObject
+from activities.objects.objects import StoredObject
 from worker.api_objects.followed_kind import kept
 from worker.documents.defects import in_spite_of_defects
 
@@ -31,7 +31,7 @@ class WatchedObject:
         namespace, name = place
         self._changed = changed
         self._read = asyncio.Event()
-        self.kept: KeptObject | None = None
+        self.kept: StoredObject | None = None
         """As it was last seen; None: there is none, or it was never read."""
         self._reflector = Reflector(
             api,
@@ -84,7 +84,7 @@ class WatchedObject:
                     return
 
 
-def newer(before: KeptObject | None, found: dict[str, Any]) -> KeptObject:
+def newer(before: StoredObject | None, found: dict[str, Any]) -> StoredObject:
     """Take an object as it is now; it keeps its version while nothing of its content changes (an annotation, an owner)."""
     now = kept(found)
     if before is None or before.json["metadata"].get("uid") != now.json["metadata"].get("uid"):

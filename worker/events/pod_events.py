@@ -99,7 +99,7 @@ class PodEvents:
             row, subject = told_of
             self._take(row.failed(subject, request, Fault(reason, message)))
 
-    def pull_begun(self, request: PullImage) -> None:
+    def pull_started(self, request: PullImage) -> None:
         """Tell that a registry is asked for an image; of one that the node itself wants, nothing."""
         if request.pod.uid:
             about = self._subject(request.pod).first_with(request.image)

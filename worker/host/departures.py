@@ -1,6 +1,6 @@
 """Tells the activities of a worker which of its pods go, from the snapshots that the workflows publish anyway."""
 
-from activities.objects.going_pods import GoingPods
+from activities.objects.terminating_pods import TerminatingPods
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import Lifecycle
 from worker.host.pod_cache import PodCache
@@ -10,7 +10,7 @@ from worker.host.pod_numbers import PodNumbers
 class Departures:
     """Stands before the cache and sees each snapshot on its way."""
 
-    def __init__(self, going: GoingPods, cache: PodCache, behind: PodCache | PodNumbers) -> None:
+    def __init__(self, going: TerminatingPods, cache: PodCache, behind: PodCache | PodNumbers) -> None:
         """Take what the worker before this one knew from the cache: a replay tells nothing again."""
         self._going, self._behind = going, behind
         for snapshot in cache.snapshots():
@@ -22,4 +22,4 @@ class Departures:
         self._behind.publish(snapshot)
 
     def _tell(self, snapshot: PodSnapshot) -> None:
-        self._going.tell(snapshot.uid, going=snapshot.lifecycle == Lifecycle.TERMINATING)
+        self._going.set(snapshot.uid, terminating=snapshot.lifecycle == Lifecycle.TERMINATING)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from activities.probes.tallies import ProbeTallies
+from activities.probes.result_counts import ProbeResultCounts
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.pod import Lifecycle
 from worker.host.pod_cache import PodCache
@@ -44,7 +44,7 @@ class PodNumbers:
             self._metrics.pod_started(time.monotonic() - self._pending_since.pop(uid))
         self._cache.publish(snapshot)
 
-    def show_probes(self, tallies: ProbeTallies) -> None:
+    def show_probes(self, tallies: ProbeResultCounts) -> None:
         """Have the probes of the pods that are here shown with the metrics."""
         self._metrics.on_probes_read(lambda: probe_text(tallies, {one.uid for one in self._cache.snapshots()}))
 

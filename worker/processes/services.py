@@ -53,8 +53,8 @@ def node_services(
         settings=activity_settings(config),
         api=api,
         pod_objects=side.keeper if side else None,
-        probe_heard=side.events.probed if side else nobody,
-        pull_begun=side.events.pull_begun if side else unheard,
+        probe_listener=side.events.probed if side else nobody,
+        pull_started=side.events.pull_started if side else unheard,
         runtime=RuntimeClient(config.container_runtime_endpoint, StartLimit(config.start_limit), calls),
         cgroups=Cgroups(
             config.cgroup_root,

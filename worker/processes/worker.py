@@ -96,7 +96,7 @@ async def work(
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
         numbers = PodNumbers(cache, telemetry.metrics)
         numbers.show_probes(services.probes.tallies)
-        snapshots = Departures(services.going, cache, numbers)
+        snapshots = Departures(services.terminating, cache, numbers)
         publish = side.hearing(snapshots.publish) if side else snapshots.publish
         worker = pod_worker(config, client, services, publish, more=side.interceptors if side else ())
         drivers = watching_plugins(config.root_dir, services.csi)

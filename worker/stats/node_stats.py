@@ -16,7 +16,7 @@ import structlog
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.execution.shared_tasks import SharedTasks
+from activities.execution.single_flight import SingleFlight
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
 from worker.daemon.config import NodeConfig
@@ -68,7 +68,7 @@ class NodeStats:
         """What is known of the pods beside their cgroups."""
         self._disks = NodeDisks(config, runtime, self.pods)
         self._reading = asyncio.Lock()
-        self.shared: SharedTasks[bytes] = SharedTasks()
+        self.shared: SingleFlight[bytes] = SingleFlight()
         """Texts that are being made: who asks for one meanwhile gets the same."""
 
     async def cadvisor(self) -> bytes:

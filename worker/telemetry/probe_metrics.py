@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from itertools import accumulate
 
-from activities.probes.tallies import BOUNDS, Probed, ProbeTallies
+from activities.probes.result_counts import BOUNDS, Probed, ProbeResultCounts
 from worker.stats.prometheus.exposition import Family, labels, written
 
 
-def probe_text(tallies: ProbeTallies, pod_uids: Collection[str]) -> bytes:
+def probe_text(tallies: ProbeResultCounts, pod_uids: Collection[str]) -> bytes:
     """Write the probes of these pods, and forget those of all others."""
     tallies.keep(pod_uids)
     total = Family("prober_probe_total", "Probes, by kind and result.", "counter")

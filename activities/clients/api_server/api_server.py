@@ -19,10 +19,10 @@ from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 
+from activities.clients.api_server.connection_errors import authentication_error, not_connected
 from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.exec_credential import ExecCredential, ExecCredentials, ExecFailed
 from activities.clients.api_server.kubeconfig import Kubeconfig, KubeconfigRefused
-from activities.clients.api_server.refused_words import not_connected, not_let_in
 
 __all__ = (
     "CALL_LIMIT",
@@ -237,7 +237,7 @@ def _trouble(response: aiohttp.ClientResponse, body: bytes, kubeconfig: Kubeconf
         wait = timedelta(seconds=int(seconds)) if seconds.isdecimal() else None
         return ApiAway(f"{response.status} {message}", wait, response.status)
     if response.status == HTTPStatus.UNAUTHORIZED:
-        message = f"{message}: {not_let_in(kubeconfig)}"
+        message = f"{message}: {authentication_error(kubeconfig)}"
     return ApiRefused(response.status, said.get("reason") or "", message)
 
 

@@ -19,7 +19,7 @@ from proto.temporal.requests import PullImage
 
 
 @dataclass(frozen=True, slots=True)
-class FoundLogins:
+class PullLogins:
     """The logins for one image, in the order in which they are tried."""
 
     credentials: tuple[Credential, ...] = field(default=(), repr=False)
@@ -44,7 +44,7 @@ class ImageLogins:
     admits: bool = True
     """Pods come past no admission, so what their service accounts would give them is found here: a standalone node."""
 
-    async def find(self, objects: ObjectSource, asked: PullImage) -> FoundLogins:
+    async def find(self, objects: ObjectSource, asked: PullImage) -> PullLogins:
         """Find the logins for an image; raises NotADockerConfig naming the secret that holds none."""
         wanted = repository(asked.image)
         secrets = asked.secrets if self.admits else replace(asked.secrets, service_account="")
@@ -53,4 +53,4 @@ class ImageLogins:
         of_node.add(await self.node.config())
         of_providers, warnings = await provided(self.providers, wanted)
         found = [one for keyring in (of_pod.keyring, of_node, of_providers) for one in keyring.lookup(wanted)]
-        return FoundLogins(tuple(found), (*of_pod.warnings, *warnings))
+        return PullLogins(tuple(found), (*of_pod.warnings, *warnings))

@@ -20,7 +20,7 @@ from activities.images.access.verification import (
     judged_by_secrets,
     name_of,
     standing,
-    why_withheld,
+    why_denied,
 )
 from activities.images.credentials.keyring import Credential
 
@@ -65,9 +65,9 @@ class PullRights:
             for image in self.records.forget_removed(intents, pulled, self._in_flight):
                 await asyncio.to_thread(self.records.intend, image)
 
-    def why_withheld(self, image: str, image_ref: str) -> str:
+    def why_denied(self, image: str, image_ref: str) -> str:
         """Say why an image that is there may not be used as it is; from memory."""
-        return why_withheld(self.records.known(image, image_ref))
+        return why_denied(self.records.known(image, image_ref))
 
     def standing(self, image: str, image_ref: str) -> Standing:
         """Judge an image that is there as far as that goes without the pod's logins; from memory."""

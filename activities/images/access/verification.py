@@ -87,7 +87,7 @@ def standing(verification: Verification, image: str, known: Known) -> Standing:
     return Standing.ASK_LOGINS if rights.secrets or rights.service_accounts else Standing.DENIED
 
 
-def why_withheld(known: Known) -> str:
+def why_denied(known: Known) -> str:
     """Say to whom a pull has failed why what is there does not do: names of images, none of a secret or its login."""
     names = known.record.rights if known.record else {}
     if known.broken:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import Final, Protocol
 
-from activities.execution.shared_tasks import SharedTasks
+from activities.execution.single_flight import SingleFlight
 from activities.images.credentials.docker_config import DockerConfig
 from activities.images.credentials.keyring import Keyring
 from activities.images.credentials.locations import matches
@@ -58,7 +58,7 @@ class CredentialProvider:
     measure: ProviderMeasure = uncounted
     clock: Callable[[], float] = monotonic
     _kept: dict[str, _Kept] = field(default_factory=dict, repr=False)
-    _runs: SharedTasks[ProviderAnswer] = field(default_factory=SharedTasks)
+    _runs: SingleFlight[ProviderAnswer] = field(default_factory=SingleFlight)
 
     def is_for(self, repository: str) -> bool:
         """Say whether it is asked for a repository."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.resources import NODES
-from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing
+from activities.objects.objects import ObjectKind, ObjectMissing, StoredObject
 from activities.volumes.claims.claims import ClaimUnusable, bound_volume, check_owner, check_use, reachable, volume_name
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.services import VolumeServices
@@ -39,9 +39,9 @@ async def _node_labels(services: VolumeServices) -> Mapping[str, str]:
     return node["metadata"].get("labels") or {}
 
 
-async def _fetched(getting: Any, what: str) -> KeptObject:
+async def _fetched(getting: Any, what: str) -> StoredObject:
     try:
-        kept: KeptObject = await getting
+        kept: StoredObject = await getting
     except ObjectMissing as missing:
         raise ClaimUnusable(f"failed to fetch {what}: {missing}") from missing
     return kept

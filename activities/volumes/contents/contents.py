@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from activities.cri_config.downward import FieldError, default_limits, find_container, metadata_value, resource_value
 from activities.files.atomic_writer import ProjectedFile
-from activities.objects.objects import KeptObject, ObjectKind
+from activities.objects.objects import ObjectKind, StoredObject
 from activities.objects.tokens import ServiceAccountToken
 from activities.objects.trust_bundles import TrustAnchors
 from activities.volumes.plugin.volume_type import VolumeFailed
@@ -45,7 +45,7 @@ class Reference:
 class Known:
     """All that a volume's files are made of."""
 
-    objects: Mapping[str, KeptObject | str]
+    objects: Mapping[str, StoredObject | str]
     """By the key of the reference; a text says why there is none."""
     pod: Source
     allocatable: ResourceList = field(default_factory=dict)

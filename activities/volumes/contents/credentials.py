@@ -7,7 +7,7 @@ a volume is told at once.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from activities.objects.tokens import BoundPod, ServiceAccountToken, TokenRefused, wish_of_pod
+from activities.objects.tokens import BoundPod, ServiceAccountToken, TokenRefused, pod_token_spec
 from activities.objects.trust_bundles import TrustAnchors, TrustBundleRefused
 from activities.volumes.plugin.volume_type import PodVolume
 from proto.kubernetes.contents.projections import expiration_seconds, token_key, trust_bundle_key
@@ -21,7 +21,7 @@ async def read_tokens(volume: PodVolume) -> dict[str, ServiceAccountToken | str]
     account = str(volume.pod_spec["spec"].get("serviceAccountName") or "")
     pod = BoundPod(volume.pod.namespace, volume.pod.name, volume.pod.uid)
     for source in _projections(volume.source, "serviceAccountToken"):
-        wish = wish_of_pod(pod, account, source.get("audience") or "", expiration_seconds(source))
+        wish = pod_token_spec(pod, account, source.get("audience") or "", expiration_seconds(source))
         try:
             found[token_key(source)] = await volume.services.tokens.token(wish)
         except TokenRefused as refused:

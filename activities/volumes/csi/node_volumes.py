@@ -155,7 +155,7 @@ class NodeVolumes:
         if key in self._drivers.staged and await asyncio.to_thread(place.staging(*key).is_dir):
             return str(place.staging(*key))
         secrets = await read_secret(self._services.objects, volume.stage_secret, "NodeStageSecretRef")
-        staging = str(await asyncio.to_thread(place.remember_staging, *key))
+        staging = str(await asyncio.to_thread(place.record_staging, *key))
         try:
             await node.stage(stage_request(mounting.asking, staging, secrets))
         except CsiError as error:
@@ -204,7 +204,7 @@ class NodeVolumes:
             await node.unstage(record.handle, str(staging))
         except CsiError as error:
             raise VolumeFailed(f"kubernetes.io/csi: attacher.UnmountDevice failed: {error}") from None
-        await asyncio.to_thread(place.forget_staging, *key)
+        await asyncio.to_thread(place.remove_staging_record, *key)
 
 
 async def _asking(node: CsiNode, volume: CsiVolume, pod: Mapping[str, Any], context: Mapping[str, str]) -> Asking:
@@ -222,5 +222,5 @@ def _forget_unstaged(place: Place, key: tuple[str, str]) -> None:
     if place.used_by_others(*key) or mounts.is_mount_point(place.staging(*key)) or mounts.is_mount_point(place.target):
         return
     with contextlib.suppress(OSError):  # what its driver has left there is looked at when the pod goes
-        place.forget_staging(*key)
+        place.remove_staging_record(*key)
         place.forget()

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from activities.files import mounts
+from activities.files.atomic_files import write_json
 from activities.files.pod_paths import plain_name
-from activities.files.whole_files import write_json
-from activities.volumes.disks.mounted_disk import hide, mount_disk, show, users_of
+from activities.volumes.disks.mounting import hide, mount_disk, show, users_of
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal.mounted import MountedVolume

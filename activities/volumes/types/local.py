@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.files import mounts
-from activities.volumes.disks.mounted_disk import hide, mount_disk, show, users_of
+from activities.volumes.disks.mounting import hide, mount_disk, show, users_of
 from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.plugin.table import plugin_of
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from activities.files.atomic_files import write_json
 from activities.files.pod_paths import CLAIMS, plain_name
-from activities.files.whole_files import write_json
 from activities.objects.objects import ObjectRefused
 from activities.volumes.claims.claims import ClaimUnusable
 from activities.volumes.claims.lookup import bound_to
@@ -24,7 +24,7 @@ _MODE: Final = 0o750
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimRecord:
+class MountedClaim:
     """Which volume a claim of a pod has brought."""
 
     type: str
@@ -96,10 +96,10 @@ def _record_file(volume: PodVolume) -> Path:
     return volume.paths.directory / CLAIMS / plain_name(volume.name, "volume name")
 
 
-def _recorded(volume: PodVolume) -> ClaimRecord | None:
+def _recorded(volume: PodVolume) -> MountedClaim | None:
     file = _record_file(volume)
     try:
-        return ClaimRecord(**json.loads(file.read_bytes()))
+        return MountedClaim(**json.loads(file.read_bytes()))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:
@@ -108,7 +108,7 @@ def _recorded(volume: PodVolume) -> ClaimRecord | None:
 
 def _remember(volume: PodVolume, persistent: PersistentVolume) -> None:
     """Write down which volume it is; one that is another than before is refused: it is still mounted."""
-    record = ClaimRecord(persistent.type, persistent.name, persistent.block)
+    record = MountedClaim(persistent.type, persistent.name, persistent.block)
     before = _recorded(volume)
     if before == record:
         return

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from activities.files.atomic_writer import InvalidPath, write
-from activities.objects.objects import KeptObject, ObjectMissing, ObjectRefused
+from activities.objects.objects import ObjectMissing, ObjectRefused, StoredObject
 from activities.volumes.contents.contents import Files, Known, files_of, references
 from activities.volumes.contents.credentials import read_tokens, read_trust_bundles
 from activities.volumes.contents.nested_mounts import make_nested_mount_points
@@ -74,12 +74,12 @@ class WrittenFiles:
         return replace(volume, source=source, pod_spec={**volume.pod_spec, "spec": spec})
 
 
-async def read_objects(kind: str, volume: PodVolume) -> dict[str, KeptObject | str]:
+async def read_objects(kind: str, volume: PodVolume) -> dict[str, StoredObject | str]:
     """Read all objects that a volume refers to; one that is not there is told by its text, and so is a refused one.
 
     Raises VolumeFailed for a refused one that is optional, too: it is there, and nobody may take it for absent.
     """
-    found: dict[str, KeptObject | str] = {}
+    found: dict[str, StoredObject | str] = {}
     source = volume.services.objects
     for reference in references(kind, volume.source):
         try:
@@ -93,7 +93,7 @@ async def read_objects(kind: str, volume: PodVolume) -> dict[str, KeptObject | s
     return found
 
 
-def _version(found: KeptObject | str) -> str:
+def _version(found: StoredObject | str) -> str:
     """Say which version a volume shows; empty: there was none."""
     if isinstance(found, str):
         return ""

@@ -19,7 +19,7 @@ from activities.images.image_pulls import ImagePulls
 from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
 from activities.node_services import NodeServices
-from activities.objects.going_pods import GoingPods
+from activities.objects.terminating_pods import TerminatingPods
 from activities.sandbox.sandbox import SandboxActivities, free_attempt
 from activities.settings.activity_settings import ActivitySettings
 from proto.cri.v1 import api_pb2 as cri
@@ -216,8 +216,8 @@ async def test_a_start_that_hangs_is_given_up_when_its_pod_goes(tmp_path: Path) 
         async def start_container(self, _: str) -> None:
             await asyncio.Event().wait()
 
-    node = replace(services(Hangs([]), tmp_path), going=GoingPods(timedelta(milliseconds=20)))
-    node.going.tell(POD.uid, going=True)
+    node = replace(services(Hangs([]), tmp_path), terminating=TerminatingPods(timedelta(milliseconds=20)))
+    node.terminating.set(POD.uid, terminating=True)
     container = {"name": "main", "image": "busybox"}
     request = StartContainer(POD, "s", 0, "sha256:1", container, {"metadata": {"name": "web", "namespace": "prod"}})
     with pytest.raises(ApplicationError, match=r"not started container main of .*: given up 0.02 s after") as given_up:

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from activities.objects.going_pods import GoingPods
+from activities.objects.terminating_pods import TerminatingPods
 from activities.probes import loop as loop_module
 from activities.probes.container_probes import begin_with
 from activities.probes.loop import ProbeLoop
@@ -174,12 +174,12 @@ async def test_one_that_is_stopped_is_only_asked_for_readiness(handlers: dict[st
 async def test_a_pod_that_goes_is_only_asked_for_readiness(handlers: dict[str, Scripted]) -> None:
     """Also while a container waits for its turn to be stopped; one that has not started is not asked whether it has."""
     handlers |= {"readiness": Scripted(True), "liveness": Scripted(True), "startup": Scripted(False)}
-    going = GoingPods()
+    terminating = TerminatingPods()
     requests = asking(readiness={}, liveness={}), asking(startup={"failureThreshold": 9})
-    loops = [ProbeLoop(one, Mock(), begin_with(one, ()), lambda: going.goes(POD.uid)) for one in requests]
+    loops = [ProbeLoop(one, Mock(), begin_with(one, ()), lambda: terminating.has(POD.uid)) for one in requests]
     await asyncio.sleep(0.05)
     asked = {kind: script.times for kind, script in handlers.items()}
-    going.tell(POD.uid, going=True)
+    terminating.set(POD.uid, terminating=True)
     await asyncio.sleep(0.05)
     assert min(asked.values()) > 0
     assert (handlers["liveness"].times, handlers["startup"].times) == (asked["liveness"], asked["startup"])

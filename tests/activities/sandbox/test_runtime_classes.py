@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from activities.node_services import NodeServices
-from activities.objects.objects import KeptObject, ObjectKind, ObjectMissing, ObjectRefused
+from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, StoredObject
 from activities.sandbox.isolation import isolation_of, isolation_of_new
 from activities.sandbox.runtime_classes import RuntimeClassRefused
 from proto.cri.v1 import api_pb2 as cri
@@ -29,14 +29,14 @@ CLASSES: dict[str, Any] = {
 class Classes:
     """A node that keeps these RuntimeClasses."""
 
-    async def get(self, kind: ObjectKind, namespace: str, name: str) -> KeptObject:
+    async def get(self, kind: ObjectKind, namespace: str, name: str) -> StoredObject:
         """Find one."""
         assert (kind, namespace) == (ObjectKind.RUNTIME_CLASSES, "")
         if name == "foreign":
             raise ObjectRefused("it is somebody else's file")
         if name not in CLASSES:
             raise ObjectMissing(kind, name)
-        return KeptObject("1", CLASSES[name])
+        return StoredObject("1", CLASSES[name])
 
 
 def with_classes(root: Path, *handlers: cri.RuntimeHandler, handler: str = "") -> NodeServices:

@@ -25,7 +25,7 @@ from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson, PodKey
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
-from tests.activities.kept_objects import ObjectsInMemory
+from tests.activities.stored_objects import ObjectsInMemory
 from tests.activities.volume_node import volume_services
 from workflows.decide.manifest.field_kinds import Support
 from workflows.decide.manifest.supported_cluster import VOLUME_OF_API
@@ -169,11 +169,11 @@ async def test_a_mount_that_hangs_is_given_up_when_its_pod_goes(
     """The error says so, and unmounting can begin."""
     hanging = Odd()
     monkeypatch.setattr(pod_volumes, "volume_type", lambda _: hanging)
-    services.going.given_up_after = timedelta(milliseconds=10)
+    services.terminating.step_grace = timedelta(milliseconds=10)
     waiting = asyncio.create_task(mount(services, DATA))
     await hanging.reached.wait()
-    services.going.tell(POD.uid, going=True)
-    with pytest.raises(ApplicationError, match=r"given up 0\.01 s after the pod began to go"):
+    services.terminating.set(POD.uid, terminating=True)
+    with pytest.raises(ApplicationError, match=r"given up 0\.01 s after the pod began to terminate"):
         await waiting
     await unmount(services, DATA)
 

@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from activities.clients.hidden_secrets import TOKENS
-from activities.objects.tokens import BoundPod, TokenRefused, TokenSource, wish_of_pod
+from activities.clients.secret_redaction import TOKENS
+from activities.objects.tokens import BoundPod, TokenRefused, TokenSource, pod_token_spec
 from activities.volumes.csi.drivers.driver_object import DriverRules
 from activities.volumes.plugin.volume_type import VolumeFailed
 
@@ -23,7 +23,7 @@ async def pod_tokens(tokens: TokenSource, rules: DriverRules, pod: Mapping[str, 
     found = {}
     for asked in rules.token_requests:
         try:
-            token = await tokens.token(wish_of_pod(bound, account, asked.audience, asked.expiration_seconds))
+            token = await tokens.token(pod_token_spec(bound, account, asked.audience, asked.expiration_seconds))
         except TokenRefused as refused:
             doing = "mounter.SetUpAt failed to get service account token attributes"
             raise VolumeFailed(f"kubernetes.io/csi: {doing}: {refused}") from refused

@@ -4,11 +4,11 @@ import base64
 import binascii
 
 from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, ObjectSource
-from activities.volumes.csi.records.volume import SecretPlace
+from activities.volumes.csi.records.volume import SecretReference
 from activities.volumes.plugin.volume_type import VolumeFailed
 
 
-async def read_secret(objects: ObjectSource, place: SecretPlace | None, field: str) -> dict[str, str]:
+async def read_secret(objects: ObjectSource, place: SecretReference | None, field: str) -> dict[str, str]:
     """Read a Secret's values as text; nothing where none is named. Raises VolumeFailed, which names it and no value."""
     if place is None:
         return {}

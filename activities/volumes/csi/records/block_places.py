@@ -79,13 +79,13 @@ class BlockPlace:
         """Say whether another pod uses it, or may."""
         return any(one != self.shown for one in self._links())
 
-    def remember_staging(self, driver: str, handle: str) -> Path:
+    def record_staging(self, driver: str, handle: str) -> Path:
         """Make the folder in which it is staged; answers it."""
         staging = self.staging(driver, handle)
         make_folder(staging)
         return staging
 
-    def forget_staging(self, driver: str, handle: str) -> None:
+    def remove_staging_record(self, driver: str, handle: str) -> None:
         """Remove the folder in which it was staged."""
         remove_folder(self.staging(driver, handle))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from activities.files import mounts
-from activities.files.whole_files import write_json
+from activities.files.atomic_files import write_json
 from activities.volumes.csi.records.layout import DATA, ESCAPED_PLUGIN
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, attachment_name
 
@@ -68,11 +68,11 @@ class Place(Protocol):
         """Say whether another pod uses it, or may."""
         ...
 
-    def remember_staging(self, driver: str, handle: str) -> Path:
+    def record_staging(self, driver: str, handle: str) -> Path:
         """Remember that it is about to be staged, and make the folder for that; answers it."""
         ...
 
-    def forget_staging(self, driver: str, handle: str) -> None:
+    def remove_staging_record(self, driver: str, handle: str) -> None:
         """Remove the folder in which it was staged."""
         ...
 
@@ -124,14 +124,14 @@ class FilesPlace:
         """Say whether another pod uses it, or may."""
         return any(one != self.directory for one in self._users(driver, handle))
 
-    def remember_staging(self, driver: str, handle: str) -> Path:
+    def record_staging(self, driver: str, handle: str) -> Path:
         """Remember that it is about to be staged, and make the folder for that; answers it."""
         staging = self.staging(driver, handle)
         make_folder(staging)
         write_record(staging.parent, {"volumeHandle": handle, "driverName": driver})
         return staging
 
-    def forget_staging(self, driver: str, handle: str) -> None:
+    def remove_staging_record(self, driver: str, handle: str) -> None:
         """Remove the folder in which it was staged."""
         staging = self.staging(driver, handle)
         remove_folder(staging)

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from activities.files.whole_files import write_json
+from activities.files.atomic_files import write_json
 from activities.volumes.csi.records.layout import ESCAPED_PLUGIN
 from activities.volumes.csi.records.places import FilesPlace
-from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, SecretPlace
+from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, SecretReference
 
 FILE: Final = "republish.json"
 
@@ -45,6 +45,6 @@ def republished_volumes(root_dir: Path) -> Iterator[Republished]:
 
 
 def _volume(said: dict[str, Any]) -> CsiVolume:
-    secrets = {field: said[field] and SecretPlace(**said[field]) for field in ("stage_secret", "publish_secret")}
+    secrets = {field: said[field] and SecretReference(**said[field]) for field in ("stage_secret", "publish_secret")}
     lists = {field: tuple(said[field]) for field in ("access_modes", "mount_options")}
     return CsiVolume(**{**said, **secrets, **lists, "lifecycle": Lifecycle(said["lifecycle"])})

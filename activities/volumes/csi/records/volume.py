@@ -26,7 +26,7 @@ class Lifecycle(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class SecretPlace:
+class SecretReference:
     """Which Secret opens a volume."""
 
     namespace: str
@@ -49,8 +49,8 @@ class CsiVolume:
     access_modes: tuple[str, ...] = ()
     mount_options: tuple[str, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
-    stage_secret: SecretPlace | None = None
-    publish_secret: SecretPlace | None = None
+    stage_secret: SecretReference | None = None
+    publish_secret: SecretReference | None = None
 
     @property
     def access_mode(self) -> str:
@@ -89,7 +89,7 @@ def ephemeral_volume(name: str, source: Mapping[str, Any], namespace: str, pod_u
         fs_type=source.get("fsType") or "",
         read_only=bool(source.get("readOnly")),
         attributes=source.get("volumeAttributes") or {},
-        publish_secret=SecretPlace(namespace, secret["name"]) if secret else None,
+        publish_secret=SecretReference(namespace, secret["name"]) if secret else None,
     )
 
 
@@ -113,11 +113,11 @@ def persistent_fields(name: str, source: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _secret(volume: str, source: Mapping[str, Any], field: str) -> SecretPlace | None:
+def _secret(volume: str, source: Mapping[str, Any], field: str) -> SecretReference | None:
     reference = source.get(field)
     if not reference:
         return None
     namespace, name = reference.get("namespace"), reference.get("name")
     if not isinstance(namespace, str) or not isinstance(name, str):
         raise VolumeFailed(f"PV {volume}: spec.csi.{field} must name a secret and its namespace")
-    return SecretPlace(namespace, name)
+    return SecretReference(namespace, name)

@@ -14,7 +14,7 @@ from activities.images.access.verification import (
     VerificationPolicy,
     judged_by_secrets,
     standing,
-    why_withheld,
+    why_denied,
 )
 
 IMAGE = "docker.io/testing/test:latest"
@@ -47,7 +47,7 @@ def recorded(rights: Rights | None, name: str = NAME) -> Known:
 def test_why_an_image_that_is_there_does_not_do(known: Known, how: str) -> None:
     """Names of images; never of a secret."""
     words = "this pod has to show a right to it, by a login that the registry takes"
-    assert why_withheld(known) == f"the image is on this node, {how}: {words}"
+    assert why_denied(known) == f"the image is on this node, {how}: {words}"
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
-from activities.clients.hidden_secrets import told_in_secret, without_secrets
+from activities.clients.secret_redaction import redact_secrets, secrets_of
 from activities.objects.objects import ObjectKind
-from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenWish
+from activities.objects.tokens import ServiceAccountToken, TokenRefused, TokenSpec
 from activities.volumes.csi.drivers import attachment
 from activities.volumes.csi.drivers.attachment import publish_context
 from activities.volumes.csi.drivers.driver_object import DriverRules, check_rules, driver_rules, read_rules
@@ -23,14 +23,14 @@ from activities.volumes.csi.records.places import FilesPlace
 from activities.volumes.csi.records.volume import (
     CsiVolume,
     Lifecycle,
-    SecretPlace,
+    SecretReference,
     attachment_name,
     ephemeral_handle,
     persistent_fields,
 )
 from activities.volumes.plugin.volume_type import VolumeFailed
 from proto.csi.v1 import csi_pb2 as csi
-from tests.activities.kept_objects import ObjectsInMemory
+from tests.activities.stored_objects import ObjectsInMemory
 
 RPC = csi.NodeServiceCapability.RPC
 RWO, RWOP, ROX, RWX = "ReadWriteOnce", "ReadWriteOncePod", "ReadOnlyMany", "ReadWriteMany"
@@ -222,7 +222,7 @@ class Tokens:
     def __init__(self, *, refuses: bool = False) -> None:
         self.refuses = refuses
 
-    async def token(self, wish: TokenWish) -> ServiceAccountToken:
+    async def token(self, wish: TokenSpec) -> ServiceAccountToken:
         """Give it."""
         if self.refuses:
             raise TokenRefused("no account robot")
@@ -254,7 +254,7 @@ def test_a_token_is_not_repeated(place: str) -> None:
     request = csi.NodePublishVolumeRequest()
     getattr(request, place)["csi.storage.k8s.io/serviceAccount.tokens"] = said
     for words in (f"token eyJ0eXAi.part.sign is bad: {said}", f"context {json.dumps(said)}"):
-        assert "eyJ0eXAi" not in without_secrets(words, told_in_secret(request))
+        assert "eyJ0eXAi" not in redact_secrets(words, secrets_of(request))
 
 
 async def test_an_object_that_can_t_be_read_says_why() -> None:
@@ -285,7 +285,7 @@ SECRET = 'pass"word/ü value'
 )
 def test_what_a_driver_was_told_in_secret_is_not_repeated(quoted: str) -> None:
     """In whatever form it quotes it."""
-    told = without_secrets(f"rpc: {quoted}", {"key": f"{SECRET}\n", "empty": ""})
+    told = redact_secrets(f"rpc: {quoted}", {"key": f"{SECRET}\n", "empty": ""})
     assert "[hidden]" in told
     assert "word" not in told
     assert told.startswith("rpc: ")
@@ -300,7 +300,7 @@ def test_what_a_driver_was_told_in_secret_is_not_repeated(quoted: str) -> None:
 )
 def test_a_short_secret_leaves_the_words_readable(words: str, told: str) -> None:
     """Else every message would be blanks."""
-    assert without_secrets(words, {"pin": "7"}) == told
+    assert redact_secrets(words, {"pin": "7"}) == told
 
 
 async def test_a_secret_that_is_no_text() -> None:
@@ -308,7 +308,7 @@ async def test_a_secret_that_is_no_text() -> None:
     objects = ObjectsInMemory()
     objects.put(ObjectKind.SECRETS, "s", {"data": {"blob": base64.b64encode(b"canary\xff").decode()}})
     with pytest.raises(VolumeFailed, match="its key blob is no text") as refused:
-        await read_secret(objects, SecretPlace("default", "s"), "NodeStageSecretRef")
+        await read_secret(objects, SecretReference("default", "s"), "NodeStageSecretRef")
     assert refused.value.__context__ is None
 
 

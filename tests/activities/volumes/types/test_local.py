@@ -12,7 +12,7 @@ import pytest
 
 from activities.files import mounts
 from activities.node_services import NodeServices
-from activities.volumes.disks.mounted_disk import disk_format
+from activities.volumes.disks.mounting import disk_format
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.volume_type import PodVolume, VolumeFailed
 from activities.volumes.types import local

@@ -26,7 +26,7 @@ from activities.volumes.types import persistent_volume_claim as persistent_volum
 from proto.temporal.mounted import MountedVolume
 from proto.temporal.pod import PodJson, PodKey
 from proto.temporal.volumes import MountedVolumes, MountVolumes, UnmountVolumes
-from tests.activities.kept_objects import ObjectsInMemory
+from tests.activities.stored_objects import ObjectsInMemory
 
 POD = PodKey("default", "web", "uid-1")
 VOLUME = {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}}

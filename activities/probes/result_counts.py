@@ -44,7 +44,7 @@ class Tally:
         self.within[bisect_left(BOUNDS, seconds)] += 1
 
 
-class ProbeTallies:
+class ProbeResultCounts:
     """The numbers of all probes of this process; written on its event loop, read anywhere."""
 
     def __init__(self) -> None:

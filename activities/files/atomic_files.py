@@ -11,10 +11,10 @@ from typing import Any
 
 def write_json(file: Path, content: Any, *, synced: bool = False) -> None:
     """Put JSON in a file's place; `synced`: it is on the disk before this returns. Raises OSError."""
-    write_whole(file, json.dumps(content).encode(), mode=0o666, synced=synced)
+    write_atomically(file, json.dumps(content).encode(), mode=0o666, synced=synced)
 
 
-def write_whole(file: Path, content: bytes, *, mode: int = 0o600, synced: bool = True) -> None:
+def write_atomically(file: Path, content: bytes, *, mode: int = 0o600, synced: bool = True) -> None:
     """Put bytes in a file's place, which has its mode from the first of them on. Raises OSError."""
     new = file.with_name(f".{file.name}")
     new.unlink(missing_ok=True)

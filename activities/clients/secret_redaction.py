@@ -18,7 +18,7 @@ _SHORT: Final = 4
 """A value below this length is hidden only where it stands as a word: it would else be found in every word."""
 
 
-def told_in_secret(request: object) -> dict[str, str]:
+def secrets_of(request: object) -> dict[str, str]:
     """Name all that a request tells in secret: its secrets, and each token, which stand in JSON."""
     secrets = dict(getattr(request, "secrets", {}))
     said = secrets.get(TOKENS) or getattr(request, "volume_context", {}).get(TOKENS)
@@ -28,7 +28,7 @@ def told_in_secret(request: object) -> dict[str, str]:
     return secrets
 
 
-def without_secrets(words: str, secrets: Mapping[str, str]) -> str:
+def redact_secrets(words: str, secrets: Mapping[str, str]) -> str:
     """Hide every value of the secrets in an error's words; the longest first, for one may hold another."""
     forms = {form for value in secrets.values() for form in _forms(value)}
     for form in sorted(forms, key=len, reverse=True):

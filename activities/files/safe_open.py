@@ -28,7 +28,7 @@ _DEEPEST: Final = _LONGEST // 2
 """Folders below each other, as many as such a path can name: each is held open, and links could lead down 80,000 of them."""
 
 
-class LeavesVolume(OSError):
+class PathEscapesRoot(OSError):
     """A link in the path leads out of the volume."""
 
 
@@ -37,10 +37,10 @@ class NotMade(OSError):
 
 
 @contextmanager
-def opened_beneath(base: Path, path: str, *, make: bool = True) -> Iterator[int]:
+def open_beneath(base: Path, path: str, *, make: bool = True) -> Iterator[int]:
     """Open a path below `base`, whose missing directories are made with the mode of `base`; the descriptor is an O_PATH one.
 
-    `base` is trusted and followed. Raises LeavesVolume, NotMade or OSError.
+    `base` is trusted and followed. Raises PathEscapesRoot, NotMade or OSError.
     """
     walk = _Walk(base)
     try:
@@ -122,14 +122,14 @@ class _Walk:
         top = _parts(self._real)
         parts = _parts(text)
         if parts[: len(top)] != top:
-            raise LeavesVolume(errno.EXDEV, f"a link leads to {text}, out of the volume", path)
+            raise PathEscapesRoot(errno.EXDEV, f"a link leads to {text}, out of the volume", path)
         while len(self.opened) > 1:
             os.close(self.opened.pop())
         return parts[len(top) :]
 
     def _up(self, path: str) -> None:
         if len(self.opened) == 1:
-            raise LeavesVolume(errno.EXDEV, "it leads above the volume", path)
+            raise PathEscapesRoot(errno.EXDEV, "it leads above the volume", path)
         os.close(self.opened.pop())
 
 

@@ -20,7 +20,7 @@ class _Work(Generic[Answer]):
 
 
 @dataclass(slots=True)
-class SharedTasks(Generic[Answer]):
+class SingleFlight(Generic[Answer]):
     """Work under way, by what it is about."""
 
     _under_way: dict[object, _Work[Answer]] = field(default_factory=dict)

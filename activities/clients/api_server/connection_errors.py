@@ -26,7 +26,7 @@ def not_connected(error: BaseException, kubeconfig: Kubeconfig) -> str:
             return str(error) or type(error).__name__
 
 
-def not_let_in(kubeconfig: Kubeconfig) -> str:
+def authentication_error(kubeconfig: Kubeconfig) -> str:
     """Say with which credential nobody was let in (401), and what is wrong with it as far as that can be seen from here."""
     if kubeconfig.program:
         return f"what {kubeconfig.program.command} of the kubeconfig gives is not taken"

@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from activities.probes.tallies import BOUNDS, ProbeTallies
+from activities.probes.result_counts import BOUNDS, ProbeResultCounts
 from proto.temporal.pod import PodKey, ProbeKind
 from worker.telemetry.probe_metrics import probe_text
 
@@ -10,7 +10,7 @@ WEB = PodKey("default", "web", "u1")
 WHERE = {"namespace": "default", "pod": "web", "container": "main", "probe_type": "Liveness"}
 
 
-def samples(tallies: ProbeTallies, *uids: str) -> dict[tuple[str, str], float]:
+def samples(tallies: ProbeResultCounts, *uids: str) -> dict[tuple[str, str], float]:
     """Read the text back: by name, and by result or bound."""
     found = {}
     for family in text_string_to_metric_families(probe_text(tallies, uids).decode()):
@@ -22,7 +22,7 @@ def samples(tallies: ProbeTallies, *uids: str) -> dict[tuple[str, str], float]:
 
 def test_answers_are_counted_by_result_and_successes_by_time() -> None:
     """Of a failure only that it was one."""
-    tallies = ProbeTallies()
+    tallies = ProbeResultCounts()
     tally = tallies.of(WEB, "main", ProbeKind.LIVENESS)
     for seconds in (0.005, 0.02, 20.0):
         tally.count(seconds, success=True)
@@ -39,7 +39,7 @@ def test_answers_are_counted_by_result_and_successes_by_time() -> None:
 
 def test_a_restarted_container_goes_on_with_its_numbers() -> None:
     """They are the probe's, not the instance's."""
-    tallies = ProbeTallies()
+    tallies = ProbeResultCounts()
     tallies.of(WEB, "main", ProbeKind.LIVENESS).count(1, success=True)
     tallies.of(WEB, "main", ProbeKind.LIVENESS).count(1, success=True)
     assert samples(tallies, "u1")["prober_probe_total", "successful"] == 2
@@ -47,7 +47,7 @@ def test_a_restarted_container_goes_on_with_its_numbers() -> None:
 
 def test_what_is_gone_is_told_no_more() -> None:
     """Nor what nobody has answered yet."""
-    tallies = ProbeTallies()
+    tallies = ProbeResultCounts()
     tallies.of(WEB, "main", ProbeKind.READINESS)
     assert samples(tallies, "u1") == {}
     tallies.of(WEB, "main", ProbeKind.LIVENESS).count(1, success=True)
