@@ -1,7 +1,7 @@
-"""All that the runtime is told of a container: its files made, its parts built, one after the other.
+"""Prepares a container: writes its files and builds the configurations for the runtime.
 
-Asked by `containers` before a creation and by `hook_containers` for a command of a hook. What a part needs from elsewhere is
-awaited first; then the files are made in a thread and each part is built by its own pure builder.
+Called by `containers` before a container is created, and by `hook_containers` for a hook's command. First whatever
+needs waiting is fetched; then the files are written in a thread and each part is built by its own pure function.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from proto.temporal.requests import StartContainer
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the runtime is told, and what of it nobody else is."""
+    """The configurations for the runtime, and the confidential values in them."""
 
     config: cri.ContainerConfig = field(repr=False)
     sandbox: cri.PodSandboxConfig
@@ -36,7 +36,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class _Awaited:
-    """What was asked for elsewhere before anything is made."""
+    """What was fetched before any file is written."""
 
     environment: Environment = field(repr=False)
     security: SecurityInputs
@@ -44,7 +44,10 @@ class _Awaited:
 
 
 async def prepare(services: ContainerServices, request: StartContainer, attempt: int) -> Prepared:
-    """Make a container's files and build both configurations. Raises OSError, ValueError, UnresolvedVariable, CriError."""
+    """Write a container's files and build both configurations.
+
+    Raises OSError, ValueError, UnresolvedVariable, CriError.
+    """
     await check_image_paths(services.runtime, request.container, request.volumes)
     environment = await container_environment(services, request)
     hidden = hidden_in(environment, request.container)
@@ -53,12 +56,14 @@ async def prepare(services: ContainerServices, request: StartContainer, attempt:
     verify_non_root(awaited.security)
     try:
         config, sandbox = await asyncio.to_thread(_configure, services, request, attempt, awaited)
-    except UnicodeEncodeError:  # it quotes the text
+    except UnicodeEncodeError:  # the error quotes the text
         raise UnresolvedVariable("the command or its arguments hold a value that is no UTF-8 text") from None
     except (OSError, ValueError) as error:
         if not hidden.values:
             raise
-        raise ValueError(hidden.hide(str(error))) from None  # a path may hold a value, and that of its cause
+        raise ValueError(
+            hidden.hide(str(error))
+        ) from None  # the path may hold a confidential value, and so may the cause
     return Prepared(config, sandbox, hidden)
 
 

@@ -1,4 +1,4 @@
-"""What images use of the node."""
+"""The services that images use."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -13,7 +13,7 @@ from proto.temporal.requests import PullImage
 
 
 class ImageServices(Protocol):
-    """What images use of the node."""
+    """The services that images use."""
 
     @property
     def settings(self) -> ActivitySettings: ...

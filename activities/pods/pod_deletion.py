@@ -1,8 +1,8 @@
-"""The end of a pod's life in the API: its last status, then its object's removal.
+"""Ends a pod's life in the API: writes its last status and deletes its object.
 
-The object goes by a delete without grace and with its UID, as from the kubelet (pkg/kubelet/status/status_manager.go syncPod). An API
-server that is away is waited for by Temporal's retries, so that a pod that is stuck in Terminating for that is seen with its
-reason and the number of tries.
+The object is deleted with grace period 0 and its UID as a precondition, as the kubelet does
+(pkg/kubelet/status/status_manager.go syncPod). Temporal's retries wait for an API server that is away, so that a pod
+stuck in Terminating shows the reason and the number of tries.
 """
 
 from temporalio import activity
@@ -19,16 +19,16 @@ from proto.temporal.requests import DeletePodObject
 
 
 class PodDeletionActivities:
-    """The last step of the life of a pod of the API."""
+    """The last step in the life of a pod from the API."""
 
     def __init__(self, services: PodServices) -> None:
         self._services = services
 
     @activity.defn(name=names.DELETE_POD_OBJECT)
     async def delete_pod_object(self, request: DeletePodObject) -> None:
-        """Write the last status and remove the object; one that is gone, or is another one, counts as removed.
+        """Write the last status and delete the object; one that is gone or was replaced counts as deleted.
 
-        Raises APIServerAway, NoAPIServer, PodObjectRefused and PodObjectWanted, which Temporal retries for ever.
+        Raises APIServerAway, NoAPIServer, PodObjectRefused and PodObjectWanted, which Temporal retries without end.
         """
         try:
             async with heartbeating(f"delete the object of {request.pod}"):

@@ -1,4 +1,4 @@
-"""What probes use of the node."""
+"""The services that probes use."""
 
 from typing import Protocol
 
@@ -9,7 +9,7 @@ from activities.probes.outcome import ProbeListener
 
 
 class ProbeServices(Protocol):
-    """What probes use of the node."""
+    """The services that probes use."""
 
     @property
     def runtime(self) -> RuntimeClient: ...

@@ -1,7 +1,8 @@
-"""Make, stop and remove a pod's sandbox, each of them as often as Temporal asks.
+"""Makes, stops and removes a pod's sandbox; each activity may run any number of times.
 
-A sandbox is found by its labels before it is made. Where an earlier try timed out, the runtime may hold its name until
-that try has ended: it is waited for and adopted, and only a name that stays taken raises the attempt (containerd#4604).
+A sandbox is looked up by its labels before it is created. After a try that timed out, the runtime may hold the
+sandbox's name until that try has ended: it is waited for and adopted. Only a name that stays reserved raises the
+attempt (containerd#4604).
 """
 
 import asyncio
@@ -42,21 +43,21 @@ _NOT_STOPPED: Final = "KillPodSandboxError"
 _NOT_REMOVED: Final = "FailedRemovePodSandbox"
 _PAUSE_SECONDS: Final = 0.1
 _RAISES: Final = 3
-"""How many names may be taken before it is no longer an earlier try of ours."""
+"""How many reserved names are skipped before the failure is reported."""
 
 
 class SandboxActivities:
-    """A pod's sandbox, from its cgroup to its removal."""
+    """Activities for a pod's sandbox, from its cgroup to its removal."""
 
     def __init__(self, services: SandboxServices) -> None:
         self._services = services
 
     @activity.defn(name=names.RUN_POD_SANDBOX)
     async def run_pod_sandbox(self, request: RunPodSandbox) -> PodSandbox:
-        """Find the pod's ready sandbox of this attempt or a later one, or make one.
+        """Find the pod's ready sandbox of this attempt or a later one, or create one.
 
-        Raises FailedToMakePodDataDirectories, PredecessorPresent, NetworkNotReady or FailedCreatePodSandBox, this also when
-        the pod begins to go while the runtime hangs. The answer names the attempt used.
+        Raises FailedToMakePodDataDirectories, PredecessorPresent, NetworkNotReady or FailedCreatePodSandBox, also when
+        the pod begins to terminate while the runtime hangs. The answer names the attempt that was used.
         """
         pod = request.pod
         async with heartbeating(f"run the sandbox of {pod}"), self._services.locks.hold(f"{pod.namespace}/{pod.name}"):
@@ -73,7 +74,7 @@ class SandboxActivities:
 
     @activity.defn(name=names.STOP_POD_SANDBOX)
     async def stop_pod_sandbox(self, request: StopPodSandbox) -> None:
-        """Stop a sandbox and give its network back; one that is gone is stopped. Raises KillPodSandboxError."""
+        """Stop a sandbox and release its network; one that is gone counts as stopped. Raises KillPodSandboxError."""
         async with heartbeating(f"stop the sandbox of {request.pod}"):
             try:
                 await self._services.runtime.stop_pod_sandbox(request.sandbox_id)
@@ -84,7 +85,7 @@ class SandboxActivities:
 
     @activity.defn(name=names.REMOVE_POD_SANDBOX)
     async def remove_pod_sandbox(self, request: RemovePodSandbox) -> None:
-        """Remove a sandbox with its containers; one that is gone is removed. Raises FailedRemovePodSandbox."""
+        """Remove a sandbox with its containers; one that is gone counts as removed. Raises FailedRemovePodSandbox."""
         async with heartbeating(f"remove the sandbox of {request.pod}"):
             try:
                 await self._services.runtime.remove_pod_sandbox(request.sandbox_id)
@@ -117,7 +118,7 @@ class SandboxActivities:
                 raised += 1
 
     async def _look(self, request: RunPodSandbox) -> tuple[str | None, int]:
-        """Answer the ready sandbox to adopt, or None and the first attempt whose name is free."""
+        """Return the ready sandbox to adopt, or None and the first attempt whose name is free."""
         pod = request.pod
         sandboxes, containers = await list_of_full_name(self._services.runtime, pod)
         if uid := other_uid(pod, sandboxes, containers):
@@ -138,7 +139,7 @@ class SandboxActivities:
         return None, free_attempt(request.attempt, taken)
 
     async def _removed(self, sandbox_id: str) -> bool:
-        """Remove what an earlier try of this call left half made: no workflow knows of it."""
+        """Remove what an earlier try left half made; no workflow knows of it."""
         try:
             await self._services.runtime.stop_pod_sandbox(sandbox_id)
             await self._services.runtime.remove_pod_sandbox(sandbox_id)
@@ -153,7 +154,7 @@ class SandboxActivities:
         return PodSandbox(found.sandbox_id, found.attempt, found.ips, found.created_at, adopted)
 
     async def _not_made(self, request: RunPodSandbox, error: CriError) -> ApplicationError:
-        """Find out whether the network was the reason: then every pod waits for it, not only this one."""
+        """Find out whether the network was the reason: then all pods have to wait for it."""
         if error.remedy is Remedy.PERMANENT and not on_host_network(request.sandbox_spec):
             try:
                 if why := await network_failure(self._services.runtime):
@@ -165,23 +166,26 @@ class SandboxActivities:
 
 
 def free_attempt(asked: int, taken: Iterable[int]) -> int:
-    """Say the first attempt from `asked` on that lies above all taken ones; a taken one keeps its name for ever."""
+    """Return the first attempt from `asked` on that is above all used ones; a used name is never free again."""
     return max([asked, *(attempt + 1 for attempt in taken)])
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A sandbox as the runtime is told of it, and what its pod is told besides."""
+    """A sandbox's configuration for the runtime, and notices for its pod."""
 
     config: cri.PodSandboxConfig
     notices: tuple[str, ...]
-    """What was left out of its name resolution."""
+    """What was left out of its DNS configuration."""
 
 
 def prepare_sandbox(
     services: SandboxServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
 ) -> Described:
-    """Make the cgroup and log folder of a sandbox and build its configuration; blocks on files. Raises OSError, ValueError."""
+    """Make a sandbox's cgroup and log folder and build its configuration.
+
+    Blocks on files; raises OSError, ValueError.
+    """
     sizes = services.settings.resources.huge_page_sizes
     if missing := missing_sizes(pod_requests(pod), sizes):
         has = ", ".join(page_size_name(size) for size in sizes) or "none"
@@ -197,7 +201,7 @@ def prepare_sandbox(
 def describe_sandbox(
     services: SandboxServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
 ) -> Described:
-    """Build the configuration of a sandbox, as it was made and as each of its containers names it."""
+    """Build the configuration of a sandbox, which each of its containers refers to as well."""
     settings, resolver = services.settings, _resolver(services, pod)
     config = sandbox_config(
         SandboxInputs(
@@ -218,7 +222,7 @@ def describe_sandbox(
 
 
 def _resolver(services: SandboxServices, pod: Mapping[str, Any]) -> Resolver:
-    """Answer a pod's name resolution on this node; blocks on the node's resolv.conf. Raises OSError."""
+    """Return a pod's DNS configuration; blocks on the node's resolv.conf. Raises OSError."""
     settings = services.settings
     dns = NodeDns(settings.cluster_dns, settings.cluster_domain, read_node_file(settings.resolv_conf))
     return pod_resolver(pod, dns)

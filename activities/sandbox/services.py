@@ -1,4 +1,4 @@
-"""What sandboxes use of the node."""
+"""The services that sandboxes use."""
 
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from proto.temporal.pod import PodKey
 
 
 class SandboxServices(Protocol):
-    """What sandboxes use of the node."""
+    """The services that sandboxes use."""
 
     @property
     def settings(self) -> ActivitySettings: ...

@@ -1,8 +1,8 @@
-"""Which user and group ids of the node a pod has, whose users are its own (`hostUsers: false`).
+"""User namespaces (`hostUsers: false`): which range of the node's user and group IDs each pod has.
 
-Asked before a sandbox is made and before each container; blocks on files, so call it in a thread. A pod has one range of ids,
-none of them another pod's, and keeps it as long as its directory stands: the range is written there before anybody uses it,
-so what a pod has is read from the disk and never remembered (pkg/kubelet/userns/userns_manager.go, whose file this is).
+Read before a sandbox and before each container is created; blocks on files, so call it in a thread. A pod has one
+range, which overlaps with no other pod's, for as long as its directory exists. The range is written there before it is
+used, in the kubelet's file (pkg/kubelet/userns/userns_manager.go), and always read from disk.
 """
 
 import json
@@ -23,20 +23,20 @@ _FIELDS: Final = ("hostId", "containerId", "length")
 
 
 class NoRangeError(ValueError):
-    """A pod can't be given ids, or those that it has can't be read; the message is the kubelet's."""
+    """No range can be allocated, or the pod's range cannot be read; the message is the kubelet's."""
 
 
 class UserNamespaces:
-    """The ranges of this node's pods."""
+    """The ranges of user IDs of this node's pods."""
 
     def __init__(self, ranges: IdRanges = EVERY_RANGE) -> None:
         self._ranges = ranges
         self._lock = threading.Lock()
 
     def of_pod(self, directory: Path) -> cri.UserNamespace:
-        """Answer the range of the pod with this directory, `pods/<uid>`; one that has none gets one.
+        """Return the range of the pod with this directory, `pods/<uid>`; allocates one if it has none.
 
-        Raises NoRangeError, and OSError where the directory is not there or can't be written.
+        Raises NoRangeError, and OSError if the directory is missing or cannot be written.
         """
         with self._lock:
             taken = list(_taken(directory.parent, but=directory))
@@ -50,7 +50,7 @@ class UserNamespaces:
         return cri.UserNamespace(mode=cri.NamespaceMode.POD, uids=[mapping], gids=[mapping])
 
     def _free(self, taken: Sequence[range]) -> int:
-        """Find a range that no pod has, from a random one on: what a pod left behind is not the next one's."""
+        """Find a free range, starting at a random one, so that a new pod does not own files that another left behind."""
         length = self._ranges.per_pod
         slots = self._ranges.count // length
         begin = secrets.randbelow(slots)
@@ -62,7 +62,7 @@ class UserNamespaces:
 
     @staticmethod
     def _write(directory: Path, found: range) -> None:
-        """Write a pod's range so that it is there after a power loss, too, or is not there at all."""
+        """Write a pod's range so that after a power loss it is either complete or absent."""
         mapping = dict(zip(_FIELDS, (found.start, 0, len(found)), strict=True))
         content = json.dumps({"uidMappings": [mapping], "gidMappings": [mapping]}, separators=(",", ":"))
         new = directory / f".{FILE}.new"
@@ -79,9 +79,9 @@ class UserNamespaces:
 
 
 def _read(directory: Path) -> range | None:
-    """Read which ids of the node a pod has, None when it has none yet.
+    """Read the range of a pod, None if it has none yet.
 
-    A pod that has some keeps them: what an operator says of the next pods' ranges since then does not touch it.
+    A pod keeps its range when the configured ranges change.
     """
     try:
         content = (directory / FILE).read_bytes()
@@ -104,7 +104,7 @@ def _read(directory: Path) -> range | None:
 
 
 def _taken(pods: Path, *, but: Path) -> Iterator[range]:
-    """Give the ranges of all pods but one; a file that nobody can read says nothing, and its pod does not start."""
+    """Return the ranges of all pods but one; an unreadable file is skipped, because its pod does not start."""
     for other in pods.iterdir():
         if other != but:
             try:
@@ -120,7 +120,7 @@ def _overlap(one: range, other: range) -> bool:
 
 
 def _only_mapping(found: Any) -> tuple[int, int]:
-    """Read the one mapping that users and groups share: the id that it begins with, and how many there are."""
+    """Return the single mapping that users and groups share: its first ID, and how many there are."""
     users, groups = (found.get(kind) if isinstance(found, Mapping) else None for kind in ("uidMappings", "gidMappings"))
     wrong = "user namespace: invalid user namespace configuration"
     if not isinstance(users, list) or len(users) != 1:

@@ -1,7 +1,7 @@
-"""MountVolumes and UnmountVolumes: all volumes of a pod side by side, each by its type.
+"""MountVolumes and UnmountVolumes: all volumes of a pod in parallel, each by its type.
 
-A volume that can't be mounted holds up its own pod only, and the others of that pod are mounted nevertheless: the next try
-finds them. What is undone is undone for each volume, whether or not it was ever mounted.
+If a volume cannot be mounted, the pod's others are mounted nevertheless, and the next try finds them. Unmounting
+covers every volume, whether or not it was mounted.
 """
 
 import asyncio
@@ -38,16 +38,16 @@ _EXPECTED: Final = (VolumeFailed, StillMounted, OSError, CriError, ApplicationEr
 
 
 class VolumeActivities:
-    """A pod's volumes, from their mounting to their end."""
+    """Activities for the volumes of a pod."""
 
     def __init__(self, services: VolumeServices) -> None:
         self._services = services
 
     @activity.defn(name=names.MOUNT_VOLUMES)
     async def mount_volumes(self, request: MountVolumes) -> MountedVolumes:
-        """Mount every volume of a pod, those that are mounted are found. Raises FailedMount, which tells of each that is not.
+        """Mount every volume of a pod; mounted ones are found. Raises FailedMount, which lists every volume that failed.
 
-        This also when the pod begins to go while one of them hangs.
+        Also raised when the pod begins to terminate while a mount hangs.
         """
         pod, services = request.pod, self._services
         async with heartbeating(f"mount the volumes of {pod}"), services.locks.hold(f"{pod.uid}//volumes"):
@@ -60,7 +60,10 @@ class VolumeActivities:
 
     @activity.defn(name=names.UNMOUNT_VOLUMES)
     async def unmount_volumes(self, request: UnmountVolumes) -> None:
-        """Unmount every volume of a pod; what is gone is unmounted. Raises FailedUnmount, which tells of each that is not."""
+        """Unmount every volume of a pod; missing ones are fine.
+
+        Raises FailedUnmount, which lists every volume that failed.
+        """
         pod = request.pod
         async with heartbeating(f"unmount the volumes of {pod}"), self._services.locks.hold(f"{pod.uid}//volumes"):
             await self._unmount_sub_paths(pod)
@@ -71,7 +74,7 @@ class VolumeActivities:
                 raise failed(FAILED_UNMOUNT, said)
 
     async def _unmount_sub_paths(self, pod: PodKey) -> None:
-        """Undo what containers were shown of a volume, before the volumes themselves."""
+        """Unmount the subPaths of containers, before the volumes themselves."""
         try:
             await asyncio.to_thread(unmount_sub_paths, self._services.paths(pod).directory)
         except OSError as error:
@@ -92,7 +95,7 @@ class VolumeActivities:
         )
 
     async def _mount(self, kind: str, volume: PodVolume) -> Mounted:
-        """Mount one; it becomes the fsGroup's where its type asks for that, once and to the end."""
+        """Mount one volume and apply fsGroup if its type asks for that."""
         with self._services.timings.of_volume(MOUNT, plugin_of(kind)):
             mounted = await type_named(kind, volume.name).mount(volume)
         if mounted.takes_fs_group and (group := fs_group_of(volume.pod_spec)):
@@ -104,7 +107,10 @@ class VolumeActivities:
             await type_named(kind, volume.name).unmount(volume)
 
     async def _supports_recursive_read_only(self, pod: PodJson) -> bool:
-        """Ask whether the pod's handler can mount so (pkg/kubelet/kubelet.go runtimeHandlerSupportsRecursiveReadOnlyMounts)."""
+        """Ask whether the pod's runtime handler supports recursive read-only mounts.
+
+        Source: pkg/kubelet/kubelet.go runtimeHandlerSupportsRecursiveReadOnlyMounts.
+        """
         services = self._services
         try:
             wanted = (await runtime_class_of(services.objects, pod)).handler or services.settings.runtime_handler
@@ -118,7 +124,7 @@ class VolumeActivities:
 
 
 def _give_once(volume: PodVolume, mounted: Mounted, group: FsGroup) -> None:
-    """Give a volume to a group; a mark says that an earlier try came to its end, for a volume that was found."""
+    """Give a volume to a group; for one that was mounted before, a mark file says whether that was completed."""
     mark = volume.paths.plugin_state(_GIVEN) / plain_name(volume.name, "volume name")
     if mounted.found and mark.exists():
         return
@@ -129,7 +135,7 @@ def _give_once(volume: PodVolume, mounted: Mounted, group: FsGroup) -> None:
 
 
 def pod_volumes(services: VolumeServices, request: MountVolumes | UnmountVolumes) -> list[tuple[str, PodVolume]]:
-    """List a pod's volumes, each with the name of its type."""
+    """List a pod's volumes, each with its type's name."""
     found = []
     for volume in request.volumes:
         kind = kind_of(volume)
@@ -148,7 +154,7 @@ def type_named(kind: str, name: str) -> VolumeType:
 
 
 def faults(doing: str, volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
-    """Tell of each volume that failed, in the kubelet's words; a defect of ours is raised as it is."""
+    """Build the kubelet's message with every failed volume; unexpected errors are raised unchanged."""
     said = []
     for volume, end in zip(volumes, ends, strict=True):
         match end:

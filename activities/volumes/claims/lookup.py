@@ -29,7 +29,10 @@ async def bound_to(volume: PodVolume, claim: str, *, own: bool) -> PersistentVol
 
 
 async def _node_labels(services: VolumeServices) -> Mapping[str, str]:
-    """Give the node's labels: in a cluster its object's, where a CSI driver's topology stands, too. Raises ClaimUnusable."""
+    """Return the node's labels, in a cluster those of its Node object, which has the topology of CSI drivers.
+
+    Raises ClaimUnusable.
+    """
     if services.api is None:
         return services.settings.node_labels
     try:

@@ -1,7 +1,7 @@
-"""The service account tokens that a driver wants with each volume that it publishes (CSIDriver spec.tokenRequests).
+"""Service account tokens for a driver (CSIDriver spec.tokenRequests).
 
-Asked while a volume is published, and published again: a token is handed to the driver and written down nowhere
-(csi_mounter.go podServiceAccountTokenAttrs).
+Requested whenever a volume is published. A token is passed to the driver and never written to disk (csi_mounter.go
+podServiceAccountTokenAttrs).
 """
 
 import json
@@ -15,7 +15,7 @@ from activities.volumes.plugin.volume_type import VolumeFailed
 
 
 async def pod_tokens(tokens: TokenSource, rules: DriverRules, pod: Mapping[str, Any]) -> dict[str, str]:
-    """Give the tokens as the driver takes them, under one key; nothing for one that wants none. Raises VolumeFailed."""
+    """Return the tokens as the driver expects them, under one key; nothing if it requests none. Raises VolumeFailed."""
     if not rules.token_requests:
         return {}
     metadata, account = pod["metadata"], str(pod["spec"].get("serviceAccountName") or "")
