@@ -1,8 +1,8 @@
-"""An activity's own defect is told once, not retried in silence.
+"""Turns unexpected exceptions of activities into failures that are not retried.
 
-Temporal retries whatever an activity raises, and ours are retried without end so that a runtime may be away for hours.
-A defect of ours would be tried for ever with nothing to see but a pending activity; so it becomes a failure like any
-other, with the reason `UnexpectedError`, and the workflow shows it and backs off. The worker installs this interceptor.
+Temporal retries whatever an activity raises, ours without end, so that a runtime may be away for hours. A bug would be
+retried for ever with nothing to see but a pending activity. Instead it becomes a failure with the reason
+`UnexpectedError`, which the workflow shows and backs off from. The worker installs this interceptor.
 """
 
 from typing import Any
@@ -16,10 +16,10 @@ from proto.temporal.failure_types import INVALID_POD_NAME, UNEXPECTED
 
 
 class UnexpectedErrors(Interceptor):
-    """Turns what no activity means to raise into a failure that is not retried."""
+    """Turns exceptions that no activity raises on purpose into non-retryable failures."""
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 -- the SDK's name
-        """Stand before every activity."""
+        """Wrap every activity."""
         return _Translating(next)
 
 
@@ -27,7 +27,7 @@ class _Translating(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 -- the SDK's name
         try:
             return await super().execute_activity(input)
-        except FailureError:  # meant, or a cancel
+        except FailureError:  # raised on purpose, or a cancellation
             raise
         except NoPlainName as error:
             raise failed(INVALID_POD_NAME, str(error)) from error

@@ -1,7 +1,7 @@
-"""What the runtime knows of a pod, in the words that history remembers.
+"""Reads what the runtime knows of a pod, in the types that history stores.
 
-`ReadPodRuntime` is how a workflow learns anything it was not told by an answer of its own; the conversions are used by
-every activity that reads a container or a sandbox back.
+By `ReadPodRuntime` a workflow learns whatever no other activity has told it. The conversions are used by every
+activity that reads a container or a sandbox.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ _Found = TypeVar("_Found", RuntimeSandbox, RuntimeContainer)
 
 
 class RuntimeFactsActivities:
-    """Reading, no change."""
+    """Activities that read the runtime and change nothing."""
 
     def __init__(self, services: RuntimeServices) -> None:
         self._services = services
 
     @activity.defn(name=names.READ_POD_RUNTIME)
     async def read_pod_runtime(self, request: ReadPodRuntime) -> PodRuntime:
-        """Read all sandboxes and containers that carry the pod's uid, newest attempt first."""
+        """Read all sandboxes and containers with the pod's UID, newest attempt first."""
         runtime, labels = self._services.runtime, {POD_UID: request.pod.uid}
         async with heartbeating(f"read pod {request.pod}"):
             try:
@@ -79,7 +79,7 @@ class RuntimeFactsActivities:
 
 
 def moment(nanoseconds: int) -> datetime | None:
-    """Turn the CRI's nanoseconds into a time; 0 is its word for never."""
+    """Turn the CRI's nanoseconds into a time; 0 means never."""
     return _EPOCH + timedelta(microseconds=nanoseconds // 1000) if nanoseconds > 0 else None
 
 
