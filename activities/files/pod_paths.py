@@ -65,13 +65,13 @@ class PodPaths:
         return self.directory / "plugins" / plugin_folder(plugin)
 
     def container_logs(self, container: str) -> Path:
-        """Hold a container's `<attempt>.log` files."""
+        """Return the folder of a container's `<attempt>.log` files."""
         return self.logs / plain_name(container, "container name")
 
     def container(self, container: str) -> Path:
-        """Hold a container's termination messages."""
+        """Return the folder of a container's termination messages."""
         return self.directory / "containers" / plain_name(container, "container name")
 
     def termination_message(self, container: str, attempt: int) -> Path:
-        """Name the file that one run of a container sees as its terminationMessagePath."""
+        """Return the file that one run of a container has as its terminationMessagePath."""
         return self.container(container) / f"{attempt:08x}"

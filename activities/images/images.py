@@ -1,8 +1,9 @@
-"""Have an image on the node, by its pull policy.
+"""Makes images present on the node, by pull policy.
 
-An image that is there is not everybody's: `image_access` says whether this pod may use it as it is. Reasons are the kubelet's (pkg/kubelet/images): InvalidImageName, ImageInspectError, ErrImageNeverPull, ErrImagePull,
-RegistryUnavailable, SignatureValidationFailed. The back-off between tries is the workflow's. Images are pulled while
-the sandbox is being made.
+An image on the node is not free for every pod: `access` decides whether this pod may use it without a pull. Reasons
+are the kubelet's (pkg/kubelet/images): InvalidImageName, ImageInspectError, ErrImageNeverPull, ErrImagePull,
+RegistryUnavailable, SignatureValidationFailed. The workflow decides the back-off between tries. Images are pulled
+while the sandbox is created.
 """
 
 import asyncio
@@ -35,30 +36,30 @@ _REGISTRY_REASONS: Final = {  # cri-api pkg/errors: the runtime opens its messag
     "SignatureValidationFailed": "because the signature validation failed",
 }
 _NO_POD: Final = PodKey("", "", "")
-"""Whose pull secrets nobody asks for."""
+"""A pod without pull secrets."""
 
 
 class ImageActivities:
-    """Images on this node."""
+    """Activities for images."""
 
     def __init__(self, services: ImageServices) -> None:
         self._services = services
 
     @activity.defn(name=names.READ_IMAGES)
     async def read_images(self, request: ReadImages) -> ImagesPresent:
-        """Say which images are there for whoever asks; of any other a pull tells whether this pod may have it, or why not."""
+        """Return the images that any pod may use; for others, a pull decides whether this pod may have them."""
         async with heartbeating(f"look for the images of {request.pod}"):
             found = await asyncio.gather(*(self._present(image) for image in request.images))
         return ImagesPresent({image: ref for image, ref in zip(request.images, found, strict=True) if ref})
 
     @activity.defn(name=names.PULL_IMAGE)
     async def pull_image(self, request: PullImage) -> PulledImage:
-        """Answer an image that is on the node, pulled if the policy says so; a second call finds it there."""
+        """Return an image on the node, pulled if the policy says so; a second call finds it there."""
         return await self._have(request)
 
     @activity.defn(name=names.PREPULL_IMAGE)
     async def prepull_image(self, request: PrepullImage) -> PulledImage:
-        """Answer an image that the node itself wants, pulled with the node's own logins if it is not there."""
+        """Return an image that the node itself needs, pulled with the node's own logins if it is absent."""
         return await self._have(PullImage(_NO_POD, request.image, "IfNotPresent"))
 
     async def _have(self, request: PullImage) -> PulledImage:
@@ -66,7 +67,7 @@ class ImageActivities:
             return await self.have(request, heart)
 
     async def have(self, request: PullImage, heart: Heartbeat) -> PulledImage:
-        """Do what PullImage does, for an activity that heartbeats itself."""
+        """Do what PullImage does, for an activity with heartbeats of its own."""
         try:
             image = with_default_tag(request.image)
         except InvalidImageName as error:
@@ -78,7 +79,7 @@ class ImageActivities:
             found = await self._inspect(image)
             if found and await self._may_use(wanted, found.id):
                 return PulledImage(found.id, present=True, size_bytes=found.size, warnings=wanted.warnings)
-            if request.policy == "Never":  # whether it is there is nobody's business who may not have it
+            if request.policy == "Never":  # a pod without access must not learn whether the image is there
                 message = f'Container image "{request.image}" is not present with pull policy of Never'
                 raise failed("ErrImageNeverPull", message)
         return await self._pull(wanted, heart)
@@ -100,7 +101,7 @@ class ImageActivities:
         return str(found.id)
 
     async def _standing(self, image: str, image_ref: str) -> Standing:
-        """Judge an image that is there without the pod's logins; raises CriError while the runtime is away."""
+        """Judge an image on the node without the pod's logins; raises CriError while the runtime is away."""
         if (rights := self._services.pull_rights) is None:
             return Standing.ALLOWED
         try:
@@ -110,7 +111,7 @@ class ImageActivities:
         return rights.standing(image, image_ref)
 
     async def _may_use(self, wanted: "_Wanted", image_ref: str) -> bool:
-        """Say whether the pod may use an image that is there as it is."""
+        """Report whether the pod may use an image on the node without a pull."""
         try:
             standing = await self._standing(wanted.image, image_ref)
         except CriError as error:
@@ -177,7 +178,7 @@ class ImageActivities:
 
 @dataclass(slots=True)
 class _Wanted:
-    """An image that a pod wants, and the logins for it once somebody needs them."""
+    """An image that a pod needs, and the logins for it once they are needed."""
 
     request: PullImage
     image: str
@@ -185,15 +186,15 @@ class _Wanted:
     services: ImageServices
     logins: PullLogins | None = None
     withheld: str = ""
-    """Why it has to be pulled though it is there."""
+    """Why it has to be pulled although it is on the node."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was found out about the logins, where they were needed."""
+        """Warnings about the logins, if they were needed."""
         return self.logins.warnings if self.logins else ()
 
     async def find_logins(self) -> PullLogins:
-        """Find them, the first time."""
+        """Find the logins, the first time only."""
         if self.logins is None:
             try:
                 self.logins = await self.services.logins.find(self.services.objects, self.request)

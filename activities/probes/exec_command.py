@@ -1,6 +1,6 @@
-"""Probe by a command in the container: exit code 0 is success (pkg/probe/exec/exec.go).
+"""exec probes: a command in the container, exit code 0 is success (pkg/probe/exec/exec.go).
 
-Of environment variables a command sees those that the container declares by value, as `$(NAME)`.
+In the command, `$(NAME)` refers to variables that the container declares by value.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ class ExecCommand:
         self._target, self._timeout = target, timeout
 
     async def ask(self) -> Outcome:
-        """Run the command; raises NoOutcome when the runtime could not."""
+        """Run the command; raises NoOutcome if the runtime could not."""
         try:
             ran = await self._target.runtime.exec_sync(self._target.container_id, self._command, int(self._timeout))
         except CriError as error:
@@ -34,4 +34,4 @@ class ExecCommand:
         return Outcome(success=ran.exit_code == 0, output=said)
 
     async def close(self) -> None:
-        """Hold nothing."""
+        """Nothing to close."""

@@ -1,7 +1,7 @@
-"""How often each probe was answered how, and how long that took: for /metrics/probes (pkg/kubelet/prober/prober_manager.go).
+"""Counts and durations of probes for /metrics/probes (pkg/kubelet/prober/prober_manager.go).
 
-Plain numbers, counted in the loops themselves: hundreds of answers a second must cost nothing. A container that is started again
-goes on with its numbers; they go with the pod, when whoever shows them says which pods there are.
+Plain numbers, counted in the loops: hundreds of outcomes a second must cost nothing. A restarted container keeps its
+numbers; they are dropped with the pod, when metrics are exported.
 """
 
 from bisect import bisect_left
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from proto.temporal.pod import PodKey, ProbeKind
 
 BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Seconds; Prometheus's own defaults, which the kubelet takes."""
+"""Seconds; Prometheus's defaults, which the kubelet uses."""
 
 
 class Probed(NamedTuple):
@@ -25,17 +25,17 @@ class Probed(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """The numbers of one probe; what could not be asked is not among them, as with the kubelet."""
+    """The counts of one probe; as in the kubelet, probes that could not run are not counted."""
 
     successful: int = 0
     failed: int = 0
     seconds: float = 0.0
     """Of successful ones."""
     within: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
-    """How many successful ones took up to which of BOUNDS, and longer than all."""
+    """How many successful probes took up to each of BOUNDS, and longer than all."""
 
     def count(self, seconds: float, *, success: bool) -> None:
-        """Count one answer."""
+        """Count one outcome."""
         if not success:
             self.failed += 1
             return
@@ -45,23 +45,23 @@ class Tally:
 
 
 class ProbeResultCounts:
-    """The numbers of all probes of this process; written on its event loop, read anywhere."""
+    """The counts of all probes of this process; written on its event loop, read anywhere."""
 
     def __init__(self) -> None:
         self._tallies: dict[Probed, Tally] = {}
 
     def of(self, pod: PodKey, container: str, kind: ProbeKind) -> Tally:
-        """Give the numbers of one probe, to count on."""
+        """Return the counts of one probe, created if there are none."""
         return self._tallies.setdefault(Probed(pod, container, kind), Tally())
 
     def keep(self, pod_uids: Collection[str]) -> None:
-        """Forget the probes of all other pods."""
+        """Drop the probes of all other pods."""
         for probed in list(self._tallies):
             if probed.pod.uid not in pod_uids:
                 self._tallies.pop(probed, None)
 
     def all(self) -> Iterator[tuple[Probed, Tally]]:
-        """Give each probe that was answered."""
+        """Return each probe with outcomes."""
         for probed, tally in list(self._tallies.items()):
             if tally.successful or tally.failed:
                 yield probed, tally
