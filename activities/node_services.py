@@ -24,7 +24,7 @@ from activities.objects.terminating_pods import TerminatingPods
 from activities.objects.tokens import NoTokens, TokenSource
 from activities.objects.trust_bundles import NoTrustBundles, TrustBundleSource
 from activities.probes.loops import ProbeLoops
-from activities.probes.outcome import ProbeListener, nobody
+from activities.probes.outcome import ProbeListener, ignore_outcome
 from activities.runtime.image_users import ImageUsers
 from activities.sandbox.user_namespaces import UserNamespaces
 from activities.settings.activity_settings import ActivitySettings
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from activities.clients.api_server.api_server import ApiServer
 
 
-def unheard(_: PullImage) -> None:
+def ignore_pull(_: PullImage) -> None:
     """Ignore a pull."""
 
 
@@ -63,8 +63,8 @@ class NodeServices:
     user_namespaces: UserNamespaces = field(default_factory=UserNamespaces)
     image_users: ImageUsers = field(default_factory=ImageUsers)
     probes: ProbeLoops = field(default_factory=ProbeLoops)
-    probe_listener: ProbeListener = nobody
-    pull_started: Callable[[PullImage], None] = unheard
+    probe_listener: ProbeListener = ignore_outcome
+    pull_started: Callable[[PullImage], None] = ignore_pull
     """Called when a pull asks a registry, not when the image is already present."""
     csi: CsiDrivers = field(default_factory=CsiDrivers)
     timings: Timings = field(default_factory=Timings)

@@ -26,7 +26,7 @@ class CallTimer(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]
         self, continuation: Callable[..., Any], client_call_details: grpc.aio.ClientCallDetails, request: Any
     ) -> Any:
         """Wait for the end of the call to time it; the caller gets the finished call."""
-        _, name = called(client_call_details)
+        _, name = method_of(client_call_details)
         start = time.perf_counter()
         call = await continuation(client_call_details, request)
         code = await code_of(call)
@@ -34,7 +34,7 @@ class CallTimer(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-arg]
         return call
 
 
-def called(details: grpc.aio.ClientCallDetails) -> tuple[str, str]:
+def method_of(details: grpc.aio.ClientCallDetails) -> tuple[str, str]:
     """Return the service and the method of a call."""
     path = details.method.decode() if isinstance(details.method, bytes) else details.method
     service, _, name = path.lstrip("/").partition("/")

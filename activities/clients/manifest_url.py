@@ -16,7 +16,7 @@ import aiohttp
 LIMIT: Final = timedelta(seconds=10)
 
 
-class NoManifests(Exception):
+class ManifestsUnreadable(Exception):
     """The URL gave nothing readable; the message says why."""
 
 
@@ -45,16 +45,16 @@ class ManifestUrl:
                 session.get(self._url, headers=self._headers) as response,
             ):
                 if response.status != HTTPStatus.OK:
-                    raise NoManifests(f"{response.status} {response.reason or ''}".strip())
+                    raise ManifestsUnreadable(f"{response.status} {response.reason or ''}".strip())
                 found = bytearray()
                 async for chunk in response.content.iter_any():
                     found += chunk
                     if len(found) > self._most:
-                        raise NoManifests(f"more than {self._most} bytes came back")
+                        raise ManifestsUnreadable(f"more than {self._most} bytes came back")
                 return bytes(found)
         except TimeoutError:
-            raise NoManifests(f"no answer within {self._timeout.total:g} s") from None
+            raise ManifestsUnreadable(f"no answer within {self._timeout.total:g} s") from None
         except aiohttp.ClientResponseError as error:
-            raise NoManifests(f"{error.status} {error.message}") from error
+            raise ManifestsUnreadable(f"{error.status} {error.message}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise NoManifests(type(error).__name__) from error  # the message may repeat the URL
+            raise ManifestsUnreadable(type(error).__name__) from error  # the message may repeat the URL

@@ -14,7 +14,7 @@ import grpc
 import grpc.aio
 from opentelemetry import trace
 
-from activities.clients.call_timer import Measure, called, code_of
+from activities.clients.call_timer import Measure, code_of, method_of
 
 _SPAN_ATTRIBUTES: Final = {"container_id": "container.id", "pod_sandbox_id": "k8s.pod.sandbox.id"}
 """Fields of CRI requests that name the object of a call."""
@@ -30,7 +30,7 @@ class CallObserver(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[type-a
         self, continuation: Callable[..., Any], client_call_details: grpc.aio.ClientCallDetails, request: Any
     ) -> Any:
         """Wait for the end of the call to measure it; the caller gets the finished call."""
-        service, name = called(client_call_details)
+        service, name = method_of(client_call_details)
         start = time.perf_counter()
         with _span(service, name, request) as span:
             call = await continuation(client_call_details, request)

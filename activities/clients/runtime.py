@@ -15,8 +15,8 @@ import grpc.aio
 
 from activities.clients.cri_error import CriError
 from activities.clients.registry_login import Login
-from activities.clients.scrub import scrubbed
-from activities.clients.start_limit import StartLimit, Turn
+from activities.clients.scrub import scrub
+from activities.clients.start_limit import StartLimit, StartPriority
 from proto.cri.v1 import api_pb2 as cri
 from proto.cri.v1 import api_pb2_grpc
 
@@ -85,7 +85,7 @@ class RuntimeClient:
     async def run_pod_sandbox(self, config: cri.PodSandboxConfig, runtime_handler: str = "") -> str:
         """Create and start a sandbox with its network; returns its id."""
         request = cri.RunPodSandboxRequest(config=config, runtime_handler=runtime_handler)
-        async with self._start_limit.permit(Turn.RUN_POD_SANDBOX):
+        async with self._start_limit.permit(StartPriority.RUN_POD_SANDBOX):
             answer = await self._ask(self._runtime.RunPodSandbox, request, SANDBOX_SHARE * REQUEST_SECONDS)
         return str(answer.pod_sandbox_id)
 
@@ -118,14 +118,14 @@ class RuntimeClient:
     ) -> str:
         """Create a container without starting it; returns its id."""
         request = cri.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox_config)
-        async with self._start_limit.permit(Turn.CREATE_CONTAINER):
+        async with self._start_limit.permit(StartPriority.CREATE_CONTAINER):
             answer = await self._ask(self._runtime.CreateContainer, request, REQUEST_SECONDS)
         return str(answer.container_id)
 
     async def start_container(self, container_id: str) -> None:
         """Start a created container."""
         request = cri.StartContainerRequest(container_id=container_id)
-        async with self._start_limit.permit(Turn.START_CONTAINER):
+        async with self._start_limit.permit(StartPriority.START_CONTAINER):
             await self._ask(self._runtime.StartContainer, request, REQUEST_SECONDS)
 
     async def stop_container(self, container_id: str, grace_seconds: int) -> None:
@@ -260,7 +260,7 @@ class RuntimeClient:
         try:
             answer = await self._images.PullImage(request, timeout=PULL_SECONDS)
         except grpc.aio.AioRpcError as error:
-            details = scrubbed(error.details() or "no details", login.secrets() if login else ())
+            details = scrub(error.details() or "no details", login.secrets() if login else ())
             raise CriError("PullImage", error.code(), details) from None  # the cause has the runtime's words unredacted
         return str(answer.image_ref)
 

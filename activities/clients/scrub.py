@@ -16,7 +16,7 @@ _QUERY_VALUE: Final = re.compile(r"(?<=[?&])(?!(?:scope|service|ns)=)([\w.~%-]+)
 _BEARER: Final = re.compile(r"\b(Basic|Bearer) +[A-Za-z0-9+/=._~-]{8,}")
 
 
-def scrubbed(text: str, secrets: Iterable[str] = ()) -> str:
+def scrub(text: str, secrets: Iterable[str] = ()) -> str:
     """Hide logins in addresses and headers, and each of `secrets` (the longest first)."""
     for one in secrets:
         text = text.replace(one, HIDDEN)

@@ -16,7 +16,7 @@ from datetime import timedelta
 from enum import IntEnum
 
 
-class Turn(IntEnum):
+class StartPriority(IntEnum):
     """Who goes first among the waiting calls: the lowest number."""
 
     START_CONTAINER = 0
@@ -31,12 +31,12 @@ class StartLimit:
         if permits < 1:
             raise ValueError(f"the start limit is {permits}; it must let at least one call through")
         self._free = permits
-        self._waiting: list[tuple[Turn, int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[StartPriority, int, asyncio.Future[None]]] = []
         self._arrivals = itertools.count()
         self._stale_after = stale_after.total_seconds()
 
     @asynccontextmanager
-    async def permit(self, turn: Turn) -> AsyncIterator[None]:
+    async def permit(self, turn: StartPriority) -> AsyncIterator[None]:
         """Hold a permit during a call, for `stale_after` at most."""
         await self._acquire(turn)
         given_back = False
@@ -54,7 +54,7 @@ class StartLimit:
             timer.cancel()
             give_back()
 
-    async def _acquire(self, turn: Turn) -> None:
+    async def _acquire(self, turn: StartPriority) -> None:
         if self._free:  # then nobody waits
             self._free -= 1
             return

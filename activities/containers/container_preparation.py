@@ -16,10 +16,10 @@ from activities.cri_config.container_config import ContainerInputs, container_co
 from activities.cri_config.environment import Environment, UnresolvedVariable
 from activities.cri_config.security_context import SecurityInputs, container_security, verify_non_root
 from activities.cri_config.volume_mounts import volume_devices
-from activities.runtime.confidential import QUOTABLE, Hidden, hidden_in, is_quotable
+from activities.runtime.confidential import QUOTABLE, Redaction, quotes_confidential, redaction_for
 from activities.sandbox.isolation import Isolation, isolation_of
 from activities.sandbox.sandbox import describe_sandbox
-from activities.volumes.types.image import check_image_paths
+from activities.volumes.types.image import check_image_sub_paths
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.resources.resources import container_resources
 from proto.temporal.requests import StartContainer
@@ -31,7 +31,7 @@ class Prepared:
 
     config: cri.ContainerConfig = field(repr=False)
     sandbox: cri.PodSandboxConfig
-    hidden: Hidden = field(default_factory=Hidden)
+    hidden: Redaction = field(default_factory=Redaction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ async def prepare(services: ContainerServices, request: StartContainer, attempt:
 
     Raises OSError, ValueError, UnresolvedVariable, CriError.
     """
-    await check_image_paths(services.runtime, request.container, request.volumes)
+    await check_image_sub_paths(services.runtime, request.container, request.volumes)
     environment = await container_environment(services, request)
-    hidden = hidden_in(environment, request.container)
+    hidden = redaction_for(environment, request.container)
     isolation = await isolation_of(services, request.pod, request.sandbox_spec)
     awaited = _Awaited(environment, await _security(services, request, isolation), isolation)
     verify_non_root(awaited.security)
@@ -100,7 +100,7 @@ def _configure(
             security=container_security(awaited.security),
         )
     )
-    if is_quotable(environment, container):
+    if quotes_confidential(environment, container):
         config.annotations[QUOTABLE] = "true"
     whole = awaited.isolation.whole(pod)
     sandbox = describe_sandbox(services, request.pod, whole, request.sandbox_attempt, isolation=awaited.isolation)

@@ -19,19 +19,19 @@ from temporalio import activity
 
 from activities.clients.cri_error import CriError, Remedy
 from activities.containers.container_preparation import prepare
-from activities.containers.resize import update_adopted
+from activities.containers.resize import update_adopted_container
 from activities.containers.services import ContainerServices
 from activities.cri_config.container_config import container_labels
 from activities.cri_config.environment import UnresolvedVariable
 from activities.cri_config.security_context import BreaksNonRootError
-from activities.execution.errors import failed, translated
+from activities.execution.errors import non_retryable_failure, runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.logs.links import link_log, unlink_log
 from activities.objects.terminating_pods import PodTerminatingError
-from activities.runtime.confidential import Hidden, hidden_of, without_values
+from activities.runtime.confidential import Redaction, redact_status, redaction_of_status
 from activities.runtime.early_ends import end_or_status
 from activities.runtime.runtime_facts import runtime_container
-from activities.sandbox.sandbox import free_attempt
+from activities.sandbox.sandbox import first_free_attempt
 from proto.cri.labels import CONTAINER_HASH
 from proto.cri.v1 import api_pb2 as cri
 from proto.kubernetes.container_hash import container_hash
@@ -59,7 +59,7 @@ class _Found:
     container_id: str
     state: int
     adopted: bool
-    hidden: Hidden
+    hidden: Redaction
     """Confidential values that the runtime may quote."""
 
 
@@ -83,7 +83,7 @@ class ContainerActivities:
                 return await self._services.terminating.unless_terminating(pod.uid, self._find_and_start(request, name))
             except PodTerminatingError as given_up:
                 message = f"the runtime had not started container {name} of {pod}: {given_up}"
-                raise failed("RunContainerError", message) from None
+                raise non_retryable_failure("RunContainerError", message) from None
 
     @activity.defn(name=names.STOP_CONTAINER)
     async def stop_container(self, request: StopContainer) -> RuntimeContainer:
@@ -111,11 +111,13 @@ class ContainerActivities:
             try:
                 await self._services.runtime.stop_container(request.container_id, seconds)
                 status = await self._services.runtime.container_status(request.container_id)
-                end = await runtime_container(without_values(status), sandbox_id="")
+                end = await runtime_container(redact_status(status), sandbox_id="")
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
                     doing = f"stop container {request.name} of {request.pod}"
-                    raise translated(error, self._services.runtime.endpoint, "KillContainerError", doing) from error
+                    raise runtime_failure(
+                        error, self._services.runtime.endpoint, "KillContainerError", doing
+                    ) from error
                 end = _lost(request)
             self._services.probes.ended(request.container_id)
             return end
@@ -129,7 +131,9 @@ class ContainerActivities:
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
                     doing = f"remove container {request.name} of {request.pod}"
-                    raise translated(error, self._services.runtime.endpoint, "FailedRemoveContainer", doing) from error
+                    raise runtime_failure(
+                        error, self._services.runtime.endpoint, "FailedRemoveContainer", doing
+                    ) from error
             await unlink_log(self._services.links, request.pod, request.name, request.container_id)
 
     async def _find_and_start(self, request: StartContainer, name: str) -> RuntimeContainer:
@@ -143,7 +147,7 @@ class ContainerActivities:
             await self._remove_interrupted(request, found.container_id)
         await link_log(self._services.links, request.pod, status)
         status = await end_or_status(self._services.runtime, status, request.end_within)
-        answer = await runtime_container(without_values(status, found.hidden), request.sandbox_id)
+        answer = await runtime_container(redact_status(status, found.hidden), request.sandbox_id)
         return replace(answer, adopted=found.adopted)
 
     async def _find_or_create(self, request: StartContainer, name: str) -> _Found:
@@ -153,18 +157,18 @@ class ContainerActivities:
             try:
                 listed, attempt = await self._look(request, name)
                 if listed:
-                    return _Found(listed.id, listed.state, adopted=True, hidden=hidden_of(listed.annotations))
+                    return _Found(listed.id, listed.state, adopted=True, hidden=redaction_of_status(listed.annotations))
                 return await self._create(request, attempt + raised)
             except (
                 UnresolvedVariable,
                 BreaksNonRootError,
             ) as error:  # the kubelet shows these messages without a prefix
-                raise failed(CONFIG_ERROR, str(error)) from error
+                raise non_retryable_failure(CONFIG_ERROR, str(error)) from error
             except (OSError, ValueError) as error:
-                raise failed(CONFIG_ERROR, f"{doing}: {error}") from error
+                raise non_retryable_failure(CONFIG_ERROR, f"{doing}: {error}") from error
             except CriError as error:
                 if error.remedy is not Remedy.ADOPT or raised == _RAISES:
-                    raise translated(error, self._services.runtime.endpoint, "CreateContainerError") from error
+                    raise runtime_failure(error, self._services.runtime.endpoint, "CreateContainerError") from error
             if monotonic() < wait_until:
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
@@ -187,14 +191,14 @@ class ContainerActivities:
                 ours.append(one)
         if ours:
             return max(ours, key=lambda one: one.metadata.attempt), request.attempt
-        return None, free_attempt(request.attempt, taken)
+        return None, first_free_attempt(request.attempt, taken)
 
     async def _create(self, request: StartContainer, attempt: int) -> _Found:
         made = await prepare(self._services, request, attempt)
         try:
             created = await self._services.runtime.create_container(request.sandbox_id, made.config, made.sandbox)
         except CriError as error:
-            raise made.hidden.hide_in(error) from None
+            raise made.hidden.redact_error(error) from None
         return _Found(created, _CREATED, adopted=False, hidden=made.hidden)
 
     async def _start(self, found: _Found) -> cri.ContainerStatus:
@@ -204,16 +208,16 @@ class ContainerActivities:
                 return await self._start_created(found.container_id)
             return await self._services.runtime.container_status(found.container_id)
         except CriError as error:
-            told = found.hidden.hide_in(error)
-            raise translated(told, self._services.runtime.endpoint, "RunContainerError") from None
+            told = found.hidden.redact_error(error)
+            raise runtime_failure(told, self._services.runtime.endpoint, "RunContainerError") from None
 
     async def _resize_adopted(self, request: StartContainer, container_id: str) -> None:
         """Apply the resources of this start: the pod may have been resized since the container was created."""
         doing = f"resize the container {request.container['name']} of {request.pod} that was there"
         try:
-            await update_adopted(self._services, request, container_id)
+            await update_adopted_container(self._services, request, container_id)
         except CriError as error:
-            raise translated(error, self._services.runtime.endpoint, "RunContainerError", doing) from error
+            raise runtime_failure(error, self._services.runtime.endpoint, "RunContainerError", doing) from error
 
     async def _remove_interrupted(self, request: StartContainer, container_id: str) -> None:
         """Remove a container whose start was interrupted, to free its name; its program never ran."""
@@ -222,7 +226,7 @@ class ContainerActivities:
             await self._services.runtime.remove_container(container_id)
         except CriError as error:
             if error.remedy is not Remedy.GONE:
-                raise translated(error, self._services.runtime.endpoint, "CreateContainerError", doing) from error
+                raise runtime_failure(error, self._services.runtime.endpoint, "CreateContainerError", doing) from error
 
     async def _start_created(self, container_id: str) -> cri.ContainerStatus:
         """Start a container, or wait for the start that an earlier try has under way in the runtime."""

@@ -14,7 +14,7 @@ from activities.clients.cri_error import CriError, Remedy
 from activities.clients.runtime import RuntimeClient
 from activities.containers.services import ContainerServices
 from activities.cri_config.container_config import linux_resources
-from activities.execution.errors import failed, translated
+from activities.execution.errors import non_retryable_failure, runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.sandbox.runtime_classes import runtime_class_of, with_overhead
 from proto.cri.v1 import api_pb2 as cri
@@ -60,9 +60,9 @@ class ResizeActivities:
                     services.cgroups.resize_pod, pod.uid, qos, resources, only_raise=request.growing
                 )
             except CriError as error:
-                raise translated(error, services.runtime.endpoint, _NOT_RESIZED, doing) from error
+                raise runtime_failure(error, services.runtime.endpoint, _NOT_RESIZED, doing) from error
             except (OSError, ValueError) as error:
-                raise failed(_NOT_RESIZED, f"{doing}: {error}") from error
+                raise non_retryable_failure(_NOT_RESIZED, f"{doing}: {error}") from error
 
     @activity.defn(name=names.UPDATE_CONTAINER_RESOURCES)
     async def update_container_resources(self, request: UpdateContainerResources) -> RuntimeResources:
@@ -73,14 +73,14 @@ class ResizeActivities:
             try:
                 figures = container_resources(request.sandbox_spec, request.container, services.settings.resources)
                 await self._refuse_below_usage(request, figures)
-                await update(services.runtime, container_id, figures)
+                await update_container(services.runtime, container_id, figures)
                 return _told(await services.runtime.container_status(container_id))
             except CriError as error:
                 if error.remedy is Remedy.GONE:
                     return RuntimeResources(gone=True)
-                raise translated(error, services.runtime.endpoint, _NOT_RESIZED, doing) from error
+                raise runtime_failure(error, services.runtime.endpoint, _NOT_RESIZED, doing) from error
             except ValueError as error:
-                raise failed(_NOT_RESIZED, f"{doing}: {error}") from error
+                raise non_retryable_failure(_NOT_RESIZED, f"{doing}: {error}") from error
 
     async def _refuse_below_usage(self, request: UpdateContainerResources, figures: ContainerResources) -> None:
         """Refuse a lower memory limit that is below current usage."""
@@ -91,25 +91,25 @@ class ResizeActivities:
             _refuse_below_usage(f'container "{request.name}"', wanted, limit, usage)
 
 
-async def update(runtime: RuntimeClient, container_id: str, figures: ContainerResources) -> None:
+async def update_container(runtime: RuntimeClient, container_id: str, figures: ContainerResources) -> None:
     """Set a container's resources in the runtime; raises CriError."""
     resources = linux_resources(figures)
     await runtime.update_container_resources(container_id, resources)
 
 
-async def update_adopted(services: ContainerServices, request: StartContainer, container_id: str) -> None:
+async def update_adopted_container(services: ContainerServices, request: StartContainer, container_id: str) -> None:
     """Set the resources of a container that an earlier start left; raises CriError, ValueError."""
     figures = container_resources(request.sandbox_spec, request.container, services.settings.resources)
     status = await services.runtime.container_status(container_id)
     if status.resources.HasField("linux") and _told(status) != _asked(figures):
-        await update(services.runtime, container_id, figures)
+        await update_container(services.runtime, container_id, figures)
 
 
 def _refuse_below_usage(whose: str, wanted: int, limit: int, usage: int) -> None:
     """Raise ResizePodInPlaceError for a limit below both the present one (0: none) and the usage; all in bytes."""
     if (not limit or wanted < limit) and usage >= wanted:
         below = f"attempting to set {whose} memory limit ({wanted}) below current usage ({usage})"
-        raise failed(_NOT_RESIZED, f"cannot decrease memory limits: {below}")
+        raise non_retryable_failure(_NOT_RESIZED, f"cannot decrease memory limits: {below}")
 
 
 def _told(status: cri.ContainerStatus) -> RuntimeResources:

@@ -54,7 +54,7 @@ def service_variables(services: Iterable[_Service], namespace: str, *, links: bo
     return {key: value for name in sorted(chosen) for key, value in _of(name, chosen[name])}
 
 
-def linked(service: _Service) -> dict[str, Any]:
+def service_fields(service: _Service) -> dict[str, Any]:
     """Return the part of a Service that its variables need: a cluster has thousands, of 7 KiB each."""
     metadata, spec = service["metadata"], service.get("spec") or {}
     place = {key: metadata[key] for key in ("namespace", "name", "resourceVersion") if key in metadata}

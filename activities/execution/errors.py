@@ -17,12 +17,12 @@ WORKER_STOPPING: Final = "WorkerStopping"
 """Ends an activity that lasts until there is something to report: the next worker continues it."""
 
 
-def failed(reason: str, message: str) -> ApplicationError:
+def non_retryable_failure(reason: str, message: str) -> ApplicationError:
     """Build a failure for the workflow with a Kubernetes reason; Temporal does not retry it."""
     return ApplicationError(shorten(message), type=reason, non_retryable=True)
 
 
-def retryable(reason: str, message: str) -> ApplicationError:
+def retryable_failure(reason: str, message: str) -> ApplicationError:
     """Build a failure that Temporal retries.
 
     It is benign, otherwise the SDK would log every try for every pod.
@@ -30,21 +30,21 @@ def retryable(reason: str, message: str) -> ApplicationError:
     return ApplicationError(shorten(message), type=reason, category=ApplicationErrorCategory.BENIGN)
 
 
-def unavailable(error: CriError, endpoint: str) -> ApplicationError:
+def runtime_unavailable(error: CriError, endpoint: str) -> ApplicationError:
     """Build the failure for a runtime that does not answer; Temporal retries it, and the poller logs it once."""
     message = (
         f"no container runtime answers at {endpoint} ({error.details}); pods keep their state, work resumes by itself: "
         f"start containerd, or set --container-runtime-endpoint to its socket"
     )
-    return retryable(RUNTIME_UNAVAILABLE, message)
+    return retryable_failure(RUNTIME_UNAVAILABLE, message)
 
 
-def translated(error: CriError, endpoint: str, reason: str, doing: str = "") -> ApplicationError:
+def runtime_failure(error: CriError, endpoint: str, reason: str, doing: str = "") -> ApplicationError:
     """Turn a runtime error into a failure.
 
     `doing` says which action failed, for which object. It is left out where a container's status shows the message,
     because the kubelet shows the runtime's words alone.
     """
     if error.remedy is Remedy.RETRY:
-        return unavailable(error, endpoint)
-    return failed(reason, f"{doing}: {error.details}" if doing else error.details)
+        return runtime_unavailable(error, endpoint)
+    return non_retryable_failure(reason, f"{doing}: {error.details}" if doing else error.details)

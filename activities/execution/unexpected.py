@@ -10,8 +10,8 @@ from typing import Any
 from temporalio.exceptions import FailureError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from activities.execution.errors import failed
-from activities.files.pod_paths import NoPlainName
+from activities.execution.errors import non_retryable_failure
+from activities.files.pod_paths import UnsafeName
 from proto.temporal.failure_types import INVALID_POD_NAME, UNEXPECTED
 
 
@@ -29,8 +29,10 @@ class _Translating(ActivityInboundInterceptor):
             return await super().execute_activity(input)
         except FailureError:  # raised on purpose, or a cancellation
             raise
-        except NoPlainName as error:
-            raise failed(INVALID_POD_NAME, str(error)) from error
+        except UnsafeName as error:
+            raise non_retryable_failure(INVALID_POD_NAME, str(error)) from error
         except Exception as error:
             kind = type(error).__name__
-            raise failed(UNEXPECTED, f"a defect of tempolet, please report it: {kind}: {error}") from error
+            raise non_retryable_failure(
+                UNEXPECTED, f"a defect of tempolet, please report it: {kind}: {error}"
+            ) from error

@@ -16,14 +16,14 @@ CLAIMS: Final = "plugins/tempolet.dev~claims"
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})", re.ASCII)
 
 
-class NoPlainName(Exception):
+class UnsafeName(Exception):
     """A name that is unsafe in a path; activities fail with the reason InvalidPodName."""
 
 
 def plain_name(value: str, what: str) -> str:
     """Return `value` if it is a single path component; raises NoPlainName."""
     if not _PLAIN_NAME.fullmatch(value):
-        raise NoPlainName(f"{what} {value[:80]!r} is no plain name, so no path is made of it")
+        raise UnsafeName(f"{what} {value[:80]!r} is no plain name, so no path is made of it")
     return value
 
 

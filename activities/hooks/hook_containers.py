@@ -20,11 +20,11 @@ from activities.clients.cri_error import CriError, Remedy
 from activities.containers.container_preparation import Prepared, prepare
 from activities.containers.containers import START_UNDER_WAY_SECONDS
 from activities.cri_config.environment import UnresolvedVariable
-from activities.execution.errors import unavailable
+from activities.execution.errors import runtime_unavailable
 from activities.execution.heartbeat import Heartbeat
 from activities.hooks.services import HookServices
 from activities.images.images import ImageActivities
-from activities.runtime.confidential import Hidden
+from activities.runtime.confidential import Redaction
 from activities.runtime.termination_messages import log_tail
 from proto.cri.ownership import HOOK_CONTAINER, HOOK_LABEL, HOOK_POD_UID
 from proto.cri.v1 import api_pb2 as cri
@@ -97,7 +97,7 @@ class HookContainers:
             raise HookContainerFailed(str(error)) from error
         except CriError as error:
             if error.remedy is Remedy.RETRY:
-                raise unavailable(error, self._services.runtime.endpoint) from error
+                raise runtime_unavailable(error, self._services.runtime.endpoint) from error
             raise HookContainerFailed(error.details) from error
 
     async def _run(self, request: RunHook, helper: StartContainer) -> Ended:
@@ -147,12 +147,12 @@ class HookContainers:
 
 
 @contextmanager
-def _without_values(hidden: Hidden) -> Iterator[None]:
+def _without_values(hidden: Redaction) -> Iterator[None]:
     """Redact confidential values in the runtime's errors."""
     try:
         yield
     except CriError as error:
-        raise hidden.hide_in(error) from None
+        raise hidden.redact_error(error) from None
 
 
 def _size(log: Path) -> int:

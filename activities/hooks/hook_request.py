@@ -12,7 +12,7 @@ from activities.probes.http_get import HttpGet
 from activities.probes.http_message import Head
 from activities.probes.http_stream import Stream
 from activities.probes.loop import HANDLERS
-from activities.probes.outcome import NoOutcome, Outcome, Target
+from activities.probes.outcome import Outcome, ProbeNotRun, Target
 
 USER_AGENT: Final = "kube-lifecycle/1.36"
 _SPEAKS_PLAIN_HTTP: Final = "WRONG_VERSION_NUMBER"
@@ -26,7 +26,7 @@ class _AnyAnswer(HttpGet):
         return Outcome(success=True)
 
 
-async def answered(action: Mapping[str, Any], target: Target) -> Outcome:
+async def send_hook_request(action: Mapping[str, Any], target: Target) -> Outcome:
     """Make the request without a limit; the grace period ends it from outside."""
     outcome = await _ask(action, target)
     if outcome.success or action.get("scheme") != "HTTPS" or _SPEAKS_PLAIN_HTTP not in outcome.output:
@@ -36,12 +36,12 @@ async def answered(action: Mapping[str, Any], target: Target) -> Outcome:
     return plain if plain.success else outcome
 
 
-async def ask_as_probe(kind: str, action: Mapping[str, Any], target: Target, timeout: float) -> Outcome:
+async def send_as_probe(kind: str, action: Mapping[str, Any], target: Target, timeout: float) -> Outcome:
     """Make one request as a probe of this kind does and judge it likewise; `timeout` in seconds."""
     handler = HANDLERS[kind](dict(action), target, timeout)
     try:
         return await handler.ask()
-    except NoOutcome as unasked:
+    except ProbeNotRun as unasked:
         return Outcome(success=False, output=str(unasked))
     finally:
         await handler.close()
@@ -53,5 +53,5 @@ async def _ask(action: Mapping[str, Any], target: Target) -> Outcome:
         headers.append({"name": "User-Agent", "value": USER_AGENT})
     try:
         return await _AnyAnswer({**action, "httpHeaders": headers}, target, None).ask()
-    except NoOutcome as unasked:
+    except ProbeNotRun as unasked:
         return Outcome(success=False, output=str(unasked))

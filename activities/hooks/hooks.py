@@ -16,10 +16,10 @@ from typing import Any, Final
 from temporalio import activity
 
 from activities.clients.cri_error import CriError, Remedy
-from activities.execution.errors import retryable, unavailable
+from activities.execution.errors import retryable_failure, runtime_unavailable
 from activities.execution.heartbeat import heartbeating
 from activities.hooks.hook_containers import HookContainerFailed, HookContainers
-from activities.hooks.hook_request import answered, ask_as_probe
+from activities.hooks.hook_request import send_as_probe, send_hook_request
 from activities.hooks.services import HookServices
 from activities.probes.outcome import Target
 from proto.temporal import names
@@ -69,7 +69,7 @@ class HookActivities:
             if _may_try_again(request, failed + 1):
                 heart.say(HookProgress(doing, failed + 1))
                 activity.heartbeat(heart.details)
-                raise retryable(TRIED_AGAIN, message)
+                raise retryable_failure(TRIED_AGAIN, message)
             return HookEnded(succeeded=False, message=message, again=again, tries=failed + 1)
 
     async def _tried(self, request: RunHook) -> str | None:
@@ -102,7 +102,7 @@ class HookActivities:
             )
         except CriError as error:
             if error.remedy is Remedy.RETRY:
-                raise unavailable(error, self._services.runtime.endpoint) from error
+                raise runtime_unavailable(error, self._services.runtime.endpoint) from error
             raise HookFailed(error.details) from error
         if answer.exit_code:
             raise HookFailed(f"exit code {answer.exit_code}{_told(answer.stdout + answer.stderr)}")
@@ -117,7 +117,7 @@ class HookActivities:
 
     async def _http_get(self, request: RunHook, handler: Mapping[str, Any]) -> None:
         """Send the request, by default to the pod itself; any response is a success."""
-        outcome = await answered(handler, self._target(request, handler))
+        outcome = await send_hook_request(handler, self._target(request, handler))
         if not outcome.success:
             raise HookFailed(outcome.output)
 
@@ -126,7 +126,7 @@ class HookActivities:
 
         async def ask(request: RunHook, handler: Mapping[str, Any]) -> None:
             seconds = _seconds_left(request) or _UNLIMITED
-            outcome = await ask_as_probe(kind, handler, self._target(request, handler), seconds)
+            outcome = await send_as_probe(kind, handler, self._target(request, handler), seconds)
             if not outcome.success:
                 raise HookFailed(outcome.output)
 

@@ -19,7 +19,7 @@ from temporalio import activity
 from temporalio.converter import value_to_type
 
 from activities.clients.cri_error import CriError, Remedy
-from activities.execution.errors import WORKER_STOPPING, retryable, translated
+from activities.execution.errors import WORKER_STOPPING, retryable_failure, runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.images.services import ImageServices
 from proto.cri.v1 import api_pb2 as cri
@@ -89,7 +89,7 @@ class ImageCollectionActivities:
                 await self._forget_records()
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
-                    raise translated(error, self._services.runtime.endpoint, "ImageGCFailed", doing) from error
+                    raise runtime_failure(error, self._services.runtime.endpoint, "ImageGCFailed", doing) from error
             return RemovedImage()
 
     async def _forget_records(self) -> None:
@@ -164,7 +164,7 @@ async def _pause(time: timedelta, stopping: Awaitable[None], ages: Mapping[str, 
         except TimeoutError:
             continue
         activity.heartbeat(known)
-        raise retryable(WORKER_STOPPING, "the worker stops; the next one goes on watching the images")
+        raise retryable_failure(WORKER_STOPPING, "the worker stops; the next one goes on watching the images")
 
 
 def _disk_use(mountpoints: Iterable[str]) -> DiskUse:

@@ -16,7 +16,7 @@ REGISTRY_PULL_QPS: Final = 5  # KubeletConfiguration's defaults
 REGISTRY_BURST: Final = 10
 
 
-def uncounted(_seconds: float, _size_bytes: int) -> None:
+def ignore_measurement(_seconds: float, _size_bytes: int) -> None:
     """Record nothing."""
 
 
@@ -31,7 +31,7 @@ class ImagePulls:
         self._burst = max(1, burst)
         self._next_at = 0.0
         self._under_way: SingleFlight[str] = SingleFlight()
-        self.measure: Callable[[float, int], None] = uncounted
+        self.measure: Callable[[float, int], None] = ignore_measurement
         """Called with the duration of a pull in seconds, and the image's size in bytes."""
 
     async def pull(self, image: str, pull_image: Callable[[str], Awaitable[str]], logins: str = "") -> str:

@@ -17,11 +17,11 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.clients.cri_error import CriError, Remedy
-from activities.execution.errors import failed, translated
+from activities.execution.errors import non_retryable_failure, runtime_failure
 from activities.execution.heartbeat import Heartbeat, heartbeating
 from activities.images.access.image_names import InvalidImageName, quoted_name, with_default_tag
 from activities.images.access.logins import PullLogins
-from activities.images.access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_away
+from activities.images.access.registry_pull import IntentNotWritten, RegistryPull, is_runtime_unavailable
 from activities.images.access.verification import Standing
 from activities.images.credentials.docker_config import NotADockerConfig
 from activities.images.services import ImageServices
@@ -72,7 +72,7 @@ class ImageActivities:
             image = with_default_tag(request.image)
         except InvalidImageName as error:
             doing = f"Failed to apply default image tag {quoted_name(request.image)}"
-            raise failed("InvalidImageName", f"{doing}: {error}") from error
+            raise non_retryable_failure("InvalidImageName", f"{doing}: {error}") from error
         wanted = _Wanted(request, image, self._services)
         heart.say(f"look for {image}")
         if request.policy != "Always":
@@ -81,7 +81,7 @@ class ImageActivities:
                 return PulledImage(found.id, present=True, size_bytes=found.size, warnings=wanted.warnings)
             if request.policy == "Never":  # a pod without access must not learn whether the image is there
                 message = f'Container image "{request.image}" is not present with pull policy of Never'
-                raise failed("ErrImageNeverPull", message)
+                raise non_retryable_failure("ErrImageNeverPull", message)
         return await self._pull(wanted, heart)
 
     async def _present(self, asked: str) -> str:
@@ -94,7 +94,7 @@ class ImageActivities:
             return ""
         except CriError as error:
             if error.remedy is Remedy.RETRY:
-                raise translated(
+                raise runtime_failure(
                     error, self._services.runtime.endpoint, "ImageInspectError", f"look for {asked}"
                 ) from error
             return ""
@@ -107,7 +107,7 @@ class ImageActivities:
         try:
             await rights.ready(self._services.runtime.image_id)
         except OSError as error:
-            raise failed("ImageInspectError", f"The records of pulls cannot be read: {error}") from error
+            raise non_retryable_failure("ImageInspectError", f"The records of pulls cannot be read: {error}") from error
         return rights.standing(image, image_ref)
 
     async def _may_use(self, wanted: "_Wanted", image_ref: str) -> bool:
@@ -143,7 +143,7 @@ class ImageActivities:
         except CriError as error:
             raise self._pull_failed(wanted, error) from error
         except IntentNotWritten as error:
-            raise failed("ErrImagePull", str(error)) from error
+            raise non_retryable_failure("ErrImagePull", str(error)) from error
         found = await self._inspect(image_ref)
         took, size = monotonic() - started, found.size if found else 0
         self._services.pulls.measure(took, size)
@@ -162,7 +162,7 @@ class ImageActivities:
             raise self._not_inspected(image, error) from error
 
     def _not_inspected(self, image: str, error: CriError) -> ApplicationError:
-        return translated(
+        return runtime_failure(
             error, self._services.runtime.endpoint, "ImageInspectError", f'Failed to inspect image "{image}"'
         )
 
@@ -170,10 +170,10 @@ class ImageActivities:
         image, word, rest = wanted.image, *error.details.partition(":")[::2]
         remarks = "".join(f"; {one}" for one in (wanted.withheld, *wanted.warnings) if one)
         if because := _REGISTRY_REASONS.get(word):
-            return failed(word, f"image pull failed for {image} {because}:{rest}{remarks}")
-        if is_runtime_away(error):
-            return translated(error, self._services.runtime.endpoint, "ErrImagePull")
-        return failed("ErrImagePull", f"{error.details}{remarks}")
+            return non_retryable_failure(word, f"image pull failed for {image} {because}:{rest}{remarks}")
+        if is_runtime_unavailable(error):
+            return runtime_failure(error, self._services.runtime.endpoint, "ErrImagePull")
+        return non_retryable_failure("ErrImagePull", f"{error.details}{remarks}")
 
 
 @dataclass(slots=True)
@@ -199,5 +199,5 @@ class _Wanted:
             try:
                 self.logins = await self.services.logins.find(self.services.objects, self.request)
             except NotADockerConfig as error:
-                raise failed("ErrImagePull", str(error)) from None
+                raise non_retryable_failure("ErrImagePull", str(error)) from None
         return self.logins

@@ -9,7 +9,7 @@ from typing import Final
 
 from temporalio import activity
 
-from activities.execution.errors import failed
+from activities.execution.errors import non_retryable_failure
 from activities.execution.heartbeat import heartbeating
 from activities.files.file_trees import StillMounted, remove_tree
 from activities.files.pod_paths import PodPaths
@@ -52,9 +52,11 @@ class DirectoryActivities:
                 await asyncio.to_thread(remove_tree, paths.logs)
                 await asyncio.to_thread(remove_tree, paths.directory)
             except StillMounted as error:
-                raise failed("VolumeStillMounted", f"directories of {request.pod}: {error}") from error
+                raise non_retryable_failure("VolumeStillMounted", f"directories of {request.pod}: {error}") from error
             except OSError as error:
-                raise failed("FailedToRemovePodDirectories", f"directories of {request.pod}: {error}") from error
+                raise non_retryable_failure(
+                    "FailedToRemovePodDirectories", f"directories of {request.pod}: {error}"
+                ) from error
 
     async def _remove_cgroup(self, pod: PodKey) -> None:
         """Retry until the kernel releases the cgroup, without blocking a thread."""
@@ -63,7 +65,7 @@ class DirectoryActivities:
             if monotonic() > until:
                 pids = sorted({pid for folder in left for pid in pids_below(folder)})
                 message = f"{left[0]} is still in use by processes {pids} after SIGKILL; see their state in /proc"
-                raise failed("CgroupNotRemoved", message)
+                raise non_retryable_failure("CgroupNotRemoved", message)
             await asyncio.sleep(_CGROUP_PAUSE)
 
 
@@ -72,7 +74,7 @@ async def make_directories(paths: PodPaths, containers: Sequence[str]) -> None:
     try:
         await asyncio.to_thread(_make, paths, containers)
     except OSError as error:
-        raise failed("FailedToMakePodDataDirectories", f"directories of {paths.key}: {error}") from error
+        raise non_retryable_failure("FailedToMakePodDataDirectories", f"directories of {paths.key}: {error}") from error
 
 
 def _make(paths: PodPaths, containers: Sequence[str]) -> None:

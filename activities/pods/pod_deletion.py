@@ -9,7 +9,7 @@ from temporalio import activity
 
 from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.resources import PODS
-from activities.execution.errors import retryable
+from activities.execution.errors import retryable_failure
 from activities.execution.heartbeat import heartbeating
 from activities.objects.pod_objects import ObjectState
 from activities.pods.services import PodServices
@@ -35,15 +35,15 @@ class PodDeletionActivities:
                 await self._delete(request)
         except ApiAway as error:
             message = f"the API server does not answer, {request.pod} stays in it as it is: {error}"
-            raise retryable(API_SERVER_AWAY, message) from error
+            raise retryable_failure(API_SERVER_AWAY, message) from error
         except ApiRefused as error:
             message = f"the API server refuses what {request.pod} ends with: {error.status} {error.reason}: {error}"
-            raise retryable("PodObjectRefused", message) from error
+            raise retryable_failure("PodObjectRefused", message) from error
 
     async def _delete(self, request: DeletePodObject) -> None:
         api, objects, pod = self._services.api, self._services.pod_objects, request.pod
         if api is None or objects is None:
-            raise retryable(
+            raise retryable_failure(
                 "NoAPIServer", f"{pod} came from an API server, and this node has none: give --kubeconfig again"
             )
         state = await objects.write_last(pod, request.status)
@@ -51,7 +51,7 @@ class PodDeletionActivities:
             return
         if state is ObjectState.WANTED:
             message = f"nothing of {pod} is left here, but nobody has deleted its object: `kubectl delete` it"
-            raise retryable("PodObjectWanted", message)
+            raise retryable_failure("PodObjectWanted", message)
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid}}
         try:
             await api.delete(PODS.path(pod.name, namespace=pod.namespace), options)

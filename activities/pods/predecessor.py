@@ -14,7 +14,7 @@ from temporalio import activity
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
-from activities.execution.errors import translated
+from activities.execution.errors import runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.pods.services import PodServices
 from activities.runtime.runtime_facts import READ_FAILED
@@ -50,7 +50,7 @@ class PredecessorActivities:
             sandboxes, containers = await list_of_full_name(self._services.runtime, pod)
         except CriError as error:
             doing = f"look for a predecessor of {pod}"
-            raise translated(error, self._services.runtime.endpoint, READ_FAILED, doing) from error
+            raise runtime_failure(error, self._services.runtime.endpoint, READ_FAILED, doing) from error
         if uid := other_uid(pod, sandboxes, containers):
             return uid
         snapshots = await asyncio.to_thread(read_snapshots, self._services.settings.root_dir)

@@ -16,7 +16,7 @@ from temporalio.client import AsyncActivityHandle, Client
 from temporalio.converter import ActivitySerializationContext
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.execution.errors import WORKER_STOPPING, retryable
+from activities.execution.errors import WORKER_STOPPING, retryable_failure
 from activities.probes.loop import ProbeLoop
 from activities.probes.services import ProbeServices
 from proto.temporal import names
@@ -44,7 +44,7 @@ class ProbeActivities:
         Raises WorkerStopping, which Temporal retries in the next worker.
         """
         loops, uid = self._services.probes, request.pod.uid
-        progress = begin_with(request, activity.info().heartbeat_details)
+        progress = initial_progress(request, activity.info().heartbeat_details)
         loop = loops.attach(
             request.container_id,
             lambda: ProbeLoop(
@@ -53,13 +53,13 @@ class ProbeActivities:
                 progress,
                 lambda: self._services.terminating.has(uid),
                 heard=self._services.probe_listener,
-                tallies=loops.tallies,
+                result_counts=loops.result_counts,
             ),
         )
         if loop is None:
             return
         if activity.info().attempt == 1:  # later tries have the first try's request, which is outdated
-            loop.tell_again({kind: found.sequence for kind, found in request.known.items()})
+            loop.mark_unreported({kind: found.sequence for kind, found in request.known.items()})
         listener = _Listener(loop, activity.client())
         stop = asyncio.create_task(listener.end_with_worker())
         try:
@@ -114,11 +114,11 @@ class _Listener:
     async def _hand_over(self) -> None:
         """Store what is known for the next worker."""
         await self._keep()
-        raise retryable(WORKER_STOPPING, f"the worker stops; the next one goes on probing {self._loop.name}")
+        raise retryable_failure(WORKER_STOPPING, f"the worker stops; the next one goes on probing {self._loop.name}")
 
     async def _tell(self) -> bool:
         """Signal each changed result; False if the workflow, or its interest in this activity, is gone."""
-        while kinds := self._loop.untold():
+        while kinds := self._loop.unreported():
             try:
                 await self._keep()
                 for kind in kinds:
@@ -153,7 +153,7 @@ class _Listener:
         return {kind.value: asdict(found) for kind, found in self._loop.progress.items()}
 
 
-def begin_with(request: ProbeContainer, heartbeats: Any) -> dict[ProbeKind, ProbeProgress]:
+def initial_progress(request: ProbeContainer, heartbeats: Any) -> dict[ProbeKind, ProbeProgress]:
     """Return what a new loop starts with: the heartbeat of an earlier try, or what the workflow knew in its request."""
     left: Mapping[str, Any] = heartbeats[0] if heartbeats and isinstance(heartbeats[0], Mapping) else {}
     known = {field.name for field in fields(ProbeProgress)}

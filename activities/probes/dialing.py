@@ -49,7 +49,7 @@ def _is_through(connection: socket.socket, where: Any) -> bool:
     return True
 
 
-def refusal(host: str, port: int, error: OSError) -> str:
+def refusal_reason(host: str, port: int, error: OSError) -> str:
     """Describe why a connection failed."""
     if isinstance(error, socket.gaierror):
         return f"dial tcp: lookup {host}: {error.strerror}"

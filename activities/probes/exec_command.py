@@ -9,7 +9,7 @@ import grpc
 
 from activities.clients.cri_error import CriError
 from activities.cri_config.environment import expand
-from activities.probes.outcome import MAX_OUTPUT, NoOutcome, Outcome, Target
+from activities.probes.outcome import MAX_OUTPUT, Outcome, ProbeNotRun, Target
 
 
 class ExecCommand:
@@ -29,7 +29,7 @@ class ExecCommand:
             if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
                 said = f'command timed out: "{self._asked}" timed out after {self._timeout:g}s'
                 return Outcome(success=False, output=said)
-            raise NoOutcome(error.details) from error
+            raise ProbeNotRun(error.details) from error
         said = (ran.stdout + ran.stderr)[:MAX_OUTPUT].decode(errors="replace")
         return Outcome(success=ran.exit_code == 0, output=said)
 

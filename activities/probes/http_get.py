@@ -12,10 +12,10 @@ from functools import cache
 from typing import Any, Final
 from urllib.parse import quote, urljoin, urlsplit
 
-from activities.probes.dialing import dial, refusal
+from activities.probes.dialing import dial, refusal_reason
 from activities.probes.http_message import BadResponse, Head, read_body, read_head
 from activities.probes.http_stream import PlainStream, SecureStream, Stream
-from activities.probes.outcome import USER_AGENT, NoOutcome, Outcome, Target, address, port_of
+from activities.probes.outcome import USER_AGENT, Outcome, ProbeNotRun, Target, address, port_of
 
 _MOST_REDIRECTS: Final = 10
 _PLAIN: Final = 80
@@ -52,7 +52,7 @@ class HttpGet:
         except (BadResponse, OSError) as error:
             why = str(error)
         if way.in_body:
-            raise NoOutcome(f"the response's body broke off: {why}")
+            raise ProbeNotRun(f"the response's body broke off: {why}")
         return Outcome(success=False, output=f'Get "{way.urls[-1]}": {why}')
 
     async def close(self) -> None:
@@ -86,7 +86,7 @@ class HttpGet:
                 raise BadResponse(f"stopped after {_MOST_REDIRECTS} redirects")
 
     async def _judge(self, head: Head, stream: Stream) -> Outcome:
-        return judged(head.status, await read_body(head, stream))
+        return judge_response(head.status, await read_body(head, stream))
 
     def _request(self, reached: Sequence[str]) -> bytes:
         """Send one request; a relative redirect keeps the probe's Host header."""
@@ -126,7 +126,7 @@ async def _open(url: str) -> Stream:
     try:
         connection = await dial(host, port)
     except OSError as error:
-        raise BadResponse(refusal(host, port, error)) from error
+        raise BadResponse(refusal_reason(host, port, error)) from error
     if parts.scheme == "http":
         return PlainStream(connection)
     try:
@@ -136,7 +136,7 @@ async def _open(url: str) -> Stream:
         raise
 
 
-def judged(status: int, body: bytes) -> Outcome:
+def judge_response(status: int, body: bytes) -> Outcome:
     """Judge a response; a failure is reported without the body, which may contain a secret (kubernetes#99425)."""
     if status < 200 or status >= 400:
         return Outcome(success=False, output=f"HTTP probe failed with statuscode: {status}")

@@ -19,7 +19,7 @@ from activities.probes.counting import Thresholds, count, has_settled
 from activities.probes.exec_command import ExecCommand
 from activities.probes.grpc_health import GrpcHealth
 from activities.probes.http_get import HttpGet
-from activities.probes.outcome import Handler, NoOutcome, Outcome, ProbeListener, Target, nobody
+from activities.probes.outcome import Handler, Outcome, ProbeListener, ProbeNotRun, Target, ignore_outcome
 from activities.probes.result_counts import ProbeResultCounts
 from activities.probes.tcp_socket import TcpSocket
 from proto.temporal.heartbeats import ProbeProgress
@@ -47,8 +47,8 @@ class ProbeLoop:
         progress: dict[ProbeKind, ProbeProgress],
         goes: Callable[[], bool] = lambda: False,
         *,
-        tallies: ProbeResultCounts | None = None,
-        heard: ProbeListener = nobody,
+        result_counts: ProbeResultCounts | None = None,
+        heard: ProbeListener = ignore_outcome,
     ) -> None:
         self.pod, self.name, self.container_id = request.pod, request.name, request.container_id
         self.has_ended = False
@@ -60,18 +60,18 @@ class ProbeLoop:
         """
         self._started_at, self._goes, self._heard = request.started_at, goes, heard
         self._target = Target(request.container, request.container_id, request.pod_ip, runtime)
-        numbers = tallies or ProbeResultCounts()
+        numbers = result_counts or ProbeResultCounts()
         self._tallies = {kind: numbers.of(self.pod, self.name, kind) for kind in progress}
         self._specs = {kind: request.container[kind.field] for kind in progress}
         self._started = asyncio.Event()
         self._let_others_begin()
         self._tasks = {kind: asyncio.create_task(self._run(kind), name=f"{kind} {self.name}") for kind in progress}
 
-    def untold(self) -> list[ProbeKind]:
+    def unreported(self) -> list[ProbeKind]:
         """List the probes whose result has changed and is not reported yet."""
         return [kind for kind, progress in self.progress.items() if not progress.told]
 
-    def tell_again(self, known: Mapping[ProbeKind, int]) -> None:
+    def mark_unreported(self, known: Mapping[ProbeKind, int]) -> None:
         """Mark results as unreported that the workflow has not received.
 
         It has received the ones with these numbers.
@@ -136,7 +136,7 @@ class ProbeLoop:
         for _ in range(_TRIES):
             try:
                 outcome = await handler.ask()
-            except NoOutcome as unasked:
+            except ProbeNotRun as unasked:
                 why = str(unasked)
                 _log.debug("%s probe of %s in %s errored: %s", kind, self.name, self.pod, unasked)
             except Exception:  # noqa: BLE001 - a defect of one handler ends no other probe, nor this one for good
@@ -146,7 +146,7 @@ class ProbeLoop:
                 self._tallies[kind].count(perf_counter() - begun, success=outcome.success)
                 count(self.progress[kind], outcome, needed)
                 if not outcome.success or outcome.warning:
-                    self._heard(self.pod, self.name, kind, said(outcome))
+                    self._heard(self.pod, self.name, kind, failure_text(outcome))
                 self._let_others_begin()
                 if not self.progress[kind].told:
                     self.listener.set()
@@ -154,6 +154,6 @@ class ProbeLoop:
         self._heard(self.pod, self.name, kind, f"probe errored and resulted in unknown state: {why}")
 
 
-def said(outcome: Outcome) -> str:
+def failure_text(outcome: Outcome) -> str:
     """Describe a failed probe as the kubelet's events do, after the kind of the probe."""
     return f"probe {'warning' if outcome.success else 'failed'}: {outcome.output}"

@@ -19,7 +19,7 @@ class ProbeLoops:
     """The registry of loops; use it from the worker's event loop only."""
 
     def __init__(self) -> None:
-        self.tallies = ProbeResultCounts()
+        self.result_counts = ProbeResultCounts()
         """Counts the outcomes of all probes."""
         self._loops: dict[str, ProbeLoop] = {}
         self._stopping: set[str] = set()

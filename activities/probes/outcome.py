@@ -31,11 +31,11 @@ ProbeListener = Callable[[PodKey, str, ProbeKind, str], None]
 """Called for each probe that did not simply succeed, with the container and a description in the kubelet's words."""
 
 
-def nobody(_pod: PodKey, _container: str, _kind: ProbeKind, _said: str) -> None:
+def ignore_outcome(_pod: PodKey, _container: str, _kind: ProbeKind, _said: str) -> None:
     """Ignore all outcomes."""
 
 
-class NoOutcome(Exception):
+class ProbeNotRun(Exception):
     """The probe could not run, so nothing is known: the kubelet ignores such a result."""
 
 
@@ -67,9 +67,9 @@ def port_of(target: Target, port: Any) -> int:
         named = [one["containerPort"] for one in target.container.get("ports") or () if one.get("name") == port]
         number = named[0] if named else int(port) if port.isdecimal() else None
     if number is None:
-        raise NoOutcome(f"port {port} not found")
+        raise ProbeNotRun(f"port {port} not found")
     if not 0 < number <= _LAST_PORT:
-        raise NoOutcome(f"invalid port number: {number}")
+        raise ProbeNotRun(f"invalid port number: {number}")
     return int(number)
 
 

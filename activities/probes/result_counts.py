@@ -15,7 +15,7 @@ BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Seconds; Prometheus's defaults, which the kubelet uses."""
 
 
-class Probed(NamedTuple):
+class ProbedContainer(NamedTuple):
     """One probe of one container of one pod."""
 
     pod: PodKey
@@ -24,7 +24,7 @@ class Probed(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
+class ProbeCounts:
     """The counts of one probe; as in the kubelet, probes that could not run are not counted."""
 
     successful: int = 0
@@ -48,11 +48,11 @@ class ProbeResultCounts:
     """The counts of all probes of this process; written on its event loop, read anywhere."""
 
     def __init__(self) -> None:
-        self._tallies: dict[Probed, Tally] = {}
+        self._tallies: dict[ProbedContainer, ProbeCounts] = {}
 
-    def of(self, pod: PodKey, container: str, kind: ProbeKind) -> Tally:
+    def of(self, pod: PodKey, container: str, kind: ProbeKind) -> ProbeCounts:
         """Return the counts of one probe, created if there are none."""
-        return self._tallies.setdefault(Probed(pod, container, kind), Tally())
+        return self._tallies.setdefault(ProbedContainer(pod, container, kind), ProbeCounts())
 
     def keep(self, pod_uids: Collection[str]) -> None:
         """Drop the probes of all other pods."""
@@ -60,8 +60,8 @@ class ProbeResultCounts:
             if probed.pod.uid not in pod_uids:
                 self._tallies.pop(probed, None)
 
-    def all(self) -> Iterator[tuple[Probed, Tally]]:
+    def all(self) -> Iterator[tuple[ProbedContainer, ProbeCounts]]:
         """Return each probe with outcomes."""
-        for probed, tally in list(self._tallies.items()):
-            if tally.successful or tally.failed:
-                yield probed, tally
+        for probed, counts in list(self._tallies.items()):
+            if counts.successful or counts.failed:
+                yield probed, counts

@@ -7,7 +7,7 @@ the close wait for the peer, here on the event loop; a linger of zero would send
 import asyncio
 from typing import Any
 
-from activities.probes.dialing import dial, refusal
+from activities.probes.dialing import dial, refusal_reason
 from activities.probes.outcome import Outcome, Target, address, port_of
 
 
@@ -26,7 +26,7 @@ class TcpSocket:
         except TimeoutError:
             return Outcome(success=False, output=f"dial tcp {address(host, port)}: i/o timeout")
         except OSError as error:
-            return Outcome(success=False, output=refusal(host, port, error))
+            return Outcome(success=False, output=refusal_reason(host, port, error))
         connection.close()
         return Outcome(success=True)
 

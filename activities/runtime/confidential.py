@@ -25,14 +25,14 @@ _UNTOLD: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class Redaction:
     """Values to redact and their replacements, the longest first, because one may contain another."""
 
     values: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     everything: bool = False
     """The values are no longer known: withhold the whole message."""
 
-    def hide_in(self, error: CriError) -> CriError:
+    def redact_error(self, error: CriError) -> CriError:
         """Return a redacted copy of an error; never report the original, not even as a cause."""
         told = CriError(error.call, error.code, self.hide(error.details))
         told.remedy = error.remedy  # it may have been derived from the unredacted text
@@ -47,28 +47,28 @@ class Hidden:
         return message
 
 
-def hidden_in(environment: Environment, container: Mapping[str, Any]) -> Hidden:
+def redaction_for(environment: Environment, container: Mapping[str, Any]) -> Redaction:
     """Collect the confidential values in a container's variables, command and arguments."""
     pairs = {environment.values[name]: f"$({name})" for name in environment.confidential}
     pairs |= {expand(word, environment.values): word for word in _confidential_words(environment, container)}
     written = pairs | {quoted(value)[1:-1]: shown for value, shown in pairs.items()}
-    return Hidden(tuple(sorted(((v, s) for v, s in written.items() if v.strip()), key=lambda one: -len(one[0]))))
+    return Redaction(tuple(sorted(((v, s) for v, s in written.items() if v.strip()), key=lambda one: -len(one[0]))))
 
 
-def is_quotable(environment: Environment, container: Mapping[str, Any]) -> bool:
+def quotes_confidential(environment: Environment, container: Mapping[str, Any]) -> bool:
     """Report whether a container's command, arguments or subPaths contain the value of an object."""
     return any(_confidential_words(environment, container))
 
 
-def hidden_of(annotations: Mapping[str, str]) -> Hidden:
+def redaction_of_status(annotations: Mapping[str, str]) -> Redaction:
     """Return the same for an existing container: if it may quote a value, withhold everything."""
-    return Hidden(everything=QUOTABLE in annotations)
+    return Redaction(everything=QUOTABLE in annotations)
 
 
-def without_values(status: cri.ContainerStatus, hidden: Hidden | None = None) -> cri.ContainerStatus:
+def redact_status(status: cri.ContainerStatus, hidden: Redaction | None = None) -> cri.ContainerStatus:
     """Redact the runtime's messages in a container's status."""
     if status.message:
-        status.message = (hidden or hidden_of(status.annotations)).hide(status.message)
+        status.message = (hidden or redaction_of_status(status.annotations)).hide(status.message)
     return status
 
 

@@ -13,10 +13,10 @@ from temporalio import activity
 
 from activities.clients.cri_error import CriError, Remedy
 from activities.cri_config.stop_signals import signal_name
-from activities.execution.errors import translated
+from activities.execution.errors import runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.network.network import sandbox_ips
-from activities.runtime.confidential import without_values
+from activities.runtime.confidential import redact_status
 from activities.runtime.services import RuntimeServices
 from activities.runtime.termination_messages import termination_message
 from proto.cri.labels import CONTAINER_HASH, POD_UID
@@ -48,7 +48,7 @@ class RuntimeFactsActivities:
                 read_sandboxes = await asyncio.gather(*(self._sandbox(one) for one in sandboxes))
                 read_containers = await asyncio.gather(*(self._container(one) for one in containers))
             except CriError as error:
-                raise translated(
+                raise runtime_failure(
                     error, self._services.runtime.endpoint, READ_FAILED, f"read pod {request.pod}"
                 ) from error
         found = [one for one in read_containers if one]
@@ -60,7 +60,9 @@ class RuntimeFactsActivities:
 
     async def _sandbox(self, listed: cri.PodSandbox) -> RuntimeSandbox | None:
         if listed.state != cri.PodSandboxState.SANDBOX_READY:
-            return RuntimeSandbox(listed.id, listed.metadata.attempt, ready=False, created_at=moment(listed.created_at))
+            return RuntimeSandbox(
+                listed.id, listed.metadata.attempt, ready=False, created_at=timestamp(listed.created_at)
+            )
         try:
             return runtime_sandbox(await self._services.runtime.pod_sandbox_status(listed.id))
         except CriError as error:
@@ -75,10 +77,10 @@ class RuntimeFactsActivities:
             if error.remedy is Remedy.GONE:
                 return None
             raise
-        return await runtime_container(without_values(status), listed.pod_sandbox_id)
+        return await runtime_container(redact_status(status), listed.pod_sandbox_id)
 
 
-def moment(nanoseconds: int) -> datetime | None:
+def timestamp(nanoseconds: int) -> datetime | None:
     """Turn the CRI's nanoseconds into a time; 0 means never."""
     return _EPOCH + timedelta(microseconds=nanoseconds // 1000) if nanoseconds > 0 else None
 
@@ -90,7 +92,7 @@ def runtime_sandbox(status: cri.PodSandboxStatus) -> RuntimeSandbox:
         attempt=status.metadata.attempt,
         ready=status.state == cri.PodSandboxState.SANDBOX_READY,
         ips=sandbox_ips(status),
-        created_at=moment(status.created_at),
+        created_at=timestamp(status.created_at),
     )
 
 
@@ -106,9 +108,9 @@ async def runtime_container(status: cri.ContainerStatus, sandbox_id: str) -> Run
         state=state,
         image=status.image.image,
         image_ref=status.image_ref,
-        created_at=moment(status.created_at),
-        started_at=moment(status.started_at),
-        finished_at=moment(status.finished_at) if ended else None,
+        created_at=timestamp(status.created_at),
+        started_at=timestamp(status.started_at),
+        finished_at=timestamp(status.finished_at) if ended else None,
         exit_code=status.exit_code if ended else None,
         reason=status.reason,
         message=await asyncio.to_thread(termination_message, status) if ended else status.message,

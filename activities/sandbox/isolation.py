@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from activities.cri_config.security_context import NODES_USERS
-from activities.execution.errors import failed
+from activities.execution.errors import non_retryable_failure
 from activities.sandbox.runtime_classes import (
     NO_CLASS,
     RuntimeClass,
-    refuse_other_overhead,
+    refuse_conflicting_overhead,
     runtime_class_of,
     with_overhead,
 )
@@ -52,7 +52,7 @@ async def isolation_of(services: SandboxServices, key: PodKey, pod: Mapping[str,
     return await _isolation(services, key, pod, await runtime_class_of(services.objects, pod))
 
 
-async def isolation_of_new(services: SandboxServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
+async def isolation_of_new_pod(services: SandboxServices, key: PodKey, pod: Mapping[str, Any]) -> Isolation:
     """Do the same for a pod without a sandbox, after refusing what the node does not support.
 
     Also raises SupplementalGroupsPolicyNotSupported.
@@ -67,13 +67,13 @@ async def refuse_unsupported(services: SandboxServices, pod: Mapping[str, Any], 
 
     A runtime that does not know the policy would add the groups from the image, which the pod wants to prevent.
     """
-    refuse_other_overhead(pod, named)
+    refuse_conflicting_overhead(pod, named)
     context = (pod.get("spec") or {}).get("securityContext") or {}
     if context.get("supplementalGroupsPolicy") == "Strict":
         abilities = await services.runtime.abilities()
         if not abilities.features.supplemental_groups_policy:
             message = "SupplementalGroupsPolicy=Strict is not supported in this node"
-            raise failed(GROUPS_POLICY_NOT_SUPPORTED, message)
+            raise non_retryable_failure(GROUPS_POLICY_NOT_SUPPORTED, message)
 
 
 async def _isolation(services: SandboxServices, key: PodKey, pod: Mapping[str, Any], named: RuntimeClass) -> Isolation:

@@ -49,7 +49,7 @@ async def runtime_class_of(objects: ObjectSource, pod: Mapping[str, Any]) -> Run
     return RuntimeClass(handler, _amounts(name, overhead))
 
 
-def refuse_other_overhead(pod: Mapping[str, Any], found: RuntimeClass) -> None:
+def refuse_conflicting_overhead(pod: Mapping[str, Any], found: RuntimeClass) -> None:
     """Refuse a pod whose own overhead differs from its class's. Raises RuntimeClassRefused."""
     own = (pod.get("spec") or {}).get("overhead")
     if not own:

@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 from activities.clients.cri_error import CriError, Remedy
 from activities.cri_config.container_config import SandboxInputs, sandbox_config
 from activities.cri_config.security_context import sandbox_security, sandbox_sysctls
-from activities.execution.errors import failed, translated
+from activities.execution.errors import non_retryable_failure, runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.network.network import network_failure, on_host_network, read_node_file
 from activities.network.resolver import NodeDns, Resolver, pod_resolver
@@ -25,7 +25,7 @@ from activities.objects.terminating_pods import PodTerminatingError
 from activities.pods.directories import make_directories
 from activities.pods.predecessor import list_of_full_name, other_uid
 from activities.runtime.runtime_facts import runtime_sandbox
-from activities.sandbox.isolation import ORDINARY, Isolation, isolation_of_new
+from activities.sandbox.isolation import ORDINARY, Isolation, isolation_of_new_pod
 from activities.sandbox.services import SandboxServices
 from proto.cri.labels import POD_UID
 from proto.cri.v1 import api_pb2 as cri
@@ -66,11 +66,13 @@ class SandboxActivities:
             try:
                 return await self._services.terminating.unless_terminating(pod.uid, self._find_or_run(request))
             except PodTerminatingError as given_up:
-                raise failed(_NOT_MADE, f"the runtime had not made the sandbox of {pod}: {given_up}") from None
+                raise non_retryable_failure(
+                    _NOT_MADE, f"the runtime had not made the sandbox of {pod}: {given_up}"
+                ) from None
             except CriError as error:
                 raise await self._not_made(request, error) from error
             except (OSError, ValueError) as error:  # the cgroup, resolv.conf, a quantity
-                raise failed(_NOT_MADE, f"Failed to create pod sandbox of {pod}: {error}") from error
+                raise non_retryable_failure(_NOT_MADE, f"Failed to create pod sandbox of {pod}: {error}") from error
 
     @activity.defn(name=names.STOP_POD_SANDBOX)
     async def stop_pod_sandbox(self, request: StopPodSandbox) -> None:
@@ -81,7 +83,7 @@ class SandboxActivities:
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
                     doing = f"stop sandbox {request.sandbox_id} of {request.pod}"
-                    raise translated(error, self._services.runtime.endpoint, _NOT_STOPPED, doing) from error
+                    raise runtime_failure(error, self._services.runtime.endpoint, _NOT_STOPPED, doing) from error
 
     @activity.defn(name=names.REMOVE_POD_SANDBOX)
     async def remove_pod_sandbox(self, request: RemovePodSandbox) -> None:
@@ -92,7 +94,7 @@ class SandboxActivities:
             except CriError as error:
                 if error.remedy is not Remedy.GONE:
                     doing = f"remove sandbox {request.sandbox_id} of {request.pod}"
-                    raise translated(error, self._services.runtime.endpoint, _NOT_REMOVED, doing) from error
+                    raise runtime_failure(error, self._services.runtime.endpoint, _NOT_REMOVED, doing) from error
 
     async def _find_or_run(self, request: RunPodSandbox) -> PodSandbox:
         services, pod = self._services, request.sandbox_spec
@@ -101,7 +103,7 @@ class SandboxActivities:
             ready, attempt = await self._look(request)
             if ready:
                 return await self._read_back(ready, adopted=True)
-            isolation = await isolation_of_new(services, request.pod, pod)
+            isolation = await isolation_of_new_pod(services, request.pod, pod)
             described = await asyncio.to_thread(
                 prepare_sandbox, services, request.pod, isolation.whole(pod), attempt + raised, isolation=isolation
             )
@@ -125,7 +127,7 @@ class SandboxActivities:
             message = (
                 f"pod {uid} of the same name {pod} still has a sandbox or container; {pod.uid} waits until it is gone"
             )
-            raise failed(PREDECESSOR_PRESENT, message)
+            raise non_retryable_failure(PREDECESSOR_PRESENT, message)
         own = [one for one in sandboxes if one.labels.get(POD_UID) == pod.uid]
         candidates = [one for one in own if _ready(one) and one.metadata.attempt >= request.attempt]
         if candidates:
@@ -136,7 +138,7 @@ class SandboxActivities:
             half_made = one.metadata.attempt >= request.attempt and one.id not in in_use
             if not (half_made and await self._removed(one.id)):
                 taken.append(one.metadata.attempt)
-        return None, free_attempt(request.attempt, taken)
+        return None, first_free_attempt(request.attempt, taken)
 
     async def _removed(self, sandbox_id: str) -> bool:
         """Remove what an earlier try left half made; no workflow knows of it."""
@@ -150,7 +152,9 @@ class SandboxActivities:
     async def _read_back(self, sandbox_id: str, *, adopted: bool) -> PodSandbox:
         found = runtime_sandbox(await self._services.runtime.pod_sandbox_status(sandbox_id))
         if not found.ready:
-            raise failed(_NOT_MADE, f"sandbox {sandbox_id} ended as soon as it was made; see the runtime's log")
+            raise non_retryable_failure(
+                _NOT_MADE, f"sandbox {sandbox_id} ended as soon as it was made; see the runtime's log"
+            )
         return PodSandbox(found.sandbox_id, found.attempt, found.ips, found.created_at, adopted)
 
     async def _not_made(self, request: RunPodSandbox, error: CriError) -> ApplicationError:
@@ -158,20 +162,20 @@ class SandboxActivities:
         if error.remedy is Remedy.PERMANENT and not on_host_network(request.sandbox_spec):
             try:
                 if why := await network_failure(self._services.runtime):
-                    return failed("NetworkNotReady", why)
+                    return non_retryable_failure("NetworkNotReady", why)
             except CriError:
                 pass  # the first error says more
         doing = f"Failed to create pod sandbox of {request.pod}"
-        return translated(error, self._services.runtime.endpoint, _NOT_MADE, doing)
+        return runtime_failure(error, self._services.runtime.endpoint, _NOT_MADE, doing)
 
 
-def free_attempt(asked: int, taken: Iterable[int]) -> int:
+def first_free_attempt(asked: int, taken: Iterable[int]) -> int:
     """Return the first attempt from `asked` on that is above all used ones; a used name is never free again."""
     return max([asked, *(attempt + 1 for attempt in taken)])
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribedSandbox:
     """A sandbox's configuration for the runtime, and notices for its pod."""
 
     config: cri.PodSandboxConfig
@@ -181,7 +185,7 @@ class Described:
 
 def prepare_sandbox(
     services: SandboxServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
-) -> Described:
+) -> DescribedSandbox:
     """Make a sandbox's cgroup and log folder and build its configuration.
 
     Blocks on files; raises OSError, ValueError.
@@ -200,7 +204,7 @@ def prepare_sandbox(
 
 def describe_sandbox(
     services: SandboxServices, key: PodKey, pod: Mapping[str, Any], attempt: int, *, isolation: Isolation = ORDINARY
-) -> Described:
+) -> DescribedSandbox:
     """Build the configuration of a sandbox, which each of its containers refers to as well."""
     settings, resolver = services.settings, _resolver(services, pod)
     config = sandbox_config(
@@ -218,7 +222,7 @@ def describe_sandbox(
             overhead=overhead_resources(pod, settings.resources),
         )
     )
-    return Described(config, resolver.notices)
+    return DescribedSandbox(config, resolver.notices)
 
 
 def _resolver(services: SandboxServices, pod: Mapping[str, Any]) -> Resolver:

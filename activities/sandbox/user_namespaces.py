@@ -22,7 +22,7 @@ FILE: Final = "userns"
 _FIELDS: Final = ("hostId", "containerId", "length")
 
 
-class NoRangeError(ValueError):
+class UserRangeError(ValueError):
     """No range can be allocated, or the pod's range cannot be read; the message is the kubelet's."""
 
 
@@ -45,7 +45,7 @@ class UserNamespaces:
                 found = range(first := self._free(taken), first + self._ranges.per_pod)
                 self._write(directory, found)
             elif any(_overlap(found, other) for other in taken):
-                raise NoRangeError(f'user namespace: range picked for pod "{directory.name}" already taken')
+                raise UserRangeError(f'user namespace: range picked for pod "{directory.name}" already taken')
         mapping = cri.IDMapping(host_id=found.start, container_id=0, length=len(found))
         return cri.UserNamespace(mode=cri.NamespaceMode.POD, uids=[mapping], gids=[mapping])
 
@@ -58,7 +58,7 @@ class UserNamespaces:
             first = self._ranges.first + (begin + number) % slots * length
             if not any(_overlap(range(first, first + length), other) for other in taken):
                 return first
-        raise NoRangeError("create user namespace: could not find an empty slot to allocate a user namespace")
+        raise UserRangeError("create user namespace: could not find an empty slot to allocate a user namespace")
 
     @staticmethod
     def _write(directory: Path, found: range) -> None:
@@ -92,14 +92,14 @@ def _read(directory: Path) -> range | None:
     try:
         found = json.loads(content)
     except ValueError as error:
-        raise NoRangeError(f"user namespace: invalid user namespace mappings file: {error}") from error
+        raise UserRangeError(f"user namespace: invalid user namespace mappings file: {error}") from error
     host_id, length = _only_mapping(found)
     if length < UNIT or length % UNIT:
-        raise NoRangeError(f"user namespace: wrong user namespace length {length}")
+        raise UserRangeError(f"user namespace: wrong user namespace length {length}")
     if host_id % UNIT:
-        raise NoRangeError(f"user namespace: wrong user namespace offset specified {host_id}")
+        raise UserRangeError(f"user namespace: wrong user namespace offset specified {host_id}")
     if not UNIT <= host_id <= _ALL_IDS - length:
-        raise NoRangeError(f"user namespace: id {host_id} is out of range")
+        raise UserRangeError(f"user namespace: id {host_id} is out of range")
     return range(host_id, host_id + length)
 
 
@@ -109,7 +109,7 @@ def _taken(pods: Path, *, but: Path) -> Iterator[range]:
         if other != but:
             try:
                 found = _read(other)
-            except (NoRangeError, OSError):
+            except (UserRangeError, OSError):
                 continue
             if found is not None:
                 yield found
@@ -124,12 +124,12 @@ def _only_mapping(found: Any) -> tuple[int, int]:
     users, groups = (found.get(kind) if isinstance(found, Mapping) else None for kind in ("uidMappings", "gidMappings"))
     wrong = "user namespace: invalid user namespace configuration"
     if not isinstance(users, list) or len(users) != 1:
-        raise NoRangeError(f"{wrong}: no more than one mapping allowed.")
+        raise UserRangeError(f"{wrong}: no more than one mapping allowed.")
     if users != groups:
-        raise NoRangeError(f"{wrong}: GID and UID mapping should be identical")
+        raise UserRangeError(f"{wrong}: GID and UID mapping should be identical")
     host_id, container_id, length = (users[0].get(field) for field in _FIELDS)
     if container_id != 0:
-        raise NoRangeError(f"{wrong}: UID 0 must be mapped")
+        raise UserRangeError(f"{wrong}: UID 0 must be mapped")
     if not isinstance(host_id, int) or not isinstance(length, int):
-        raise NoRangeError(f"{wrong}: no range")
+        raise UserRangeError(f"{wrong}: no range")
     return host_id, length

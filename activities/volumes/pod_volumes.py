@@ -14,7 +14,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.clients.cri_error import CriError
-from activities.execution.errors import failed, translated
+from activities.execution.errors import non_retryable_failure, runtime_failure
 from activities.execution.heartbeat import heartbeating
 from activities.execution.timings import MOUNT, UNMOUNT
 from activities.files.file_trees import StillMounted
@@ -23,7 +23,7 @@ from activities.objects.terminating_pods import PodTerminatingError
 from activities.pods.directories import make_directories
 from activities.sandbox.runtime_classes import RuntimeClassRefused, runtime_class_of
 from activities.volumes.orphaned_volumes import unmark
-from activities.volumes.plugin.ownership import FsGroup, fs_group_of, give_to_group
+from activities.volumes.plugin.ownership import FsGroup, apply_fs_group, fs_group_of
 from activities.volumes.plugin.services import VolumeServices
 from activities.volumes.plugin.table import kind_of, plugin_of, volume_type
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
@@ -56,7 +56,9 @@ class VolumeActivities:
             try:
                 return await services.terminating.unless_terminating(pod.uid, self._mount_all(request))
             except PodTerminatingError as given_up:
-                raise failed(FAILED_MOUNT, f"the volumes of {pod} were not mounted: {given_up}") from None
+                raise non_retryable_failure(
+                    FAILED_MOUNT, f"the volumes of {pod} were not mounted: {given_up}"
+                ) from None
 
     @activity.defn(name=names.UNMOUNT_VOLUMES)
     async def unmount_volumes(self, request: UnmountVolumes) -> None:
@@ -69,22 +71,22 @@ class VolumeActivities:
             await self._unmount_sub_paths(pod)
             found = pod_volumes(self._services, request)
             ends = await asyncio.gather(*(self._unmount(kind, one) for kind, one in found), return_exceptions=True)
-            said = faults("UnmountVolume.TearDown", [one for _, one in found], ends)
+            said = failure_message("UnmountVolume.TearDown", [one for _, one in found], ends)
             if said:
-                raise failed(FAILED_UNMOUNT, said)
+                raise non_retryable_failure(FAILED_UNMOUNT, said)
 
     async def _unmount_sub_paths(self, pod: PodKey) -> None:
         """Unmount the subPaths of containers, before the volumes themselves."""
         try:
             await asyncio.to_thread(unmount_sub_paths, self._services.paths(pod).directory)
         except OSError as error:
-            raise failed(FAILED_UNMOUNT, f"error cleaning subPath mounts: {error}") from error
+            raise non_retryable_failure(FAILED_UNMOUNT, f"error cleaning subPath mounts: {error}") from error
 
     async def _mount_all(self, request: MountVolumes) -> MountedVolumes:
         found = pod_volumes(self._services, request)
         ends = await asyncio.gather(*(self._mount(kind, one) for kind, one in found), return_exceptions=True)
-        if said := faults("MountVolume.SetUp", [one for _, one in found], ends):
-            raise failed(FAILED_MOUNT, said)
+        if said := failure_message("MountVolume.SetUp", [one for _, one in found], ends):
+            raise non_retryable_failure(FAILED_MOUNT, said)
         mounted = [one for one in ends if isinstance(one, Mounted)]
         asked = request.asks_recursive_read_only
         recursive = asked and await self._supports_recursive_read_only(request.pod_spec)
@@ -98,7 +100,7 @@ class VolumeActivities:
         """Mount one volume and apply fsGroup if its type asks for that."""
         with self._services.timings.of_volume(MOUNT, plugin_of(kind)):
             mounted = await type_named(kind, volume.name).mount(volume)
-        if mounted.takes_fs_group and (group := fs_group_of(volume.pod_spec)):
+        if mounted.needs_fs_group and (group := fs_group_of(volume.pod_spec)):
             await asyncio.to_thread(_give_once, volume, mounted, group)
         return mounted
 
@@ -116,10 +118,10 @@ class VolumeActivities:
             wanted = (await runtime_class_of(services.objects, pod)).handler or services.settings.runtime_handler
             handlers = (await services.runtime.abilities()).runtime_handlers
         except RuntimeClassRefused as refused:
-            raise failed(FAILED_MOUNT, str(refused)) from refused
+            raise non_retryable_failure(FAILED_MOUNT, str(refused)) from refused
         except CriError as error:
             doing = "ask the runtime whether it can mount read-only with all below"
-            raise translated(error, services.runtime.endpoint, FAILED_MOUNT, doing) from error
+            raise runtime_failure(error, services.runtime.endpoint, FAILED_MOUNT, doing) from error
         return any(one.name == wanted and one.features.recursive_read_only_mounts for one in handlers)
 
 
@@ -129,7 +131,7 @@ def _give_once(volume: PodVolume, mounted: Mounted, group: FsGroup) -> None:
     if mounted.found and mark.exists():
         return
     mark.unlink(missing_ok=True)
-    give_to_group(Path(mounted.volume.path), group, read_only=mounted.volume.read_only)
+    apply_fs_group(Path(mounted.volume.path), group, read_only=mounted.volume.read_only)
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
 
@@ -149,11 +151,11 @@ def type_named(kind: str, name: str) -> VolumeType:
     """Find the type of the volume `name`; raises FailedMount when this version has none."""
     found = volume_type(kind)
     if found is None:
-        raise failed(FAILED_MOUNT, f'volume "{name}": no volume plugin matched')
+        raise non_retryable_failure(FAILED_MOUNT, f'volume "{name}": no volume plugin matched')
     return found
 
 
-def faults(doing: str, volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
+def failure_message(doing: str, volumes: Sequence[PodVolume], ends: Sequence[object]) -> str:
     """Build the kubelet's message with every failed volume; unexpected errors are raised unchanged."""
     said = []
     for volume, end in zip(volumes, ends, strict=True):

@@ -12,7 +12,7 @@ from typing import Any, Final
 from activities.clients.api_server.api_server import ApiServer
 from activities.clients.api_server.resources import SERVICES
 from activities.clients.csi_drivers import CsiDrivers
-from activities.cri_config.service_links import ServicesUnknown, linked
+from activities.cri_config.service_links import ServicesUnknown, service_fields
 from proto.pod_snapshot import PodSnapshot
 from worker.api_objects.csi_node import CsiNodeKeeper
 from worker.api_objects.followed_kind import FollowedKind, NotRead
@@ -42,7 +42,7 @@ class ClusterObjects:
         self.source = ApiObjects(api, self._pods, self._changed.set)
         self.tokens = ApiTokens(api)
         self.trust_bundles = ApiTrustBundles(api, self._changed.set)
-        self._services = FollowedKind(api, SERVICES, cut=linked)
+        self._services = FollowedKind(api, SERVICES, cut=service_fields)
 
     async def services(self) -> Iterable[Mapping[str, Any]]:
         """Give all Services of the cluster; raises ServicesUnknown."""

@@ -95,7 +95,7 @@ async def work(
     await asyncio.to_thread(services.cgroups.make_tiers)
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
         numbers = PodNumbers(cache, telemetry.metrics)
-        numbers.show_probes(services.probes.tallies)
+        numbers.show_probes(services.probes.result_counts)
         snapshots = Departures(services.terminating, cache, numbers)
         publish = side.hearing(snapshots.publish) if side else snapshots.publish
         worker = pod_worker(config, client, services, publish, more=side.interceptors if side else ())
@@ -113,7 +113,7 @@ async def work(
             service.ready(f"working for node {config.node_name}")
             await service.stop_requested()
     if services.pull_rights:
-        await services.pull_rights.settled()
+        await services.pull_rights.flushed()
     await services.runtime.close()
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from itertools import accumulate
 
-from activities.probes.result_counts import BOUNDS, Probed, ProbeResultCounts
+from activities.probes.result_counts import BOUNDS, ProbedContainer, ProbeResultCounts
 from worker.stats.prometheus.exposition import Family, labels, written
 
 
@@ -30,7 +30,7 @@ def _bound(bound: float) -> str:
     return f"{bound:g}"
 
 
-def _said(probed: Probed) -> str:
+def _said(probed: ProbedContainer) -> str:
     return labels(
         {
             "container": probed.container,

@@ -137,7 +137,7 @@ class Reflector:
         seconds = random.randint(*self._pace.watch_seconds)  # noqa: S311 - no secret
         async for event in self._api.watch(self._path, seconds=seconds, resourceVersion=way.version, **self._query):
             version = event["object"]["metadata"]["resourceVersion"]
-            if went_back(event["type"], way.version, version):
+            if is_older_state(event["type"], way.version, version):
                 way.version = ""
                 return
             way.pause, way.heard, way.version = self._pace.first_pause, True, version
@@ -192,6 +192,6 @@ class Reflector:
         self._trouble = trouble
 
 
-def went_back(kind: str, known: str, told: str) -> bool:
+def is_older_state(kind: str, known: str, told: str) -> bool:
     """Report whether a bookmark is older than what we know: etcd was restored, and the watch would be silent until it catches up."""
     return kind == "BOOKMARK" and known.isdecimal() and told.isdecimal() and int(told) < int(known)

@@ -13,7 +13,7 @@ from activities.images.access.record_format import SecretRight
 from activities.images.access.rights import secret_right
 from activities.images.credentials.keyring import Credential, Keyring
 from activities.images.credentials.node_logins import NodeLogins
-from activities.images.credentials.providers import CredentialProvider, provided
+from activities.images.credentials.providers import CredentialProvider, collect_logins
 from activities.images.credentials.pull_secrets import pod_logins
 from activities.objects.objects import ObjectSource
 from proto.temporal.requests import PullImage
@@ -52,6 +52,6 @@ class ImageLogins:
         of_pod = await pod_logins(objects, asked.pod.namespace, secrets)
         of_node = Keyring()
         of_node.add(await self.node.config())
-        of_providers, warnings = await provided(self.providers, wanted)
+        of_providers, warnings = await collect_logins(self.providers, wanted)
         found = [one for keyring in (of_pod.keyring, of_node, of_providers) for one in keyring.lookup(wanted)]
         return PullLogins(tuple(found), (*of_pod.warnings, *warnings))

@@ -12,7 +12,7 @@ from activities.images.access.rights import PullRights
 from activities.images.credentials.keyring import Credential
 
 
-def is_runtime_away(error: CriError) -> bool:
+def is_runtime_unavailable(error: CriError) -> bool:
     """Report whether the runtime did not answer; a runtime passes a registry's 503 on with the same code."""
     return error.remedy is Remedy.RETRY and not error.details.startswith("failed to pull")
 
@@ -43,10 +43,10 @@ class RegistryPull:
         try:
             image_ref, used = await self._pull()
         except CriError as error:
-            if is_runtime_away(error) or error.remedy is Remedy.TIMED_OUT:
+            if is_runtime_unavailable(error) or error.remedy is Remedy.TIMED_OUT:
                 rights.unknown(self.image)
             else:
-                await rights.not_pulled(self.image)
+                await rights.pull_failed(self.image)
             raise
         except BaseException:  # cancelled: the runtime may still finish it
             rights.unknown(self.image)
@@ -63,7 +63,7 @@ class RegistryPull:
             try:
                 return await self.runtime.pull_image(self.image, one.login), one
             except CriError as error:
-                if is_runtime_away(error):
+                if is_runtime_unavailable(error):
                     raise  # another login would fail as well
                 failures.append(error)
         raise CriError.joined(failures) from None

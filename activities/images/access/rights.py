@@ -17,7 +17,7 @@ from activities.images.access.record_format import Rights, SecretRight
 from activities.images.access.verification import (
     Standing,
     Verification,
-    judged_by_secrets,
+    judge_by_secrets,
     name_of,
     standing,
     why_denied,
@@ -77,7 +77,7 @@ class PullRights:
         """Report whether a pod's secrets give access to an image, and record new ones."""
         record = self.records.known(image, image_ref).record
         rights = record.rights.get(name_of(image)) if record else None
-        judged = judged_by_secrets(rights or Rights(), secrets)
+        judged = judge_by_secrets(rights or Rights(), secrets)
         if judged.remember and self.records.remember(image, image_ref, judged.remember):
             await self._save(image_ref)
         return judged.allowed
@@ -95,17 +95,17 @@ class PullRights:
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
 
-    async def settled(self) -> None:
+    async def flushed(self) -> None:
         """Wait until everything is on disk."""
         await asyncio.gather(*self._settling)
 
     async def _settle(self, image: str, image_ref: str, *, news: bool) -> None:
         if not news or await self._save(image_ref):
-            await self.not_pulled(image)
+            await self.pull_failed(image)
         else:
             self.unknown(image)
 
-    async def not_pulled(self, image: str) -> None:
+    async def pull_failed(self, image: str) -> None:
         """Remove the intent of a pull that failed, unless another one of the same image is under way."""
         async with self._changing:
             self.unknown(image)

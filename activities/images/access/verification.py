@@ -110,14 +110,14 @@ def why_denied(known: Known) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class SecretsVerdict:
     """Whether a pod's secrets give access to an image, and which of them is new."""
 
     allowed: bool
     remember: Rights | None = None
 
 
-def judged_by_secrets(rights: Rights, secrets: Sequence[SecretRight]) -> Judgement:
+def judge_by_secrets(rights: Rights, secrets: Sequence[SecretRight]) -> SecretsVerdict:
     """Compare a pod's secrets with those that have pulled the image: the same login, or the same secret with a new login."""
     for own in secrets:
         for known in rights.secrets:
@@ -126,8 +126,8 @@ def judged_by_secrets(rights: Rights, secrets: Sequence[SecretRight]) -> Judgeme
             few = len(rights.secrets) < MOST_REMEMBERED
             if same_login or (same_secret and few):
                 new = few and not (same_login and own == known)
-                return Judgement(allowed=True, remember=Rights((own,)) if new else None)
-    return Judgement(allowed=False)
+                return SecretsVerdict(allowed=True, remember=Rights((own,)) if new else None)
+    return SecretsVerdict(allowed=False)
 
 
 def _allows(pattern: str, name: str) -> bool:

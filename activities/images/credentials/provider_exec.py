@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.clients.registry_login import Login
-from activities.clients.scrub import scrubbed
+from activities.clients.scrub import scrub
 from activities.images.credentials.docker_config import DockerConfig
 from proto.kubernetes.go_duration import parse_duration
 
@@ -87,7 +87,7 @@ async def run_provider(program: ProviderProgram, image: str) -> ProviderAnswer:
     if len(talk.answer) > LARGEST_ANSWER:
         raise ProviderFailed(f"{failure}: it answered more than {LARGEST_ANSWER} bytes")
     if code := transport.get_returncode():
-        said = scrubbed(talk.words.decode(errors="replace").strip())
+        said = scrub(talk.words.decode(errors="replace").strip())
         ended = f"exit status {code}" if code > 0 else f"signal: {signal.Signals(-code).name}"
         raise ProviderFailed(f"{failure}: {ended}: {said}")
     return _read(program, bytes(talk.answer))

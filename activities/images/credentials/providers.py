@@ -36,7 +36,7 @@ class ProviderMeasure(Protocol):
         """Take the provider's name, the duration, and whether it failed."""
 
 
-def uncounted(provider: str, seconds: float, *, failed: bool) -> None:
+def ignore_run(provider: str, seconds: float, *, failed: bool) -> None:
     """Record nothing."""
 
 
@@ -55,7 +55,7 @@ class CredentialProvider:
     program: ProviderProgram
     match_images: tuple[str, ...]
     default_cache_duration: timedelta = timedelta()
-    measure: ProviderMeasure = uncounted
+    measure: ProviderMeasure = ignore_run
     clock: Callable[[], float] = monotonic
     _kept: dict[str, _Kept] = field(default_factory=dict, repr=False)
     _runs: SingleFlight[ProviderAnswer] = field(default_factory=SingleFlight)
@@ -86,7 +86,7 @@ class CredentialProvider:
         return answer
 
 
-async def provided(providers: Iterable[CredentialProvider], repository: str) -> tuple[Keyring, list[str]]:
+async def collect_logins(providers: Iterable[CredentialProvider], repository: str) -> tuple[Keyring, list[str]]:
     """Collect the logins of all providers for a repository, and the failures; they run in parallel."""
     asked = [one for one in providers if one.is_for(repository)]
     answers = await asyncio.gather(*(one.config(repository) for one in asked), return_exceptions=True)

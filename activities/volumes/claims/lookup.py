@@ -12,7 +12,7 @@ from activities.volumes.plugin.services import VolumeServices
 from activities.volumes.plugin.volume_type import PodVolume
 
 
-async def bound_to(volume: PodVolume, claim: str, *, own: bool) -> PersistentVolume:
+async def find_bound_volume(volume: PodVolume, claim: str, *, own: bool) -> PersistentVolume:
     """Look up a claim and its volume; raises ClaimUnusable and ObjectRefused."""
     objects, namespace = volume.services.objects, volume.pod.namespace
     kept = await _fetched(objects.get(ObjectKind.PERSISTENT_VOLUME_CLAIMS, namespace, claim), "PVC")

@@ -16,10 +16,10 @@ from typing import Any
 from activities.clients.csi_driver import CsiError, CsiNode, connected
 from activities.clients.csi_drivers import DriverNotRegistered
 from activities.files import mounts
-from activities.volumes.csi.drivers.attachment import attached
+from activities.volumes.csi.drivers.attachment import wait_attached
 from activities.volumes.csi.drivers.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
 from activities.volumes.csi.drivers.pod_tokens import pod_tokens
-from activities.volumes.csi.drivers.requests import Asking, publish_request, stage_request
+from activities.volumes.csi.drivers.requests import VolumeRequest, publish_request, stage_request
 from activities.volumes.csi.drivers.secrets import read_secret
 from activities.volumes.csi.records.places import FilesPlace, Place, VolumeRecord
 from activities.volumes.csi.records.republishing import Republished, record_republished
@@ -35,7 +35,7 @@ _IN_USE = "volume uses the ReadWriteOncePod access mode and is already in use by
 class Published:
     """A volume that is published to a pod."""
 
-    takes_fs_group: bool
+    needs_fs_group: bool
     """The driver has not applied the pod's fsGroup, so the node has to."""
     found: bool
     """This process had published it before."""
@@ -45,7 +45,7 @@ class Published:
 class _Mounting:
     """One volume that is being mounted for a pod."""
 
-    asking: Asking
+    asking: VolumeRequest
     place: Place
     rules: DriverRules
     pod: Mapping[str, Any]
@@ -72,7 +72,7 @@ class NodeVolumes:
             async with self._services.locks.hold(volume.lock):
                 mounting = _Mounting(await _asking(node, volume, pod, context), place, rules, pod)
                 found = await self._stage_and_publish(node, mounting)
-            by_us = rules.takes_fs_group(volume) and not mounting.asking.group_is_drivers
+            by_us = rules.needs_fs_group(volume) and not mounting.asking.driver_applies_group
             return Published(by_us, found)
 
     async def publish_again(self, one: Republished) -> None:
@@ -123,7 +123,7 @@ class NodeVolumes:
         """
         if not rules.needs_attaching(volume):
             return {}
-        return await attached(self._services.objects, volume, self._services.settings.node_name)
+        return await wait_attached(self._services.objects, volume, self._services.settings.node_name)
 
     @asynccontextmanager
     async def _driver(self, name: str, doing: str) -> AsyncIterator[CsiNode]:
@@ -210,14 +210,16 @@ class NodeVolumes:
         await asyncio.to_thread(place.remove_staging_record, *key)
 
 
-async def _asking(node: CsiNode, volume: CsiVolume, pod: Mapping[str, Any], context: Mapping[str, str]) -> Asking:
+async def _asking(
+    node: CsiNode, volume: CsiVolume, pod: Mapping[str, Any], context: Mapping[str, str]
+) -> VolumeRequest:
     """Collect what the driver has to know about a volume; raises VolumeFailed."""
     try:
         able = await node.capabilities()
     except CsiError as error:
         raise VolumeFailed(f"NodeGetCapabilities: {error}") from None
     wanted = fs_group_of(pod)
-    return Asking(volume=volume, able=able, fs_group=wanted.group if wanted else None, publish_context=context)
+    return VolumeRequest(volume=volume, able=able, fs_group=wanted.group if wanted else None, publish_context=context)
 
 
 def _forget_unstaged(place: Place, key: tuple[str, str]) -> None:

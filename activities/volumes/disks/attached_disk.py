@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from activities.files import mounts
 from activities.files.atomic_files import write_json
 from activities.files.pod_paths import plain_name
-from activities.volumes.disks.mounting import hide, mount_disk, show, users_of
+from activities.volumes.disks.mounting import bind_into_pod, mount_disk, other_mounts, unmount_and_remove
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
 from proto.temporal.mounted import MountedVolume
@@ -89,7 +89,7 @@ class AttachedDisk:
         """Unmount it from the pod, and detach it if no other pod uses it."""
         target, record = volume.directory(self._kind.plugin), self._record(volume)
         written = await asyncio.to_thread(_recorded, record)
-        await asyncio.to_thread(hide, target)
+        await asyncio.to_thread(unmount_and_remove, target)
         if written is None:
             return
         disk: Disk = written["disk"]
@@ -97,7 +97,7 @@ class AttachedDisk:
         async with volume.services.locks.hold(str(point)):
             await asyncio.to_thread((devices / volume.pod.uid).unlink, missing_ok=True)
             if not await asyncio.to_thread(_is_used, point, devices, volume.services.settings.root_dir / "pods"):
-                await asyncio.to_thread(hide, point)
+                await asyncio.to_thread(unmount_and_remove, point)
                 await asyncio.to_thread(_remove, devices)
                 await self._kind.detach(volume, disk)
             await asyncio.to_thread(record.unlink, missing_ok=True)
@@ -111,9 +111,9 @@ class AttachedDisk:
             device = await self._kind.attach(volume, wanted.disk)
             options = [*wanted.options, *(["ro"] if wanted.read_only else [])]
             await mount_disk(device, point, wanted.kind, options)
-        found = await show(point, target, read_only=wanted.read_only)
+        found = await bind_into_pod(point, target, read_only=wanted.read_only)
         mounted = MountedVolume(volume.name, str(target), read_only=wanted.read_only, selinux_relabel=True)
-        return Mounted(mounted, found=found, takes_fs_group=not wanted.read_only)
+        return Mounted(mounted, found=found, needs_fs_group=not wanted.read_only)
 
     async def _give(self, volume: PodVolume, wanted: _Wanted) -> Mounted:
         used_by = self._devices(volume, wanted.disk) / volume.pod.uid
@@ -136,7 +136,7 @@ class AttachedDisk:
         return volume.paths.plugin_state(self._kind.plugin) / f"{plain_name(volume.name, 'volume name')}.json"
 
 
-def one_name(part: str) -> str:
+def path_component(part: str) -> str:
     """Return `part` if it is a single path component; raises VolumeFailed."""
     if not part or "/" in part or "\0" in part or part in (".", ".."):
         raise VolumeFailed(f"{part[:100]!r} makes no folder's name")
@@ -161,7 +161,7 @@ def _recorded(record: Path) -> dict[str, Any] | None:
 def _is_used(point: Path, devices: Path, pods: Path) -> bool:
     if devices.is_dir() and any(devices.iterdir()):
         return True
-    return bool(users_of(point, pods))
+    return bool(other_mounts(point, pods))
 
 
 def _remove(folder: Path) -> None:

@@ -53,7 +53,7 @@ async def mount_disk(device: Path, target: Path, kind: str, options: Sequence[st
         )
 
 
-async def show(source: Path, target: Path, *, options: Sequence[str] = (), read_only: bool) -> bool:
+async def bind_into_pod(source: Path, target: Path, *, options: Sequence[str] = (), read_only: bool) -> bool:
     """Bind a folder into a pod, with options of this mount; returns whether it was there. Raises OSError, VolumeFailed.
 
     The options are applied to an existing mount again, because an earlier try may have died before it applied them.
@@ -83,14 +83,14 @@ async def _remount(target: Path, options: str) -> None:
         )
 
 
-def hide(target: Path) -> None:
+def unmount_and_remove(target: Path) -> None:
     """Undo `show` or the mount of a disk; a missing one is fine. Blocks on files; raises OSError."""
     mounts.unmount(target)
     with contextlib.suppress(FileNotFoundError):
         target.rmdir()
 
 
-def users_of(point: Path, below: Path) -> list[str]:
+def other_mounts(point: Path, below: Path) -> list[str]:
     """List the other mounts, below a folder, of the file system that is mounted at a point."""
     own = mounts.mount_at(point)
     if own is None:

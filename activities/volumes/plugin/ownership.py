@@ -47,7 +47,7 @@ def fs_user_of(pod: Mapping[str, Any]) -> int | None:
     return users.pop() if len(users) == 1 else None
 
 
-def give_to_group(directory: Path, wanted: FsGroup, *, read_only: bool = False) -> int:
+def apply_fs_group(directory: Path, wanted: FsGroup, *, read_only: bool = False) -> int:
     """Give all files of a volume to a group, with read and (unless it is read-only) write access.
 
     Returns how many files were visited. A file whose group cannot be changed stays as it is, as in the kubelet (a

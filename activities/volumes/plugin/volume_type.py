@@ -46,7 +46,7 @@ class Mounted:
     """It was mounted before."""
     objects: Mapping[str, str] = field(default_factory=dict)
     """The versions of the objects that it shows, by `<plural>/<name>`."""
-    takes_fs_group: bool = False
+    needs_fs_group: bool = False
     """The pod's fsGroup still has to be applied to its files (`ownership`)."""
 
 

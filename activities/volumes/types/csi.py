@@ -58,7 +58,7 @@ class PersistentCsi:
 async def _mount(volume: PodVolume, wanted: CsiVolume, place: Place) -> Mounted:
     published = await _node_volumes(volume).mount(wanted, place, volume.pod_spec)
     mounted = MountedVolume(volume.name, str(place.shown), read_only=wanted.read_only, device=wanted.block)
-    return Mounted(mounted, published.found, takes_fs_group=published.takes_fs_group)
+    return Mounted(mounted, published.found, needs_fs_group=published.needs_fs_group)
 
 
 def _place(volume: PodVolume, *, block: bool) -> Place:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from activities.files import mounts
 from activities.files.file_trees import remove_tree
 from activities.files.mounts import Mount
-from activities.volumes.plugin.ownership import FsGroup, fs_group_of, give_to_group
+from activities.volumes.plugin.ownership import FsGroup, apply_fs_group, fs_group_of
 from activities.volumes.plugin.table import plugin_of
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
 from proto.kubernetes.resources.node_resources import NodeResources
@@ -54,15 +54,15 @@ def make(volume: PodVolume, directory: Path) -> bool:
     medium, group = volume.source.get("medium") or "", fs_group_of(volume.pod_spec)
     there = directory.is_dir() and not directory.is_symlink()
     kind = file_system(medium)
-    if there and mark(volume).exists() and (not kind or mounts.is_mount_point(directory)):
+    if there and ready_file(volume).exists() and (not kind or mounts.is_mount_point(directory)):
         return True
     _make_folder(directory)
     if kind:
         _mount(volume, directory, medium)
     if group:
         with suppress(OSError):  # the kubelet ignores it, too: the pod can still use the volume
-            give_to_group(directory, FsGroup(group.group))
-    ready = mark(volume)
+            apply_fs_group(directory, FsGroup(group.group))
+    ready = ready_file(volume)
     ready.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
     ready.touch()
     return False
@@ -70,13 +70,13 @@ def make(volume: PodVolume, directory: Path) -> bool:
 
 def remove(volume: PodVolume, directory: Path) -> None:
     """Undo `make`; raises StillMounted and OSError."""
-    remove_tree(mark(volume).parent)
+    remove_tree(ready_file(volume).parent)
     if mounts.is_mount_point(directory):
         mounts.unmount(directory)
     remove_tree(directory)
 
 
-def mark(volume: PodVolume) -> Path:
+def ready_file(volume: PodVolume) -> Path:
     """Return the file that says that the volume is ready (pkg/volume/util/util.go SetReady)."""
     return volume.paths.plugin_state(PLUGIN) / volume.name / "ready"
 

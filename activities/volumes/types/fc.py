@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from activities.volumes.disks.attached_disk import AttachedDisk, Disk, one_name
+from activities.volumes.disks.attached_disk import AttachedDisk, Disk, path_component
 from activities.volumes.disks.scsi import TREE, ScsiTree, flush
 from activities.volumes.plugin.persistent_type import PersistentType
 from activities.volumes.plugin.table import plugin_of
@@ -37,8 +37,8 @@ class FibreChannel:
     def place(self, disk: Disk) -> tuple[str, ...]:
         """`<wwn>-<wwn>-lun-<lun>` or `<wwid>-<wwid>`."""
         if "wwids" in disk:
-            return (one_name("-".join(disk["wwids"])),)
-        return (one_name(f"{'-'.join(disk['wwns'])}-lun-{disk['lun']}"),)
+            return (path_component("-".join(disk["wwids"])),)
+        return (path_component(f"{'-'.join(disk['wwns'])}-lun-{disk['lun']}"),)
 
     async def attach(self, volume: PodVolume, disk: Disk) -> Path:  # noqa: ARG002 - the kernel has it already
         """Find its device; rescan the adapters if it is missing or has no multipath device."""

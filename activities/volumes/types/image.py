@@ -20,7 +20,7 @@ Earlier ones show the whole image without an error (containerd#11578).
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
 
 
-class PathIgnored(ValueError):
+class SubPathIgnored(ValueError):
     """The runtime would ignore the subPath of an image's mount."""
 
 
@@ -35,7 +35,7 @@ class Image:
         """Do nothing: the runtime unmounts it."""
 
 
-async def check_image_paths(
+async def check_image_sub_paths(
     runtime: RuntimeClient, container: Mapping[str, Any], volumes: Sequence[MountedVolume]
 ) -> None:
     """Check that the runtime supports subPaths of images if a container uses one; raises PathIgnored and CriError."""
@@ -44,14 +44,14 @@ async def check_image_paths(
     if not any(one.get("subPath") or one.get("subPathExpr") for one in mounts):
         return
     told = await runtime.version()
-    if ignores_paths(told.runtime_name, told.runtime_version):
-        raise PathIgnored(
+    if ignores_sub_paths(told.runtime_name, told.runtime_version):
+        raise SubPathIgnored(
             f"{told.runtime_name} {told.runtime_version} takes no notice of the subPath of an image and would show all of "
             f"it; use containerd 2.2 or newer, or mount the image as a whole"
         )
 
 
-def ignores_paths(runtime: str, version: str) -> bool:
+def ignores_sub_paths(runtime: str, version: str) -> bool:
     """Report whether a runtime is known to ignore subPaths of images."""
     numbers = _VERSION.match(version)
     return runtime == "containerd" and numbers is not None and (int(numbers[1]), int(numbers[2])) < _KNOWS_PATHS

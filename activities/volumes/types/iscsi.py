@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, Final
 
 from activities.execution.programs import Ended, ProgramMissing, ProgramTimedOut, run
-from activities.volumes.disks.attached_disk import AttachedDisk, Disk, one_name
+from activities.volumes.disks.attached_disk import AttachedDisk, Disk, path_component
 from activities.volumes.disks.scsi import TREE, ScsiTree, flush
 from activities.volumes.plugin.persistent_type import PersistentType
 from activities.volumes.plugin.table import plugin_of
@@ -51,7 +51,7 @@ class Iscsi:
 
     def place(self, disk: Disk) -> tuple[str, ...]:
         """`iface-<interface>/<portal>-<iqn>-lun-<lun>`."""
-        return one_name(f"iface-{disk['interface']}"), one_name(f"{_target(disk)}{disk['lun']}")
+        return path_component(f"iface-{disk['interface']}"), path_component(f"{_target(disk)}{disk['lun']}")
 
     async def attach(self, volume: PodVolume, disk: Disk) -> Path:
         """Log in to portals without a session, and wait for the disk's device."""

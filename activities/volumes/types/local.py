@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.files import mounts
-from activities.volumes.disks.mounting import hide, mount_disk, show, users_of
+from activities.volumes.disks.mounting import bind_into_pod, mount_disk, other_mounts, unmount_and_remove
 from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.plugin.table import plugin_of
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed
@@ -53,7 +53,7 @@ class PersistentLocal:
         """Unmount it from the pod; unmount a device that no other pod uses."""
         if block:
             return
-        await asyncio.to_thread(hide, volume.directory(PLUGIN))
+        await asyncio.to_thread(unmount_and_remove, volume.directory(PLUGIN))
         point = _global_point(volume)
         async with volume.services.locks.hold(str(point)):
             await asyncio.to_thread(_let_go, point, volume.services.settings.root_dir / "pods")
@@ -84,15 +84,15 @@ def _global_point(volume: PodVolume) -> Path:
 async def _show(volume: PodVolume, source: Path, persistent: PersistentVolume, options: Sequence[str] = ()) -> Mounted:
     """Bind it into the pod; only its first pod's fsGroup is applied, because others may be using it."""
     target, read_only = volume.directory(PLUGIN), persistent.read_only
-    found = await show(source, target, options=options, read_only=read_only)
-    others = await asyncio.to_thread(users_of, target, volume.services.settings.root_dir / "pods")
+    found = await bind_into_pod(source, target, options=options, read_only=read_only)
+    others = await asyncio.to_thread(other_mounts, target, volume.services.settings.root_dir / "pods")
     mounted = MountedVolume(volume.name, str(target), read_only=read_only, selinux_relabel=True)
-    return Mounted(mounted, found=found, takes_fs_group=not read_only and not others)
+    return Mounted(mounted, found=found, needs_fs_group=not read_only and not others)
 
 
 def _let_go(point: Path, pods: Path) -> None:
     """Unmount a device that no pod uses."""
-    if mounts.is_mount_point(point) and not users_of(point, pods):
+    if mounts.is_mount_point(point) and not other_mounts(point, pods):
         mounts.unmount(point)
     if not mounts.is_mount_point(point):
         with contextlib.suppress(FileNotFoundError):

@@ -67,7 +67,7 @@ def export(server: str, path: str) -> str:
     return f"[{server}]:{path}" if in_brackets else f"{server}:{path}"
 
 
-def joined(options: Sequence[str]) -> list[str]:
+def join_options(options: Sequence[str]) -> list[str]:
     """Sort options and remove duplicates (pkg/volume/util JoinMountOptions)."""
     return sorted({one for option in options for one in option.split(",") if one})
 
@@ -79,7 +79,7 @@ async def _show(volume: PodVolume, source: str, *, options: Sequence[str] = (), 
         return Mounted(mounted, found=True)
     await asyncio.to_thread(target.mkdir, _MODE, parents=True, exist_ok=True)
     try:
-        await _mount(source, target, joined([*options, *(["ro"] if read_only else [])]))
+        await _mount(source, target, join_options([*options, *(["ro"] if read_only else [])]))
     except (VolumeFailed, asyncio.CancelledError):
         await asyncio.shield(_tidy(target))
         raise

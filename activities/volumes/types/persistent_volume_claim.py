@@ -14,7 +14,7 @@ from activities.files.atomic_files import write_json
 from activities.files.pod_paths import CLAIMS, plain_name
 from activities.objects.objects import ObjectRefused
 from activities.volumes.claims.claims import ClaimUnusable
-from activities.volumes.claims.lookup import bound_to
+from activities.volumes.claims.lookup import find_bound_volume
 from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.plugin.table import persistent_type
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, VolumeFailed, VolumeType
@@ -42,7 +42,7 @@ class PersistentVolumes:
     async def _mount(self, volume: PodVolume, claim: str, *, own: bool = False) -> Mounted:
         """Mount a claim's volume; with `own`, the claim must have been created for this pod."""
         try:
-            persistent = await bound_to(volume, claim, own=own)
+            persistent = await find_bound_volume(volume, claim, own=own)
         except (ClaimUnusable, ObjectRefused) as error:
             raise VolumeFailed(f"error processing PVC {volume.pod.namespace}/{claim}: {error}") from error
         kind = _type_of(persistent)

@@ -20,7 +20,7 @@ from activities.machine.cgroup_hierarchies import Hierarchies
 from activities.machine.cgroups import Cgroups
 from activities.node_services import NodeServices
 from activities.objects.terminating_pods import TerminatingPods
-from activities.sandbox.sandbox import SandboxActivities, free_attempt
+from activities.sandbox.sandbox import SandboxActivities, first_free_attempt
 from activities.settings.activity_settings import ActivitySettings
 from proto.cri.v1 import api_pb2 as cri
 from proto.temporal.pod import PodKey
@@ -192,7 +192,7 @@ async def test_a_network_that_is_not_ready_is_named(tmp_path: Path) -> None:
 )
 def test_free_attempt(asked: int, taken: list[int], expected: int) -> None:
     """Attempts only rise."""
-    assert free_attempt(asked, taken) == expected
+    assert first_free_attempt(asked, taken) == expected
 
 
 async def test_a_cancel_ends_the_wait_for_a_name(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from activities.node_services import NodeServices
 from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused, StoredObject
-from activities.sandbox.isolation import isolation_of, isolation_of_new
+from activities.sandbox.isolation import isolation_of, isolation_of_new_pod
 from activities.sandbox.runtime_classes import RuntimeClassRefused
 from proto.cri.v1 import api_pb2 as cri
 from tests.activities.sandbox.test_isolation import ABLE, KEY, node
@@ -112,10 +112,10 @@ async def test_the_overhead(tmp_path: Path, spec: dict[str, Any], counts: dict[s
     services = with_classes(tmp_path)
     if refused:
         with pytest.raises(RuntimeClassRefused) as raised:
-            await isolation_of_new(services, KEY, {"spec": spec})
+            await isolation_of_new_pod(services, KEY, {"spec": spec})
         assert str(raised.value) == refused
     else:
-        await isolation_of_new(services, KEY, {"spec": spec})
+        await isolation_of_new_pod(services, KEY, {"spec": spec})
     pod = {"spec": spec}
     assert (await isolation_of(services, KEY, pod)).whole(pod)["spec"].get("overhead") == counts
 

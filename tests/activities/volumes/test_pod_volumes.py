@@ -105,7 +105,7 @@ async def test_a_volume_becomes_the_groups_once_and_to_the_end(
     monkeypatch.setattr(pod_volumes, "volume_type", lambda _: odd)
     group = {"securityContext": {"fsGroup": 4321}}
     with monkeypatch.context() as patched:
-        patched.setattr(pod_volumes, "give_to_group", killed)
+        patched.setattr(pod_volumes, "apply_fs_group", killed)
         with pytest.raises(ZeroDivisionError):
             await mount(services, DATA, **group)
     odd.found = True
@@ -192,7 +192,7 @@ class Odd:
             raise self.error
         if self.path is None:
             await asyncio.Event().wait()
-        return Mounted(MountedVolume(volume.name, str(self.path)), self.found, takes_fs_group=True)
+        return Mounted(MountedVolume(volume.name, str(self.path)), self.found, needs_fs_group=True)
 
     async def unmount(self, volume: PodVolume) -> None:
         """Do nothing."""

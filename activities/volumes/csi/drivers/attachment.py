@@ -20,7 +20,7 @@ _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
 
 
-async def attached(objects: ObjectSource, volume: CsiVolume, node: str) -> dict[str, str]:
+async def wait_attached(objects: ObjectSource, volume: CsiVolume, node: str) -> dict[str, str]:
     """Wait until a volume is attached, and return the publish context; raises VolumeFailed."""
     name = attachment_name(volume.handle, volume.driver, node)
     pause, why = _FIRST_PAUSE, ""

@@ -49,7 +49,7 @@ class DriverRules:
         """Report whether the volume must be attached to this node first; an ephemeral one never is."""
         return self.attach_required and volume.lifecycle is Lifecycle.PERSISTENT
 
-    def takes_fs_group(self, volume: CsiVolume) -> bool:
+    def needs_fs_group(self, volume: CsiVolume) -> bool:
         """Report whether the kubelet applies a pod's fsGroup to a volume of this driver (csi_mounter.go supportsFSGroup)."""
         if volume.read_only or volume.block or self.fs_group_policy is FsGroupPolicy.NONE:
             return False

@@ -30,7 +30,7 @@ _FINER_MODES: Final[Mapping[str, csi.VolumeCapability.AccessMode.Mode]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class VolumeRequest:
     """A volume, and what is known only when it is mounted."""
 
     volume: CsiVolume
@@ -46,12 +46,12 @@ class Asking:
         return STAGES in self.able
 
     @property
-    def group_is_drivers(self) -> bool:
+    def driver_applies_group(self) -> bool:
         """Report whether the driver itself applies the pod's fsGroup."""
         return TAKES_GROUP in self.able
 
 
-def stage_request(asking: Asking, staging: str, secrets: Mapping[str, str]) -> csi.NodeStageVolumeRequest:
+def stage_request(asking: VolumeRequest, staging: str, secrets: Mapping[str, str]) -> csi.NodeStageVolumeRequest:
     """Build the request that stages a volume on the node."""
     return csi.NodeStageVolumeRequest(
         volume_id=asking.volume.handle,
@@ -64,7 +64,7 @@ def stage_request(asking: Asking, staging: str, secrets: Mapping[str, str]) -> c
 
 
 def publish_request(
-    asking: Asking, places: tuple[str, str], attributes: Mapping[str, str], secrets: Mapping[str, str]
+    asking: VolumeRequest, places: tuple[str, str], attributes: Mapping[str, str], secrets: Mapping[str, str]
 ) -> csi.NodePublishVolumeRequest:
     """Build the request that publishes a volume to a pod.
 
@@ -83,14 +83,14 @@ def publish_request(
     )
 
 
-def capability(asking: Asking) -> csi.VolumeCapability:
+def capability(asking: VolumeRequest) -> csi.VolumeCapability:
     """Return the requested volume capability; an access mode that CSI does not have becomes UNKNOWN."""
     volume = asking.volume
     modes = _FINER_MODES if _MANY_WRITERS in asking.able else _MODES
     mode = csi.VolumeCapability.AccessMode(mode=modes.get(volume.access_mode, _Mode.UNKNOWN))
     if volume.block:
         return csi.VolumeCapability(access_mode=mode, block=csi.VolumeCapability.BlockVolume())
-    group = str(asking.fs_group) if asking.group_is_drivers and asking.fs_group is not None else ""
+    group = str(asking.fs_group) if asking.driver_applies_group and asking.fs_group is not None else ""
     mounted = csi.VolumeCapability.MountVolume(
         fs_type=volume.fs_type, mount_flags=volume.mount_options, volume_mount_group=group
     )

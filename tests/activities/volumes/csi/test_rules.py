@@ -17,7 +17,7 @@ from activities.volumes.csi.drivers import attachment
 from activities.volumes.csi.drivers.attachment import publish_context
 from activities.volumes.csi.drivers.driver_object import DriverRules, check_rules, driver_rules, read_rules
 from activities.volumes.csi.drivers.pod_tokens import pod_tokens
-from activities.volumes.csi.drivers.requests import Asking, capability
+from activities.volumes.csi.drivers.requests import VolumeRequest, capability
 from activities.volumes.csi.drivers.secrets import read_secret
 from activities.volumes.csi.records.places import FilesPlace
 from activities.volumes.csi.records.volume import (
@@ -59,7 +59,7 @@ def volume(lifecycle: Lifecycle = Lifecycle.PERSISTENT, **fields: Any) -> CsiVol
 def test_the_access_mode(modes: tuple[str, ...], finer: bool, told: str) -> None:
     """csi_client.go asCSIAccessModeV1, asSingleNodeMultiWriterCapableCSIAccessModeV1."""
     able = frozenset({RPC.SINGLE_NODE_MULTI_WRITER}) if finer else frozenset[int]()
-    said = capability(Asking(volume=volume(access_modes=modes), able=able))
+    said = capability(VolumeRequest(volume=volume(access_modes=modes), able=able))
     assert csi.VolumeCapability.AccessMode.Mode.Name(said.access_mode.mode) == told
 
 
@@ -74,14 +74,18 @@ def test_the_access_mode(modes: tuple[str, ...], finer: bool, told: str) -> None
 )
 def test_the_group_goes_to_a_driver_that_takes_it(able: int, group: int | None, told: str) -> None:
     """VOLUME_MOUNT_GROUP: then nobody else changes the files."""
-    asking = Asking(volume=volume(fs_type="xfs", mount_options=("noatime",)), able=frozenset({able}), fs_group=group)
+    asking = VolumeRequest(
+        volume=volume(fs_type="xfs", mount_options=("noatime",)), able=frozenset({able}), fs_group=group
+    )
     mount = capability(asking).mount
     assert (mount.volume_mount_group, mount.fs_type, list(mount.mount_flags)) == (told, "xfs", ["noatime"])
 
 
 def test_a_device_has_neither_options_nor_a_group() -> None:
     """A block volume is a device, whatever else is said."""
-    asking = Asking(volume=volume(block=True, fs_type="xfs"), able=frozenset({RPC.VOLUME_MOUNT_GROUP}), fs_group=7)
+    asking = VolumeRequest(
+        volume=volume(block=True, fs_type="xfs"), able=frozenset({RPC.VOLUME_MOUNT_GROUP}), fs_group=7
+    )
     assert capability(asking).WhichOneof("access_type") == "block"
 
 
@@ -102,7 +106,7 @@ def test_a_device_has_neither_options_nor_a_group() -> None:
 )
 def test_whether_the_pods_group_gets_the_files(policy: str, of: CsiVolume, takes: bool) -> None:
     """csi_mounter.go supportsFSGroup."""
-    assert read_rules("d", {"fsGroupPolicy": policy}).takes_fs_group(of) is takes
+    assert read_rules("d", {"fsGroupPolicy": policy}).needs_fs_group(of) is takes
 
 
 @pytest.mark.parametrize(
@@ -210,8 +214,8 @@ async def test_an_attachment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(
         VolumeFailed, match=f'is not attached to node n1 after 0.5 s: volumeattachment "{name}" not found'
     ):
-        await attachment.attached(objects, of, "n1")
-    waiting = asyncio.create_task(attachment.attached(objects, of, "n1"))
+        await attachment.wait_attached(objects, of, "n1")
+    waiting = asyncio.create_task(attachment.wait_attached(objects, of, "n1"))
     objects.put(ObjectKind.VOLUME_ATTACHMENTS, name, {"status": {"attached": True, "attachmentMetadata": {"a": "b"}}})
     assert await waiting == {"a": "b"}
 

@@ -170,7 +170,7 @@ class Tape:
 
     async def mount(self, volume: PodVolume, persistent: PersistentVolume) -> Mounted:
         """Answer a volume."""
-        return Mounted(MountedVolume(volume.name, f"/dev/{persistent.name}"), takes_fs_group=True)
+        return Mounted(MountedVolume(volume.name, f"/dev/{persistent.name}"), needs_fs_group=True)
 
     async def unmount(self, volume: PodVolume, *, block: bool) -> None:
         """Write it down."""
